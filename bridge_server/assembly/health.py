@@ -29,7 +29,8 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
         if file is not None:
             file.require_presence()
         if database.missing:
-            raise UnavailableError(f"{'; '.join(database.missing).capitalize()}.", _RETRY_AFTER_SECONDS)
+            said = "; ".join(database.missing)
+            raise UnavailableError(f"{said[0].upper()}{said[1:]}.", _RETRY_AFTER_SECONDS)
         await database.read(_PROBE)
         if database.last_commit_failed:
             await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))

@@ -123,6 +123,7 @@ def wallet_role_of(settings: Settings, database: PostgresDatabase) -> WalletRole
     return WalletRole(
         fence=role.fence,
         is_here=lambda: role.is_served,
+        is_held=lambda: role.is_held,
         holder_url=role.holder_url,
         announce=role.announce,
         serve_forever=role.serve_forever,

@@ -1,6 +1,6 @@
 """The wallet's JSON-RPC endpoint, its accounts, approvals and transactions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -71,7 +71,8 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     settings, clock = foundation.settings, foundation.clock
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
     fence = None if role is None else role.fence
-    approvals, audit, node = _approvals(foundation, fence), AuditLog(settings.audit_file), _node(foundation)
+    approvals, audit = _approvals(foundation, fence), AuditLog(settings.audit_file)
+    node = _node(foundation, None if role is None else role.require_held)
     transactions = wallet_transactions(foundation, accounts, approvals, audit, node, fence)
     methods = WalletMethods(
         accounts,
@@ -160,7 +161,7 @@ async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
             await wallet.approvals.withdrawn()
 
 
-def _node(foundation: Foundation) -> Node:
+def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> Node:
     settings, instruments = foundation.settings, foundation.instruments
     return Node(
         secret_of(settings.node_url),
@@ -170,6 +171,7 @@ def _node(foundation: Foundation) -> Node:
         settings.known_chain_id,
         None if instruments is None else partial(node_failure, instruments),
         None if foundation.traffic is None else partial(_note_node, foundation.traffic),
+        require_wallet,
     )
 
 

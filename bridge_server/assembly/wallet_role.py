@@ -8,6 +8,7 @@ from typing import TypeAlias
 from bridge_server.kernel.background import running
 from bridge_server.kernel.own_url import OwnUrl
 from bridge_server.storage.database import Transaction
+from bridge_server.wallet.errors import NoNodeError
 
 Resources: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -20,6 +21,8 @@ class WalletRole:
     """The first steps of each write of the wallet."""
     is_here: Callable[[], bool]
     """Whether this process has the wallet, ready to serve."""
+    is_held: Callable[[], bool]
+    """Whether this process has the wallet, ready or not, and no other one can have taken it over."""
     holder_url: Callable[[], Awaitable[str | None]]
     """The URL of the process that has the wallet, if another one has."""
     announce: Callable[[str], None]
@@ -28,6 +31,11 @@ class WalletRole:
     """Keeps the wallet's resources open whenever this process has the wallet."""
     first_look: Callable[[], Awaitable[None]]
     """Returns once it is known whether this process has the wallet at its start."""
+
+    def require_held(self) -> None:
+        """Raise NoNodeError where this process may not speak to the node for the wallet any more."""
+        if not self.is_held():
+            raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
 
 
 @asynccontextmanager

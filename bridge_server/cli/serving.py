@@ -29,6 +29,7 @@ from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.cli.stop_signals import stop_at_signals
 from bridge_server.kernel.background import running
+from bridge_server.kernel.errors import UnavailableError
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -92,6 +93,8 @@ def run_server(run: ServerRun) -> None:
             reason = _event_loop_runner()(_serve(run, start_deadline))
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
+    except UnavailableError as error:
+        raise CommandError(f"while the server started or stopped: {error.detail}") from error
     except sqlite3.Error as error:
         database = run.settings.database_name
         raise CommandError(f"the database {database} cannot be opened: {error}") from error

@@ -10,7 +10,14 @@ from bridge_server.pubsub import sql
 from bridge_server.pubsub.events import MessagesStored
 from bridge_server.pubsub.queues.errors import QueueFullError
 from bridge_server.pubsub.queues.models import Changes, Message, QueueLimits
-from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, pay_for, send_later
+from bridge_server.pubsub.queues.notices import (
+    Allowance,
+    NoticeOf,
+    Notices,
+    hold_for_notices,
+    pay_for,
+    send_later,
+)
 from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Database, Row, Statement, Transaction, Turns, scalar, transaction
 from bridge_server.storage.turns import each_once, striped, sweeping
@@ -53,6 +60,8 @@ class TopicStore:
 
         Returns the errors of the messages that were not stored, by their numbers.
         """
+        if self.database.takes_turns:
+            await hold_for_notices(self._allowance, (message.address for message in changes.announced))
         refused, caused = await self._apply(changes, now_ms, limits, notice)
         pay_for(caused, self._allowance)
         return refused

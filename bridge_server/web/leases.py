@@ -1,9 +1,9 @@
 """Tokens that a process has taken from a bucket in the database and may spend without asking.
 
 A bucket is never worth more than its burst, so tokens that wait here while it fills have to lapse, as they
-would have in the bucket. A process knows what its own tokens owe, and how many tokens the others may hold at
-most: its own begin to lapse when all that is known to be spent has come back. Thereby all processes together
-let through what one bucket would, or a little less.
+would have in the bucket. A process knows what it has spent just now and what its own tokens owe, and how many
+tokens the others may hold at most: its own begin to lapse when all that is known to be spent has come back.
+Thereby all processes together let through what one bucket would, or a little less.
 """
 
 from dataclasses import dataclass
@@ -47,10 +47,13 @@ class Lease:
         self.tokens -= tokens
         return True
 
-    def add(self, limit: Limit, tokens: int, full_at_us: int, others: int, now_us: int) -> None:
+    def add(
+        self, limit: Limit, tokens: int, full_at_us: int, others: int, spent_until_us: int, now_us: int
+    ) -> None:
         """The database has given tokens, and says when the bucket is full without them.
 
-        `others` is the number of other processes.
+        `others` is the number of other processes. The tokens of the charge that asked have come back at
+        `spent_until_us`, at the earliest.
         """
         self.tokens = self.usable(limit, now_us) + tokens
         self.interval_us = limit.interval_us
@@ -58,7 +61,15 @@ class Lease:
         own_us = limit.price_us(self.tokens)
         of_others_us = others * limit.price_us(lease_tokens(limit))
         asked_us = limit.price_us(self.asking)
-        self.ends_us = own_us + max(now_us, full_at_us - own_us - asked_us - of_others_us)
+        known_us = full_at_us - own_us - asked_us - of_others_us
+        self.ends_us = own_us + max(now_us, spent_until_us, known_us)
+
+    def give_back(self, limit: Limit, tokens: int, now_us: int) -> None:
+        """Tokens that were spent here are not any more: the others of the lease lapse earlier by that."""
+        price_us = limit.price_us(tokens)
+        self.full_at_us -= price_us
+        own_us = limit.price_us(self.usable(limit, now_us))
+        self.ends_us = max(self.ends_us - price_us, now_us + own_us)
 
     def standing(self, limit: Limit, now_us: int) -> Spending:
         """The bucket with the tokens that are here."""

@@ -100,6 +100,9 @@ class Quotas:
         """The tokens that are left in a bucket."""
         return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
 
+    async def hold(self, _: Sequence[Cost]) -> None:
+        """All tokens are at hand."""
+
     def require_costs(self, costs: Sequence[Cost]) -> None:
         """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
         now_us = self._clock.now_us()

@@ -79,6 +79,9 @@ class SharedQuotas:
                 charges[position] = Charge(limit, spending)
                 raise QuotaError(charges)
 
+    async def hold(self, costs: Sequence[Cost]) -> None:
+        await asyncio.gather(*(self._have(limit, key, tokens) for key, limit, tokens in costs))
+
     def require_costs(self, costs: Sequence[Cost]) -> None:
         """The database is not asked: what counts is what it last said, and what was spent here since."""
         now_us = self._clock.now_us()
@@ -94,7 +97,7 @@ class SharedQuotas:
     def give_back(self, costs: Sequence[Cost]) -> None:
         for key, limit, tokens in costs:
             if tokens:
-                self._lease(limit, key).full_at_us -= limit.price_us(tokens)
+                self._lease(limit, key).give_back(limit, tokens, self._clock.now_us())
                 self._do(self._return(limit, key, tokens))
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
@@ -148,6 +151,18 @@ class SharedQuotas:
             return await self._spend_leased(limit, key, tokens)
         return (await self._buckets.spend(limit, key, tokens)).spending
 
+    async def _have(self, limit: Limit, key: str, tokens: int) -> None:
+        """Lease what is missing of these tokens, or nothing if there are fewer."""
+        lease, now_us = self._lease(limit, key), self._clock.now_us()
+        missing = tokens - lease.usable(limit, now_us)
+        if missing <= 0:
+            return
+        wanted = max(missing, lease_tokens(limit))
+        spent = await self._buckets.spend(limit, key, 0, extra=wanted, is_durable=False)
+        lease.add(limit, spent.extra, spent.spending.full_at_us, self._others(), now_us, self._clock.now_us())
+        if spent.extra:
+            self._hold(limit, key)
+
     async def _spend_leased(self, limit: Limit, key: str, tokens: int) -> Spending:
         """Spend what is here, and ask for the rest and a lease."""
         bucket, now_us = (limit.name, key), self._clock.now_us()
@@ -166,18 +181,19 @@ class SharedQuotas:
             raise
         finally:
             lease.asking -= here
-        return self._learn(limit, key, lease, tokens, here, spent.spending, spent.extra)
+        if not spent.spending.allowed:
+            return self._refused(limit, key, lease, tokens, here, spent.spending)
+        spent_until_us, now_us = now_us + limit.price_us(max(tokens, 0)), self._clock.now_us()
+        lease.add(limit, spent.extra, spent.spending.full_at_us, self._others(), spent_until_us, now_us)
+        if spent.extra:
+            self._hold(limit, key)
+        return lease.standing(limit, now_us)
 
-    def _learn(
-        self, limit: Limit, key: str, lease: Lease, tokens: int, here: int, spending: Spending, extra: int
+    def _refused(
+        self, limit: Limit, key: str, lease: Lease, tokens: int, here: int, spending: Spending
     ) -> Spending:
-        """Keep what the database has answered; returns how the charge left the bucket and the lease."""
+        """Keep what the database has answered; returns how the bucket and the lease are."""
         now_us = self._clock.now_us()
-        if spending.allowed:
-            lease.add(limit, extra, spending.full_at_us, self._others(), now_us)
-            if extra:
-                self._hold(limit, key)
-            return lease.standing(limit, now_us)
         lease.tokens += here
         if here and (limit.name, key) not in self._held:
             self._hold(limit, key)

@@ -5,7 +5,8 @@ found valid, with the size of its stored part.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self, TypeAlias
 
 from aiohttp import web
@@ -63,6 +64,24 @@ class StoredBytes:
         Raises QuotaError, and then charges neither.
         """
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
+
+    async def hold(self, needs: Mapping[str | None, int]) -> None:
+        """Have the bytes at hand that these keys are going to need, as far as there are as many.
+
+        Where several processes charge the buckets, `covers` is right only after that. Raises
+        UnavailableError.
+        """
+        sizes: Counter[BucketId] = Counter()
+        limits: dict[BucketId, Limit] = {}
+        for address, size_bytes in needs.items():
+            for bucket, limit in self._buckets(address):
+                sizes[bucket] += size_bytes
+                limits[bucket] = limit
+        costs = []
+        for bucket, size_bytes in sizes.items():
+            limit = limits[bucket]
+            costs.append(Cost(bucket[1], limit, min(size_bytes, limit.burst)))
+        await self._quotas.hold(costs)
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""

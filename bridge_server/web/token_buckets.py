@@ -42,6 +42,13 @@ class TokenBuckets(Protocol):
         """
         ...
 
+    async def hold(self, costs: Sequence[Cost]) -> None:
+        """Have these tokens at hand, or know what is left, for a transaction that asks with `require_costs`.
+
+        Where several processes share the buckets, they go otherwise by what each has heard of a bucket last.
+        """
+        ...
+
     def require_costs(self, costs: Sequence[Cost]) -> None:
         """Charge nothing, and raise QuotaError if that could not be charged now."""
         ...

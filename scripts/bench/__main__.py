@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from cluster import measure_cluster, measure_cluster_kills
+from cluster import measure_cluster
 from console_page import measure_console
 from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
+from kills import measure_cluster_kills
 from listing import measure_listing
 from machine import METHOD, describe
 from notify import measure_lookup, measure_notify

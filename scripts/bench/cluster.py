@@ -1,4 +1,4 @@
-"""Two `serve` processes on one PostgreSQL database: wake-ups between them, their rate, losses by kills."""
+"""Two `serve` processes on one PostgreSQL database: wake-ups between them, and their rate."""
 
 import asyncio
 import os
@@ -26,17 +26,13 @@ Measured = Callable[[Plan, Path, Any], Coroutine[Any, Any, list[Row]]]
 
 def measure_cluster(plan: Plan) -> Iterator[Row]:
     """Wake-ups across processes, those whose ring is lost, and the rate of two processes by that of one."""
-    yield from _with_cluster(plan, _wake_ups)
-    yield from _with_cluster(plan, _lost_rings)
-    yield from _with_cluster(plan, _rates)
+    yield from with_cluster(plan, _wake_ups)
+    yield from with_cluster(plan, _lost_rings)
+    yield from with_cluster(plan, _rates)
 
 
-def measure_cluster_kills(plan: Plan) -> Iterator[Row]:
-    """Answered writes that are lost when processes and the database are killed."""
-    yield from _with_cluster(plan, _kills)
-
-
-def _with_cluster(plan: Plan, measured: Measured) -> list[Row]:
+def with_cluster(plan: Plan, measured: Measured) -> list[Row]:
+    """The rows of a measurement that is given a private PostgreSQL server."""
     with durable_cluster() as cluster:
         from tests.support.forked_process import close_fork_server  # noqa: PLC0415 - not a script's path
 
@@ -48,7 +44,8 @@ def _with_cluster(plan: Plan, measured: Measured) -> list[Row]:
 
 
 @asynccontextmanager
-async def _processes(url: str, folder: Path, count: int = 2, **more: Any) -> AsyncIterator[list[Any]]:
+async def processes_of(url: str, folder: Path, count: int = 2, **more: Any) -> AsyncIterator[list[Any]]:
+    """So many processes on the database of the URL."""
     from tests.cluster.processes import UNBOUNDED, processes_over  # noqa: PLC0415 - not a script's path
 
     async with processes_over(url, folder, count, **UNBOUNDED, **more) as found:
@@ -57,7 +54,7 @@ async def _processes(url: str, folder: Path, count: int = 2, **more: Any) -> Asy
 
 async def _wake_ups(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
     """From the answer to a wallet at one process to that of the dapp that waits at another."""
-    async with _processes(cluster.url(), folder) as (first, second):
+    async with processes_of(cluster.url(), folder) as (first, second):
         stop = asyncio.Event()
         writing = [asyncio.create_task(_write_steadily(each, stop)) for each in (first, second)]
         began = time.perf_counter()
@@ -120,7 +117,7 @@ async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
 
     async with open_cutting_proxy(cluster.url()) as proxy:
         own = [{}, {"database_direct": proxy.url}]
-        async with _processes(cluster.url(), folder, own=own) as (first, second):
+        async with processes_of(cluster.url(), folder, own=own) as (first, second):
             proxy.is_refusing = True
             proxy.cut_all()
             latencies = [await _latency_ms(first, second) for _ in range(plan.sized(5, 20))]
@@ -131,7 +128,7 @@ async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
 
 async def _rates(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
     """Conversations a second at one process, then at two. Clients and PostgreSQL share the processors."""
-    async with _processes(cluster.url(), folder) as pair:
+    async with processes_of(cluster.url(), folder) as pair:
         rounds: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
         for number in range(plan.rounds + 1):  # the first pays for preparations, and is not counted
             for count, found in rounds.items():
@@ -160,7 +157,7 @@ async def _rate(processes: list[Any], seconds: int) -> tuple[float, float]:
     await asyncio.sleep(seconds)
     answers, passed = ledger.answers, time.perf_counter() - began
     spent = _cpu_seconds(processes) - cpu
-    await _cancelled(loads)
+    await cancelled(loads)
     return answers / passed, spent / answers * 1e6
 
 
@@ -172,59 +169,10 @@ def _cpu_seconds(processes: list[Any]) -> float:
     return ticks / _TICKS_PER_SECOND
 
 
-async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+async def cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    """End the tasks. Raises what one of them has raised."""
     for task in tasks:
         task.cancel()
     for task in tasks:
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def _kills(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
-    """Kill either process, and the database, under load again and again; then read all that was answered."""
-    from tests.support.write_load import Ledger  # noqa: PLC0415 - not a script's path
-    from tests.test_crash import Inspection  # noqa: PLC0415
-
-    chance, ledgers = Random(1), (Ledger(), Ledger())
-    processes, databases = plan.sized(10, 50), plan.sized(2, 10)
-    kills = ["process"] * processes + ["database"] * databases
-    chance.shuffle(kills)
-    async with _processes(cluster.url(), folder) as pair:
-        for number, kill in enumerate(kills):
-            await _killed(kill, number % 2, pair, ledgers, chance, cluster)
-        lost = [
-            line
-            for ledger in ledgers
-            for line in await Inspection(pair[0].server.client, pair[0].url, ledger).find_losses()
-        ]
-    figures = {
-        "process_kills": float(processes),
-        "database_kills": float(databases),
-        "answered_writes": float(sum(ledger.answers for ledger in ledgers)),
-        "lost": float(len(lost)),
-    }
-    return [row("killed under load", figures)]
-
-
-async def _killed(
-    kill: str, victim: int, pair: list[Any], ledgers: tuple[Any, Any], chance: Random, cluster: Any
-) -> None:
-    from tests.support.write_load import PatientLoad  # noqa: PLC0415 - not a script's path
-
-    loads = [
-        asyncio.create_task(PatientLoad(each.server.client, each.url, ledger, chance).run(_CLIENTS // 2))
-        for each, ledger in zip(pair, ledgers, strict=True)
-    ]
-    goal = ledgers[victim].answers + chance.randint(20, 400)
-    async with asyncio.timeout(60):
-        await ledgers[victim].reaches(goal)
-    if kill == "process":
-        pair[victim].process.kill()
-        await _cancelled(loads)
-        await asyncio.to_thread(pair[victim].process.start)
-        return
-    await asyncio.to_thread(cluster.stop, "immediate")
-    await asyncio.to_thread(cluster.start)
-    async with asyncio.timeout(60):
-        await ledgers[victim].reaches(ledgers[victim].answers + 20)
-    await _cancelled(loads)

@@ -62,8 +62,8 @@ async def test_new_sessions_of_many_addresses_are_exactly_as_many_as_allowed(pai
     assert found == {200: SESSIONS * 40, 429: 40 * 40 - SESSIONS * 40}
 
 
-async def test_requests_of_one_address_are_never_more_than_allowed_and_hardly_fewer(pair: Pair) -> None:
-    """A token that was leased from a full bucket may lapse, one for each process."""
+async def test_requests_of_one_address_are_exactly_as_many_as_allowed(pair: Pair) -> None:
+    """At first the other process may hold a lease, which it gives back a second later."""
     at_once = Counter[int]()
     for _ in range(4):
         at_once += await statuses(pair, "GET", "/hello", ["192.0.2.1"] * 50)
@@ -72,11 +72,11 @@ async def test_requests_of_one_address_are_never_more_than_allowed_and_hardly_fe
 
     async def is_used_up() -> bool:
         at_once.update(await statuses(pair, "GET", "/hello", ["192.0.2.1"]))
-        return at_once[200] >= REQUESTS - len(pair)
+        return at_once[200] >= REQUESTS
 
     await eventually(is_used_up)
     at_once.update(await statuses(pair, "GET", "/hello", ["192.0.2.1"] * 20))
-    assert REQUESTS - len(pair) <= at_once[200] <= REQUESTS
+    assert at_once[200] == REQUESTS
 
 
 async def test_bytes_of_one_address_are_never_more_than_allowed(pair: Pair) -> None:

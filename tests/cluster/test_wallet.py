@@ -1,6 +1,8 @@
 """The wallet of processes that share a database is in one of them; the others forward its calls."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import orjson
 import pytest
 
 from bridge_server.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -134,6 +137,35 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
 
         await eventually(all_sent)
         assert len(found) >= len(hashes) + 50
+
+
+async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node)) as (frozen, other):
+        await held_by(url, frozen)
+
+        sending = asyncio.create_task(sends([frozen, other], 200))
+        await node.asked("eth_sendRawTransaction", 40)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            await held_by(url, other)
+            await answered(client(other))
+            later = await sends([other], 50)
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        hashes = [each for each in await sending if isinstance(each, str) and each != ZERO_HASH]
+        await answered(client(frozen))
+        last = await sends([frozen, other], 50)
+
+        assert len({*hashes, *later, *last}) == len(hashes) + 100
+        found = await nonces(url)
+        assert found == list(range(len(found)))
+
+        async def all_sent() -> bool:
+            return len(set(node.sent())) == len(found)
+
+        await eventually(all_sent, 30)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(

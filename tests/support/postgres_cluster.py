@@ -100,6 +100,10 @@ class PostgresCluster:
         """Stop it as pg_ctl's mode says: `fast`, or `immediate` for a crash."""
         self._output("pg_ctl", "stop", "-w", "-t", _SECONDS, "-m", mode, "-D", str(self.data))
 
+    def promote(self) -> None:
+        """Have a standby take writes."""
+        self._output("pg_ctl", "promote", "-w", "-t", _SECONDS, "-D", str(self.data))
+
     @property
     def is_running(self) -> bool:
         """Whether its main process has left its process id."""

@@ -659,3 +659,22 @@ async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> No
 
         with pytest.raises(NoNodeError, match="This server stops"):
             await asking
+
+
+async def test_nothing_is_asked_once_another_process_may_have_the_wallet(fake: FakeNode) -> None:
+    is_lost = False
+
+    def require_wallet() -> None:
+        if is_lost:
+            raise NoNodeError("It is elsewhere.")
+
+    async with Node(fake.url, 5.0, "tests", Stopping(0), require_wallet=require_wallet) as node:
+        await node.ask([SEND])
+        is_lost, asked = True, len(fake.requests)
+
+        with pytest.raises(NoNodeError, match="elsewhere"):
+            await node.ask([SEND])
+
+        assert len(fake.requests) == asked
+        is_lost = False
+        await node.ask([SEND])

@@ -177,6 +177,24 @@ async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
     assert await left(url, "own-bytes", OWN, clock) == 0
 
 
+async def test_what_a_process_holds_for_a_transaction_is_not_covered_at_another(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first, second = processes
+    await first.hold([Cost("a", OWN, 600), Cost("all", ALL, 600)])
+    second.require_costs([Cost("a", OWN, 600)])  # it has not heard of it yet
+
+    await second.hold([Cost("a", OWN, 600), Cost("all", ALL, 600)])
+
+    with pytest.raises(QuotaError):
+        second.require_costs([Cost("a", OWN, 600)])
+    second.require_costs([Cost("a", OWN, 400)])
+    first.require_costs([Cost("a", OWN, 600)])
+    first.charge_what_is_left([Cost("a", OWN, 600)])
+    await asyncio.gather(*first._work)
+    assert await left(url, "own-bytes", OWN, clock) == 400
+
+
 async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,3 +309,22 @@ def test_whatever_happens_one_bucket_would_have_let_it_through(
             one = spend(limit, full_at_us, example.clock.now_us(), tokens)
             assert one.allowed
             full_at_us = one.full_at_us
+
+
+SLOW_STEPS = st.tuples(
+    st.integers(0, 2), st.sampled_from([0, 1, 1, 1, 2]), st.sampled_from([0, 1, 300_000, 2_000_000])
+)
+
+
+@given(steps=st.lists(SLOW_STEPS, min_size=1, max_size=30))
+@example_of(steps=[(0, 1, 1), (1, 1, 1), (2, 1, 1)])
+def test_of_a_bucket_that_fills_slowly_every_token_is_had(
+    example: Example, steps: list[tuple[int, int, int]]
+) -> None:
+    limit, key = Limit("some-bytes", 20, HOUR_US), str(next(example.keys))
+    had = 0
+    for process, tokens, later_us in [*steps, (0, 0, 1), (1, 0, 1), (2, 0, 1), *[(0, 1, 0)] * 21]:
+        had += tokens * example.loop.run(example.step(limit, key, process, tokens))
+        example.clock.advance(later_us / 1_000_000)
+
+    assert had == 20

@@ -7,6 +7,7 @@ import orjson
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.applying import apply_changes
+from bridge_server.pubsub.irn.holding import hold_for_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
 from bridge_server.pubsub.irn.rules import Applied, Rules
 from bridge_server.pubsub.irn.subscribers import KnownSubscribers
@@ -94,6 +95,8 @@ class IrnStore:
 
         A change that is refused changes nothing, and is no reason to refuse the others.
         """
+        if self.is_shared:
+            await hold_for_changes(changes, self._notice_bytes, self._subscription_bytes)
         applied = await self._apply(changes, forgotten, received, rules)
         if not self.is_shared:
             self.subscribers.learn(applied.changed_topics, applied.subscribers)

@@ -13,7 +13,8 @@ from bridge_server.pubsub.queues.notices import Allowance
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.topics.models import Topic
 
-_ROW_BYTES = 400  # of a subscription, with its indexes
+SUBSCRIPTION_BYTES = 400
+"""The size of a subscription's row, with its indexes."""
 
 
 class Subscriptions:
@@ -39,7 +40,7 @@ class Subscriptions:
             held = scalar(int, (yield Statement(sql.COUNT_SUBSCRIPTIONS, (client, now_ms))))
             if held + len(new) > limits.topics:
                 return TooManySubscriptionsError(limits.topics)
-            size_bytes = len(new) * _ROW_BYTES
+            size_bytes = len(new) * SUBSCRIPTION_BYTES
             if not self._allowance.covers(address, self._applied.subscription_bytes[address] + size_bytes):
                 return SubscriptionBytesError()
             self._applied.subscription_bytes[address] += size_bytes

@@ -1,7 +1,7 @@
 """Notices to webhooks of topics: parts of the transactions that store messages."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from bridge_server.outbox.models import OutgoingMessage
@@ -14,8 +14,15 @@ NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 """Writes the notice to a webhook: given the topic, the address that the message counts to, the webhook."""
 
 
+_SOME_NOTICES_BYTES = 1_024
+
+
 class Allowance(Protocol):
     """The bytes that an address may store; None is exempt."""
+
+    async def hold(self, needs: Mapping[str | None, int]) -> None:
+        """Have at hand what addresses are going to store, where several processes charge them."""
+        ...
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether the address may store this many bytes. Any thread may call it."""
@@ -49,6 +56,16 @@ class Notices:
 
     def _covers(self, address: str | None, size_bytes: int) -> bool:
         return self._allowance is None or self._allowance.covers(address, size_bytes)
+
+
+async def hold_for_notices(allowance: Allowance | None, addresses: Iterable[str | None]) -> None:
+    """Have something at hand for notices that these addresses may cause; nobody knows yet how much.
+
+    Raises UnavailableError.
+    """
+    needs = dict.fromkeys(addresses, _SOME_NOTICES_BYTES)
+    if allowance is not None and needs:
+        await allowance.hold(needs)
 
 
 def send_later(messages: list[OutgoingMessage], now_ms: int) -> Transaction[Counter[str | None]]:

@@ -11,7 +11,8 @@ import asyncpg
 import structlog
 
 from bridge_server.kernel.background import running
-from bridge_server.storage.postgres.failures import WIRE_FAILURES, LostConnectionError
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, LostConnectionError, StandbyError
+from bridge_server.storage.postgres.refusals import what_to_do
 from bridge_server.storage.postgres.statements import Statements, Texts
 
 EXCHANGE_SECONDS = 20.0
@@ -51,14 +52,17 @@ async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: s
 
     A pooler refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
     """
-    return await asyncpg.connect(
-        url,
-        timeout=_CONNECT_SECONDS,
-        command_timeout=EXCHANGE_SECONDS,
-        statement_cache_size=0,  # statements are prepared by hand
-        target_session_attrs=None if "target_session_attrs" in url else "primary",
-        server_settings={"application_name": name, **({} if is_pooled else {**_SETTINGS, **settings})},
-    )
+    try:
+        return await asyncpg.connect(
+            url,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=EXCHANGE_SECONDS,
+            statement_cache_size=0,  # statements are prepared by hand
+            target_session_attrs=None if "target_session_attrs" in url else "primary",
+            server_settings={"application_name": name, **({} if is_pooled else {**_SETTINGS, **settings})},
+        )
+    except asyncpg.exceptions.TargetServerAttributeNotMatched as error:
+        raise StandbyError(str(error)) from error
 
 
 class KeptConnection:
@@ -81,6 +85,8 @@ class KeptConnection:
         self._former_pids: deque[int] = deque(maxlen=_MOST_FORMER)
         self._ended = asyncio.Event()
         self.statements: Statements | None = None
+        self.fault: str | None = None
+        """Why there is no connection, and what an operator can do, if that is known."""
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -134,6 +140,7 @@ class KeptConnection:
             raise LostConnectionError
         self._pid = wire.get_server_pid()
         self._ended.clear()
+        self.fault = None
         self.statements = Statements(wire, self._texts)
         self._connection = wire
 
@@ -162,6 +169,7 @@ class KeptConnection:
                 await self.connect()
                 return
             except Exception as error:  # whatever it is, the next attempt may succeed
+                self.fault = what_to_do(error)
                 if pause == _FIRST_PAUSE_SECONDS:
                     log.warning("database_connection_refused", connection=self._name, reason=str(error))
                 await asyncio.sleep(pause)

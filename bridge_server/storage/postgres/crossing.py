@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import Any
 
 from bridge_server.kernel.event_texts import EventTexts
@@ -11,6 +10,7 @@ from bridge_server.storage.postgres.bell import Bell
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.ear import Ear
+from bridge_server.storage.postgres.silent_sessions import name_of_ear
 
 
 @asynccontextmanager
@@ -23,17 +23,19 @@ async def opened_with_wake_ups(
     """
     texts = EventTexts(carried)
 
-    def wire(**settings: str) -> Coroutine[Any, Any, Any]:
-        name = f"bridge-server/{database.number}"
-        return connect(database.direct_url, name, is_pooled=False, **settings)
+    def of_bell() -> Coroutine[Any, Any, Any]:
+        return connect(database.direct_url, database.name, is_pooled=False, **COMMITS_EARLY)
 
-    bell = Bell(lambda: database.number, texts, partial(wire, **COMMITS_EARLY))
+    def of_ear() -> Coroutine[Any, Any, Any]:
+        return connect(database.direct_url, name_of_ear(database.name))
+
+    bell = Bell(lambda: database.number, texts, of_bell)
     database.add_commit_listener(bell.on_commit)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(bell.ringing())
         await stack.enter_async_context(database.opened())
         ear = None
         if hears:
-            ear = database.ear = Ear(database.number, texts, events, bell, wire)
+            ear = database.ear = Ear(database.number, texts, events, bell, of_ear)
             await stack.enter_async_context(ear.listening())
         yield ear

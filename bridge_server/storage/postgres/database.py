@@ -14,6 +14,7 @@ from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection
 from bridge_server.storage.postgres.ear import Ear
 from bridge_server.storage.postgres.failures import WIRE_FAILURES
 from bridge_server.storage.postgres.lane import CommitLane, CommitListener
+from bridge_server.storage.postgres.pooler import require_statements
 from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
 
@@ -48,6 +49,7 @@ class PostgresDatabase:
         self._listeners: list[CommitListener] = []
         self._lanes: list[CommitLane] = []
         self._lane_links: list[KeptConnection] = []
+        self._links: list[KeptConnection] = []
         self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
@@ -75,14 +77,18 @@ class PostgresDatabase:
                 await self._readers.finish()
 
     @property
+    def name(self) -> str:
+        """The name under which the server of the database lists the sessions of this process."""
+        return f"bridge-server/{self.number}"
+
+    @property
     def other_processes(self) -> int:
         """The number of other processes on the database at the last look."""
         return 0 if self.ear is None else self.ear.other_processes
 
     def link(self, **settings: str) -> KeptConnection:
         """One more connection of this process, not opened yet."""
-        name = f"bridge-server/{self.number}"
-        return kept(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
+        return kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
 
     def add_commit_listener(self, listener: CommitListener) -> None:
         """Call this with each commit, once its events are published here."""
@@ -128,6 +134,8 @@ class PostgresDatabase:
             missing.append("no connection to the database for writing")
         if self.ear is not None and not self.ear.is_deaf:
             missing.extend(self.ear.troubles)
+        faults = [link.fault for link in self._links if link.fault is not None and not link.is_open]
+        missing.extend(f"the database {fault}" for fault in dict.fromkeys(faults))
         if self.clock is not None:
             missing.extend(self.clock.missing)
         return missing
@@ -158,13 +166,14 @@ class PostgresDatabase:
     async def _open(self, stack: AsyncExitStack) -> None:
         self._lane_links = [self.link() for _ in (QUICK, BULK)]
         readers = [self.link(**READS_ONLY) for _ in range(_READER_COUNT)]
-        links = (*self._lane_links, *readers)
-        for each in links:
+        self._links = [*self._lane_links, *readers]
+        for each in self._links:
             await stack.enter_async_context(each.held())
-        outcomes = await asyncio.gather(*(each.connect() for each in links), return_exceptions=True)
+        outcomes = await asyncio.gather(*(each.connect() for each in self._links), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
+        await require_statements(*(link.wire for link in self._lane_links))
         self._lanes = [
             CommitLane(number, each, self._events, self._listeners, _WAITING_WRITES_LIMIT)
             for number, each in enumerate(self._lane_links)

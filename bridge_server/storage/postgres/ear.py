@@ -8,24 +8,30 @@ from typing import Any, TypeAlias
 import structlog
 
 from bridge_server.kernel.background import running
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.at_most_once import AtMostOnce
 from bridge_server.storage.postgres.bell import CHANNEL, Bell, Open
+from bridge_server.storage.postgres.echo import Echo
 from bridge_server.storage.postgres.failures import WIRE_FAILURES, passing_failure, unavailable
 from bridge_server.storage.postgres.ledger import Ledger, WritingLane
 from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
+from bridge_server.storage.postgres.silent_sessions import ENDED_AFTER_SECONDS, end_silent_sessions
 
-_LOOK = """
-SELECT number, lane, written,
-    seen_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 30000 FROM processes
-"""
+_AGO_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint - seen_at_ms"
+_LOOK = f"""
+SELECT number, lane, written, {_AGO_MS} < 30000,
+    seen_at_ms > 0 AND {_AGO_MS} > {int(ENDED_AFTER_SECONDS * 1_000)} FROM processes
+"""  # noqa: S608 - its own parts
 _LOOK_SECONDS = 1.0
+_LOCKS_KEPT_US = int((ENDED_AFTER_SECONDS - 1) * 1_000_000)
 _EVERYTHING_SECONDS = 1.0
 _EXCHANGE_SECONDS = 2.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
 _TROUBLED_AFTER_SECONDS = 3.0
+_DEAF_LOOK_SECONDS = 0.25
 
 log = structlog.get_logger()
 
@@ -48,6 +54,7 @@ class Ear:
         bell: Bell,
         connect: Open,
         look_seconds: float = _LOOK_SECONDS,
+        clock: Clock | None = None,
     ) -> None:
         self._process = process
         self._texts = texts
@@ -55,15 +62,16 @@ class Ear:
         self._bell = bell
         self._connect = connect
         self._look_seconds = look_seconds
+        self._clock = clock or SystemClock()
+        self._asked_us = 0
         self._ledger = Ledger()
         self._awake = asyncio.Event()
         self._wire: Any = None
         self._exchanging = asyncio.Lock()
         self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
-        self._listens_since: float | None = None
+        self._echo = Echo(bell)
         self._silent_since: float | None = None
-        self._rings_before = 0
-        self._has_heard_itself = self._is_deaf = False
+        self._has_silent_neighbour = False
         self._on_look: list[LookListener] = []
         self._on_lost: list[Callable[[], None]] = []
 
@@ -92,6 +100,19 @@ class Ear:
         """The connection that listens, whose session has locks; None without one."""
         return self._wire
 
+    @property
+    def has_session(self) -> bool:
+        """Whether the connection is known to have a session of its own, which keeps what it locks."""
+        return self._echo.has_come
+
+    @property
+    def keeps_locks(self) -> bool:
+        """Whether the session is open, and has been used so lately that no other process has ended it."""
+        wire = self._wire
+        if wire is None or wire.is_closed():
+            return False
+        return self._clock.elapsed_us() - self._asked_us < _LOCKS_KEPT_US
+
     async def ask(self, statement: str, *arguments: object) -> Any:
         """The one value of a statement on the connection that listens. Raises UnavailableError."""
         wire = self._wire
@@ -111,7 +132,7 @@ class Ear:
     @property
     def is_deaf(self) -> bool:
         """Whether LISTEN has no effect, so that only looks tell of the commits of others."""
-        return self._is_deaf
+        return self._echo.is_missing
 
     @property
     def troubles(self) -> Sequence[str]:
@@ -119,10 +140,10 @@ class Ear:
         since = self._silent_since
         if since is not None and asyncio.get_running_loop().time() - since >= _TROUBLED_AFTER_SECONDS:
             return ["no connection to the database that hears other processes"]
-        if self._is_deaf:
+        if self.is_deaf:
             return [
-                "LISTEN has no effect, as behind a pooler of transactions: name the database server itself "
-                "in `database_direct`"
+                "LISTEN has no effect, and no lock holds, as behind a pooler of transactions: name the "
+                "database server itself in `database_direct`; until then this process takes no wallet"
             ]
         return []
 
@@ -151,6 +172,7 @@ class Ear:
 
     async def _began(self) -> Any:
         """A connection that listens. The counts are read after that, and before everything is heard."""
+        asked_us = self._clock.elapsed_us()
         wire = await self._connect()
         try:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
@@ -161,32 +183,46 @@ class Ear:
         except BaseException:
             wire.terminate()
             raise
-        self._silent_since = None
+        self._silent_since, self._asked_us = None, asked_us
         if self._on_look:
             self.look_now()
         self._everything.call()
-        self._ask_itself()
+        self._echo.ask()
         return wire
+
+    @property
+    def _seconds_to_look(self) -> float:
+        return min(self._look_seconds, _DEAF_LOOK_SECONDS) if self.is_deaf else self._look_seconds
 
     async def _look_until_it_ends(self, wire: Any) -> None:
         while not wire.is_closed():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_seconds):
+                async with asyncio.timeout(self._seconds_to_look):
                     await self._awake.wait()
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
-                for look in self._on_look:
-                    await look(wire)
-                written = await self._written(wire)
+                written = await self._look(wire)
             if not self._ledger.look(written):
                 log.info("rings_missed")
                 self._everything.call()
-            self._examine_itself()
+            self._echo.examine()
+
+    async def _look(self, wire: Any) -> dict[WritingLane, int]:
+        asked_us = self._clock.elapsed_us()
+        for look in self._on_look:
+            await look(wire)
+        written = await self._written(wire)
+        if self._has_silent_neighbour and await end_silent_sessions(wire):
+            self.look_now()  # their locks can be had
+        self._asked_us = asked_us
+        return written
 
     async def _written(self, wire: Any) -> dict[WritingLane, int]:
         rows = await wire.fetch(_LOOK)
-        self._bell.live_processes = len({number for number, _, _, is_alive in rows if is_alive})
-        return {(number, lane): written for number, lane, written, _ in rows if number != self._process}
+        self._bell.live_processes = len({number for number, _, _, is_alive, _ in rows if is_alive})
+        others = [row for row in rows if row[0] != self._process]
+        self._has_silent_neighbour = any(is_silent for *_, is_silent in others)
+        return {(number, lane): written for number, lane, written, *_ in others}
 
     def _on_notification(self, _wire: Any, _pid: int, _channel: str, payload: str) -> None:
         try:
@@ -195,7 +231,8 @@ class Ear:
             self._everything.call()
             return
         if ring.process == self._process:
-            self._has_heard_itself, self._is_deaf = True, False
+            if self._echo.came() and self._on_look:
+                self.look_now()
             return
         is_complete = self._ledger.ring((ring.process, ring.lane), ring.since, ring.until)
         if not self._hear(ring) or not is_complete:
@@ -216,21 +253,3 @@ class Ear:
             if event is not None:
                 self._events.hear(event)
         return is_whole
-
-    def _ask_itself(self) -> None:
-        self._has_heard_itself = False
-        self._rings_before = self._bell.rings
-        self._listens_since = asyncio.get_running_loop().time()
-        self._bell.prove()
-
-    def _examine_itself(self) -> None:
-        """A pooler takes LISTEN and forgets it: then the ring that was asked for never comes back."""
-        if self._has_heard_itself or self._bell.rings == self._rings_before:
-            return
-        assert self._listens_since is not None
-        if asyncio.get_running_loop().time() - self._listens_since < _EXCHANGE_SECONDS:
-            return
-        if not self._is_deaf:
-            log.warning("ear_deaf", advice="set database_direct to the address of the database server itself")
-        self._is_deaf = True
-        self._ask_itself()

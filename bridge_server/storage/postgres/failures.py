@@ -14,7 +14,7 @@ OUT_OF_LOCKS = "53200"
 # An error's SQLSTATE, or its first characters: the longest that is listed counts.
 _PASSING: Mapping[str, str] = {
     "08": "the connection to the database failed",
-    "25006": "the database server takes no writes, as a standby does",
+    "25006": "the database takes no writes, as a standby or one with default_transaction_read_only",
     "25P03": "the transaction paused for too long",
     "53": "the database is out of resources",
     "53100": "the disk of the database is full",
@@ -48,6 +48,10 @@ class LostConnectionError(ConnectionError):
     """There is no connection to the database at the moment."""
 
 
+class StandbyError(ConnectionError):
+    """Only a standby answers, which takes no writes, at the address of the database."""
+
+
 class OutcomeUnknownError(UnavailableError):
     """The connection ended while a commit was under way, and the database could not be asked about it."""
 
@@ -66,6 +70,8 @@ def sqlstate(error: BaseException) -> str:
 
 def passing_failure(error: BaseException) -> str | None:
     """The reason why the database cannot serve at the moment; None for an error that will not pass."""
+    if "query_wait_timeout" in str(error):
+        return "the pooler has no free connection to the database: raise its default_pool_size"
     if is_lost(error):
         return _LOST_REASON
     code = sqlstate(error)

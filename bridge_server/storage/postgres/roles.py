@@ -1,9 +1,10 @@
 """A role: work that one process does at a time, such as the wallet's.
 
-An advisory lock on the connection of the ear says whose the role is: it ends with the connection. Its holder
-may not have noticed yet, so each holder has an epoch, and its writes begin with the fence: a statement that
-finds the epoch of the present holder only, and that keeps the next one from taking over until the write is
-committed.
+An advisory lock on the connection of the ear says whose the role is. It ends with the connection, which
+other processes end when it asks nothing for seconds, as that of a frozen process. Its holder may not have
+noticed yet: it does not count on a connection that was silent. And each holder has an epoch, and its writes
+begin with the fence: a statement that finds the epoch of the present holder only, and that keeps the next
+one from taking over until the write is committed.
 """
 
 import asyncio
@@ -47,11 +48,20 @@ class Role:
         self._url: str | None = None
         self._epoch: int | None = None
         self._told_url: str | None = None
-        self._has_lock = False
+        self._has_lock = self._is_open = False
         self._has_looked = asyncio.Event()
         self._changed = asyncio.Event()
-        self.is_served = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the role, and no other one can have taken it over."""
+        ear = self._database.ear
+        return self._epoch is not None and ear is not None and ear.keeps_locks
+
+    @property
+    def is_served(self) -> bool:
         """Whether this process holds the role, and its resources are open."""
+        return self._is_open and self.is_held
 
     async def holder_url(self) -> str | None:
         """The URL of the process that holds the role, if another one does. Raises UnavailableError."""
@@ -97,21 +107,25 @@ class Role:
         epoch = self._epoch
         async with resources():
             try:
-                self.is_served = self._epoch == epoch
+                self._is_open = self._epoch == epoch
                 self._has_looked.set()
                 while self._epoch == epoch:
                     await self._until_changed()
             finally:
-                self.is_served = False
+                self._is_open = False
 
     async def _until_changed(self) -> None:
         await self._changed.wait()
         self._changed.clear()
 
     async def _on_look(self, wire: Any) -> None:
+        ear = self._database.ear
+        assert ear is not None
         if self._epoch is not None:
             await self._tell_url(wire)
-        elif self._is_wanted and await self._is_locked(wire):
+        elif self._is_wanted and not ear.is_deaf and not ear.has_session:
+            pass  # a pooler of transactions gives the lock to every process: wait for the echo
+        elif self._is_wanted and ear.has_session and await self._is_locked(wire):
             await self._take(wire)
         else:
             self._has_looked.set()
@@ -141,7 +155,7 @@ class Role:
         self._has_lock = False
         if self._epoch is not None:
             log.warning("role_lost", role=self._name, epoch=self._epoch)
-            self._epoch, self.is_served = None, False
+            self._epoch, self._is_open = None, False
             self._changed.set()
 
     async def _give_up(self) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from bridge_server.storage.database import Row, Value
@@ -75,11 +76,12 @@ class Statements:
         self._connection = connection
         self._texts = texts
         self._prepared: dict[str, _Prepared] = {}
-        self._names = 0
+        self._times_forgotten = 0
 
     def forget(self) -> None:
         """Prepare everything anew: a migration may have changed the tables."""
         self._prepared.clear()
+        self._times_forgotten += 1
 
     async def run(self, sql: str, parameters: Sequence[Value]) -> Answer:
         """Execute one statement."""
@@ -99,7 +101,7 @@ class Statements:
         prepared = self._prepared.get(sql) or await self._prepare(sql, text)
         if prepared.many is None:
             form = text.of_many(prepared.parameters, prepared.has_rows)
-            prepared.many = await self._named(form)
+            prepared.many = await self._named(sql, form)
         records = await prepared.many.fetchmany(
             [(*encoded(each), place) for place, each in enumerate(parameters)]
         )
@@ -111,13 +113,16 @@ class Statements:
         return [(rows, text.may_change and bool(rows)) for rows in by_place]
 
     async def _prepare(self, sql: str, text: Text) -> _Prepared:
-        prepared = self._prepared[sql] = _Prepared(await self._named(text.sql))
+        prepared = self._prepared[sql] = _Prepared(await self._named(sql, text.sql))
         return prepared
 
-    async def _named(self, sql: str) -> Any:
-        """Prepared under a name: without one, asyncpg would have it parsed at each execution."""
-        self._names += 1
-        return await self._connection.prepare(sql, name=f"bridge_{self._names}")
+    async def _named(self, sql: str, form: str) -> Any:
+        """Prepared under a name: without one, asyncpg would have it parsed at each execution.
+
+        A name means one text everywhere: a pooler that confuses its clients' statements runs no other one.
+        """
+        digest = blake2b(f"{sql}\0{form}".encode(), digest_size=12).hexdigest()
+        return await self._connection.prepare(form, name=f"bridge_{digest}_{self._times_forgotten}")
 
 
 def _count(status: str) -> int:

@@ -31,12 +31,18 @@ class CheckedConnection:
 
     `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;
     what it raises is raised, and nothing else is asked. Then `on_opened` is called, but not for each of the
-    connections to a node that closes every one.
+    connections to a node that closes every one. `require_wallet` is called before each question, which it
+    prevents by raising.
     """
 
     def __init__(
-        self, endpoint: Endpoint, check_chain: Callable[[Answer], None], on_opened: Callable[[], None]
+        self,
+        endpoint: Endpoint,
+        check_chain: Callable[[Answer], None],
+        on_opened: Callable[[], None],
+        require_wallet: Callable[[], None] | None,
     ) -> None:
+        self._require_wallet = require_wallet
         self._endpoint = endpoint
         self._check_chain = check_chain
         self._on_opened = on_opened
@@ -157,6 +163,8 @@ class CheckedConnection:
         await before.close()
 
     async def _ask(self, body: bytes, count: int) -> list[Answer]:
+        if self._require_wallet is not None:
+            self._require_wallet()
         try:
             status, answer = await self._endpoint.exchange(self._session, body)
         except NodeError as error:

@@ -31,6 +31,7 @@ class Node:
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
     it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
+    `require_wallet` is called before anything is asked on the wallet's behalf, which it prevents by raising.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class Node:
         chain_id: int | None = None,
         failure_of: FailureOf | None = None,
         witness: Witness | None = None,
+        require_wallet: Callable[[], None] | None = None,
     ) -> None:
         self._endpoint = (
             None if url is None else Endpoint(url, timeout_seconds, user_agent, failure_of, witness)
         )
         self._stopping = stopping
+        self._require_wallet = require_wallet
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
         self._pool = ConnectionPool(self._connected)
@@ -170,7 +173,9 @@ class Node:
 
     def _connected(self) -> CheckedConnection:
         assert self._endpoint is not None
-        return CheckedConnection(self._endpoint, self._check_chain, self._announce_connected)
+        return CheckedConnection(
+            self._endpoint, self._check_chain, self._announce_connected, self._require_wallet
+        )
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:

@@ -1,7 +1,8 @@
 """Calls of the wallet at a process that does not hold it: they are forwarded to the holder."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import structlog
@@ -23,6 +24,8 @@ _ANSWER_LIMIT_BYTES = 128 * 2**20
 _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
 _TRY_AGAIN_SECONDS = 2
+_LOOK_SECONDS = 3.0
+"""How often a call that waits for its answer looks whether the wallet has moved."""
 
 # These are about one connection (RFC 9110, section 7.6.1), or are written anew.
 _NOT_PASSED_ON = frozenset(
@@ -81,13 +84,8 @@ class WalletElsewhere:
             url = await self._holder_url()
         if url is None or self._session is None:
             raise UnavailableError("No process holds the wallet at this moment.", _TRY_AGAIN_SECONDS)
-        content = bytearray()
         try:
-            async with self._session.post(
-                f"{url.rstrip('/')}{request.path_qs}", data=body, headers=_forwarded_headers(request),
-                allow_redirects=False,
-            ) as answer:  # fmt: skip
-                await read_bounded(answer, content, _ANSWER_LIMIT_BYTES)
+            return await self._unless_moved(url, self._exchanged(self._session, url, request, body))
         except aiohttp.ClientConnectorError as error:
             log.warning("wallet_not_reached", url=url, reason=str(error))
             raise UnavailableError(
@@ -100,8 +98,32 @@ class WalletElsewhere:
                 "before you ask again.",
                 _TRY_AGAIN_SECONDS,
             ) from error
+
+    async def _exchanged(
+        self, session: aiohttp.ClientSession, url: str, request: web.Request, body: bytes
+    ) -> web.Response:
+        content = bytearray()
+        async with session.post(
+            f"{url.rstrip('/')}{request.path_qs}", data=body, headers=_forwarded_headers(request),
+            allow_redirects=False,
+        ) as answer:  # fmt: skip
+            await read_bounded(answer, content, _ANSWER_LIMIT_BYTES)
         headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return web.Response(status=answer.status, body=bytes(content), headers=headers)
+
+    async def _unless_moved(self, url: str, exchange: Coroutine[None, None, web.Response]) -> web.Response:
+        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet: a frozen
+        process does not answer.
+        """
+        task = asyncio.create_task(exchange)
+        try:
+            while not (await asyncio.wait([task], timeout=_LOOK_SECONDS))[0]:
+                with suppress(UnavailableError):
+                    if await self._holder_url() != url:
+                        raise TimeoutError("another process has taken over the wallet")
+            return task.result()
+        finally:
+            task.cancel()
 
 
 class MovingWalletHandlers:

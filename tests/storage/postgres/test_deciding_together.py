@@ -4,7 +4,7 @@ A process is a database of its own in the loop of the test. The stores and their
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -57,6 +57,9 @@ RULES = Rules(
 
 class Unlimited:
     """Every address may store anything."""
+
+    async def hold(self, needs: Mapping[str | None, int]) -> None:
+        pass
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         return True

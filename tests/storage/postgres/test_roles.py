@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from bridge_server.kernel.background import running
+from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres import roles
@@ -137,6 +138,23 @@ async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed
 
         await eventually(is_served_again)
         await reserve(process, "again")
+
+
+async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has_looked(url: str) -> None:
+    async with process_on(url) as process:
+        ear, clock = process.database.ear, MovableClock()
+        assert ear is not None
+        ear._clock = clock
+        ear.look_now()
+        await until_served(process)
+
+        clock.advance(5_500_000)
+        assert not process.role.is_held
+        assert not process.role.is_served
+
+        ear.look_now()
+        await until_served(process)
+        assert process.opened == 1
 
 
 async def test_a_reservation_of_a_former_holder_is_refused(url: str) -> None:
