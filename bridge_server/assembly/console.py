@@ -6,7 +6,7 @@ from bridge_server.assembly.operator_desks import OperatorDesks
 from bridge_server.assembly.operator_views import OperatorViews
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.assembly.wallet import AssembledWallet
-from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.counted_stock import StockOf
 from bridge_server.wallet.node.node import Node
 from bridge_server.web.health import Readiness
 
@@ -17,7 +17,7 @@ class ConsoleParts:
 
     desks: OperatorDesks
     views: OperatorViews | None
-    dispatcher: Dispatcher
+    stock: StockOf
     node: Node
     wallet: AssembledWallet
     readiness: Readiness

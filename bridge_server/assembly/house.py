@@ -15,7 +15,7 @@ from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.operator_desks import operator_desks
 from bridge_server.assembly.operator_views import operator_room, operator_views
-from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
+from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.processes import processes_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -51,7 +51,8 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     )
     leases = leases_of(foundation.settings, foundation.database)
     dispatcher = outbox_dispatcher(foundation, serving, leases)
-    outbox = outbox_room(foundation, serving, leases, dispatcher)
+    stock = stock_of(foundation, dispatcher)
+    outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (
         storage_room(foundation),
@@ -66,7 +67,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness
     )
     sweeper = sweeper_of(foundation, rooms)
-    views = operator_views(foundation, rooms, push)
+    views = operator_views(foundation, rooms, push, stock)
     observing = (
         health_room(readiness),
         metrics_room(foundation, rooms),
@@ -81,7 +82,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         *observing,
         testmode_room(mode),
         console_room(
-            foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
+            foundation, ConsoleParts(desks, views, stock, wallet.node, wallet, readiness, mode)
         ),
     )
     return (*house, *description_rooms(foundation, house))

@@ -30,6 +30,7 @@ from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.events import Delivered
+from bridge_server.outbox.counted_stock import StockOf
 from bridge_server.outbox.pending import pending_of
 from bridge_server.relay.session_list import SessionList
 from bridge_server.web.clients import Clients
@@ -50,7 +51,9 @@ class OperatorViews:
     stats: StatsReader
 
 
-def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServices) -> OperatorViews | None:
+def operator_views(
+    foundation: Foundation, rooms: Sequence[Room], push: PushServices, stock: StockOf
+) -> OperatorViews | None:
     """The views of these rooms; None where no operator looks."""
     observation = foundation.observation
     if observation is None:
@@ -77,7 +80,7 @@ def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServ
             foundation.clock,
             status_ms,
         ),
-        _stats(foundation, observation, sessions, rooms, push),
+        _stats(foundation, observation, sessions, rooms, push, stock),
     )
 
 
@@ -154,6 +157,7 @@ def _stats(
     sessions: SessionList,
     rooms: Sequence[Room],
     push: PushServices,
+    stock: StockOf,
 ) -> StatsReader:
     def figures() -> dict[str, float]:
         return {name: value for room in rooms for name, value in room.gauges().items()}
@@ -167,6 +171,7 @@ def _stats(
         observation.clients,
         foundation.figures,
         figures,
+        stock,
         pushes,
         foundation.settings.database_file,
         foundation.clock,

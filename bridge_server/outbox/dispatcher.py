@@ -197,6 +197,10 @@ class Dispatcher:
         """The destinations with a message under way, and those that asked to be left alone for a while."""
         return {queue.destination for queue in self._lanes} | self._delivery.resting()
 
+    async def stock(self) -> Stock:
+        """The numbers of pending messages and of dead letters, where this process alone changes them."""
+        return self._stock
+
     def figures(self) -> dict[str, int]:
         """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
         start that `delivered` and that `failed`.
