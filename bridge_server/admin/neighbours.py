@@ -4,9 +4,9 @@ A request to another process names it in `process=own`, so that it answers for i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -25,6 +25,9 @@ _LONGEST_ANSWER_BYTES = 8 * 2**20
 _MOST_PROCESSES = 64
 _STATUS = "answered with status {}"
 _NOT_FOUND = _STATUS.format(404)
+_UNKNOWN_HERE = "is not asked: processes know each other by admin_token, which is not set"
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=40.0)
+"""A stream that is not over has a comment every 15 seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,14 @@ class Reply:
     def entry(self) -> Fields:
         """The process, as an answer names it."""
         return {"number": self.number, "url": self.url, "fault": self.fault}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A path of the admin API and its query, as other processes are asked."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 class Neighbours:
@@ -60,7 +71,10 @@ class Neighbours:
     async def opened(self) -> AsyncIterator[None]:
         """Be able to ask while inside."""
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as client:
+        connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, headers={"User-Agent": USER_AGENT}
+        ) as client:
             self._client = client
             try:
                 yield
@@ -82,39 +96,80 @@ class Neighbours:
 
         `queries` gives the query for a process by its number; None: it is not asked.
         """
-        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
-        return await asyncio.gather(*(self._ask(each, path, query) for each, query in asked))
+        return await asyncio.gather(*await self.questions(path, queries))
 
-    async def ask_one(self, number: int, path: str, query: Mapping[str, str]) -> Fields:
+    async def questions(
+        self, path: str, queries: Callable[[int], Mapping[str, str] | None], wait_seconds: float = 0.0
+    ) -> list[Coroutine[Any, Any, Reply]]:
+        """What `ask_all` awaits, one for each process, which may take `wait_seconds` more to answer."""
+        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
+        return [self._ask(each, path, query, wait_seconds) for each, query in asked]
+
+    async def ask_one(
+        self, number: int, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Fields:
         """The reply of one process. Raises InvalidInputError, NotFoundError, UnavailableError."""
+        process = await self.find(number)
+        reply = await self._ask(process, path, query, wait_seconds)
+        if reply.fault == _NOT_FOUND:
+            raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
+        if reply.fields is None:
+            raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
+        return reply.fields
+
+    async def find(self, number: int) -> Process:
+        """Another process. Raises InvalidInputError."""
         for process in await self.others():
             if process.number == number:
-                reply = await self._ask(process, path, query)
-                if reply.fault == _NOT_FOUND:
-                    raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
-                if reply.fields is None:
-                    raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
-                return reply.fields
+                return process
         raise InvalidInputError(
             f"No process {number} runs on the database: bridge-server processes lists them."
         )
 
-    async def _ask(self, process: Process, path: str, query: Mapping[str, str]) -> Reply:
+    @asynccontextmanager
+    async def stream(
+        self, process: Process, path: str, query: Mapping[str, str]
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
+        to read.
+        """
+        if not self._token():
+            raise UnavailableError(_UNKNOWN_HERE, 2)
+        try:
+            async with self._get(process.url + path, {**query, "process": OWN}, _STREAM) as response:
+                if response.status != web.HTTPOk.status_code:
+                    raise UnavailableError(_STATUS.format(response.status), 2)
+                yield response.content
+        except (aiohttp.ClientError, OSError, ValueError, LookupError, TypeError) as error:
+            # A line that is too long is a ValueError; another version of the program may write other fields.
+            raise UnavailableError(f"cannot be read: {error}", 2) from error
+
+    async def _ask(
+        self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Reply:
         fields, fault = None, None
-        if process.is_running:
-            fields, fault = await self._got(process.url + path, {**query, "process": OWN})
+        if not self._token():
+            fault = _UNKNOWN_HERE
+        elif process.is_running:
+            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
+            fields, fault = await self._got(process.url + path, {**query, "process": OWN}, timeout)
         else:
             fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
         return Reply(process.number, process.url, fields, fault)
 
-    async def _got(self, url: str, query: Mapping[str, str]) -> tuple[Fields | None, str | None]:
+    def _get(
+        self, url: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._client is not None, "the neighbours are asked while the server runs"
         # A name of the internal network need not be among the hosts that web pages may reach.
         headers = {"Authorization": f"Bearer {self._token()}", "Host": "localhost"}
+        return self._client.get(url, params=query, headers=headers, timeout=timeout, allow_redirects=False)
+
+    async def _got(
+        self, url: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> tuple[Fields | None, str | None]:
         try:
-            async with self._client.get(
-                url, params=query, headers=headers, allow_redirects=False
-            ) as response:
+            async with self._get(url, query, timeout) as response:
                 if response.status != web.HTTPOk.status_code:
                     return None, _STATUS.format(response.status)
                 content = await response.content.read(_LONGEST_ANSWER_BYTES)
@@ -142,21 +197,20 @@ def wanted_process(request: web.Request) -> str | int | None:
 
 async def of_all(
     neighbours: Neighbours | None,
-    request: web.Request,
+    wanted: str | int | None,
+    question: Question,
     own: Callable[[], Awaitable[Fields]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
 ) -> Fields:
-    """The answer to a request for figures: of all processes together, or of the one that it names.
+    """The answer to a question: of all processes together, or of the one that is `wanted`.
 
-    `own` gives those of this process.
+    `own` answers for this process.
     """
-    wanted = wanted_process(request)
     if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
         return await own()
-    query = {name: value for name, value in request.query.items() if name != "process"}
     if isinstance(wanted, int):
-        return await neighbours.ask_one(wanted, request.path, query)
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(request.path, lambda _: query))
+        return await neighbours.ask_one(wanted, question.path, question.query)
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
     return merge(neighbours.own_number, mine, replies)
 
 

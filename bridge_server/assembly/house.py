@@ -81,8 +81,6 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(
-            foundation, ConsoleParts(desks, views, stock, wallet.node, wallet, readiness, mode)
-        ),
+        console_room(foundation, ConsoleParts(desks, views, stock, wallet.node, wallet, readiness, mode)),
     )
     return (*house, *description_rooms(foundation, house))

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from bridge_server.admin.clients.gathering import ClientsEverywhere
 from bridge_server.admin.clients.handlers import ClientHandlers
 from bridge_server.admin.clients.routes import client_routes
 from bridge_server.admin.clients.service import ClientViews
+from bridge_server.admin.neighbours import Neighbours
 from bridge_server.admin.sessions.handlers import SessionHandlers
 from bridge_server.admin.sessions.routes import session_routes
 from bridge_server.admin.sessions.service import SessionViews
@@ -46,9 +48,11 @@ class OperatorViews:
     streams: TrafficStreams | None
     """None when no record of requests is kept."""
     lives: CallLives
-    clients: ClientViews
+    clients: ClientsEverywhere
     sessions: SessionViews
     stats: StatsReader
+    neighbours: Neighbours | None
+    """The other processes on the database; None where it is a file."""
 
 
 def operator_views(
@@ -58,7 +62,7 @@ def operator_views(
     observation = foundation.observation
     if observation is None:
         return None
-    traffic, handles = observation.traffic, observation.handles
+    traffic, handles, neighbours = observation.traffic, observation.handles, neighbours_of(foundation)
     sessions = SessionList(foundation.database, foundation.clock)
     status_ms = foundation.settings.status_ttl * 1_000
     foundation.events.subscribe(
@@ -70,7 +74,7 @@ def operator_views(
         if traffic is None
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
         CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
-        _clients(foundation, observation, rooms),
+        ClientsEverywhere(_clients(foundation, observation, rooms), neighbours),
         SessionViews(
             sessions,
             relay_service(foundation),
@@ -81,6 +85,7 @@ def operator_views(
             status_ms,
         ),
         _stats(foundation, observation, sessions, rooms, push, stock),
+        neighbours,
     )
 
 
@@ -112,14 +117,14 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         """What was put off belongs to the time before the clock is moved."""
         observation.clients.turn()
 
-    rows, neighbours = admin_rows(foundation), neighbours_of(foundation)
+    rows, neighbours = admin_rows(foundation), views.neighbours
     return Room(
         name=name,
         routes=()
         if rows is None
         else (
             *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles, neighbours), rows),
-            *client_routes(ClientHandlers(views.clients, foundation.addresses, neighbours), rows),
+            *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
             *stats_routes(StatsHandlers(views.stats, neighbours), rows),
         ),

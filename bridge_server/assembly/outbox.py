@@ -42,7 +42,7 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room], leases: Lea
 
 
 def stock_of(foundation: Foundation, dispatcher: Dispatcher) -> StockOf:
-    """Gives the numbers of owed messages and of dead letters: in memory, where no other process changes them."""
+    """Gives the numbers of owed messages and of dead letters: in memory, where there is but one process."""
     if foundation.settings.database is None:
         return dispatcher.stock
     return CountedStock(OutboxStore(foundation.database).stock).now
@@ -66,7 +66,9 @@ def outbox_room(
 
     def gauges() -> dict[str, float]:
         left_out = _STOCK if are_shared else ()
-        return {f"outbox_{name}": value for name, value in dispatcher.figures().items() if name not in left_out}
+        return {
+            f"outbox_{name}": value for name, value in dispatcher.figures().items() if name not in left_out
+        }
 
     async def families() -> Sequence[Family]:
         now = await stock()

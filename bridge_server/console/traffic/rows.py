@@ -11,8 +11,9 @@ _TIME = slice(11, 23)
 
 
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of a row, of what the admin API answers of a request."""
-    return {
+    """The texts of a row, of what the admin API answers of a request; its process where there are several."""
+    process = {"process": line["process"]} if "process" in line else {}
+    return process | {
         "number": line["number"],
         "change": line["change"],
         "at": line["at"],
@@ -41,11 +42,16 @@ def status_text(line: Mapping[str, Any]) -> str:
     return {0: "no answer", CLIENT_LEFT: "client left"}.get(status, str(status))
 
 
-def _tone(line: Mapping[str, Any]) -> str:
+def has_failed(line: Mapping[str, Any]) -> bool:
+    """Whether the request was answered with an error, or had no answer."""
     status = line["status"]
-    if status is None:
+    return status is not None and (status == 0 or status >= FIRST_FAILURE)
+
+
+def _tone(line: Mapping[str, Any]) -> str:
+    if line["status"] is None:
         return "waits"
-    return "bad" if status == 0 or status >= FIRST_FAILURE else "good"
+    return "bad" if has_failed(line) else "good"
 
 
 def _took(line: Mapping[str, Any]) -> str:

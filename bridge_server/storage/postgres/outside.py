@@ -1,7 +1,7 @@
 """The commits of the operator's commands, as the numbers tell that each process keeps of its own.
 
-Other servers announce what they change. Their commits are not among these: each of them would have every server
-look through its outbox, which commits too.
+Other servers announce what they change. Their commits are not among these: each of them would have every
+server look through its outbox, which commits too.
 """
 
 from bridge_server.storage.database import scalar

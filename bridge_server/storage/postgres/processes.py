@@ -12,7 +12,8 @@ _FORGOTTEN_AFTER_MS = 600_000
 # The commands of an operator have no URL: nobody can ask them for anything.
 _LIST = """
 SELECT processes.number, max(processes.url), max(version), max(abs(seen_at_ms)), max(seen_at_ms) > 0,
-    max(started_at_ms), bool_or(roles.owner IS NOT NULL), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    max(started_at_ms), bool_or(roles.owner IS NOT NULL),
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM processes LEFT JOIN roles ON roles.name = 'wallet' AND roles.owner = processes.number
 WHERE processes.url IS NOT NULL GROUP BY processes.number ORDER BY processes.number
 """
