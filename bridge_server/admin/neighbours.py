@@ -1,10 +1,11 @@
 """Figures that each process keeps in its memory: the process that is asked for them asks the others, too.
 
-A request to another process names it in `process=own`, so that it answers for itself alone.
+A request to another process has `process=own`, so that it answers for itself alone, and names it in a header: at
+the URL of a process that has crashed another one may answer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from bridge_server.version import USER_AGENT
 Fields: TypeAlias = dict[str, Any]
 
 OWN = "own"
+_MEANT = "Bridge-Process"
 _ANSWER_SECONDS = 2.0
 _LONGEST_ANSWER_BYTES = 8 * 2**20
 _MOST_PROCESSES = 64
@@ -88,7 +90,8 @@ class Neighbours:
 
     async def others(self) -> Sequence[Process]:
         """The other processes: those that run, and those that are silent."""
-        found = [each for each in await self._processes() if each.number != self.own_number]
+        last_at = {each.url: each for each in await self._processes()}  # one that has crashed gave its URL up
+        found = [each for each in last_at.values() if each.number != self.own_number]
         return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
 
     async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
@@ -129,14 +132,14 @@ class Neighbours:
     @asynccontextmanager
     async def stream(
         self, process: Process, path: str, query: Mapping[str, str]
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[AsyncIterable[bytes]]:
         """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
         to read.
         """
         if not self._token():
             raise UnavailableError(_UNKNOWN_HERE, 2)
         try:
-            async with self._get(process.url + path, {**query, "process": OWN}, _STREAM) as response:
+            async with self._get(process, path, query, _STREAM) as response:
                 if response.status != web.HTTPOk.status_code:
                     raise UnavailableError(_STATUS.format(response.status), 2)
                 yield response.content
@@ -152,24 +155,34 @@ class Neighbours:
             fault = _UNKNOWN_HERE
         elif process.is_running:
             timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
-            fields, fault = await self._got(process.url + path, {**query, "process": OWN}, timeout)
+            fields, fault = await self._got(process, path, query, timeout)
         else:
             fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
         return Reply(process.number, process.url, fields, fault)
 
     def _get(
-        self, url: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._client is not None, "the neighbours are asked while the server runs"
-        # A name of the internal network need not be among the hosts that web pages may reach.
-        headers = {"Authorization": f"Bearer {self._token()}", "Host": "localhost"}
-        return self._client.get(url, params=query, headers=headers, timeout=timeout, allow_redirects=False)
+        headers = {
+            "Authorization": f"Bearer {self._token()}",
+            # A name of the internal network need not be among the hosts that web pages may reach.
+            "Host": "localhost",
+            _MEANT: str(process.number),
+        }
+        return self._client.get(
+            process.url + path,
+            params={**query, "process": OWN},
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+        )
 
     async def _got(
-        self, url: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
     ) -> tuple[Fields | None, str | None]:
         try:
-            async with self._get(url, query, timeout) as response:
+            async with self._get(process, path, query, timeout) as response:
                 if response.status != web.HTTPOk.status_code:
                     return None, _STATUS.format(response.status)
                 content = await response.content.read(_LONGEST_ANSWER_BYTES)
@@ -185,9 +198,14 @@ class Neighbours:
         return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
 
 
-def wanted_process(request: web.Request) -> str | int | None:
-    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError."""
-    text = request.query.get("process")
+def wanted_process(request: web.Request, neighbours: Neighbours | None) -> str | int | None:
+    """The process that a request names: `own`, a number, or None for all.
+
+    Raises InvalidInputError; NotFoundError for a request of another process that is meant for a third one.
+    """
+    text, meant = request.query.get("process"), request.headers.get(_MEANT)
+    if meant is not None and neighbours is not None and meant != str(neighbours.own_number):
+        raise NotFoundError("The process that is meant has ended: another one answers at its URL.")
     if text is None or text == OWN:
         return text
     if not text.isascii() or not text.isdecimal() or len(text) > 15:

@@ -16,7 +16,7 @@ class ClientsEverywhere:
 
     def __init__(self, views: ClientViews, neighbours: Neighbours | None) -> None:
         self._views = views
-        self._neighbours = neighbours
+        self.neighbours = neighbours
 
     async def heaviest(self, by: By, last: str, limit: int, process: str | int | None = None) -> Fields:
         """The clients with the most in the period `last`, the heaviest first. Raises InvalidInputError."""
@@ -29,7 +29,7 @@ class ClientsEverywhere:
             return wire.merged_list(number, mine, replies, by, limit)
 
         question = Question(_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged)
+        return await of_all(self.neighbours, process, question, own, merged)
 
     async def details(self, address: str, process: str | int | None = None) -> Fields:
         """One client. Raises InvalidInputError."""
@@ -38,4 +38,4 @@ class ClientsEverywhere:
             return wire.details_fields(await self._views.details(address))
 
         question = Question(f"{_CLIENTS}/{quote(address, safe=':')}")
-        return await of_all(self._neighbours, process, question, own, wire.merged_details)
+        return await of_all(self.neighbours, process, question, own, wire.merged_details)

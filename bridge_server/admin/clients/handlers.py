@@ -20,7 +20,9 @@ class ClientHandlers:
     async def clients(self, request: web.Request) -> web.Response:
         _, limit = wanted_page(request)
         by, last = wire.read_by(request.query), wire.read_last(request.query)
-        return fields_answer(await self._clients.heaviest(by, last, limit, wanted_process(request)))
+        return fields_answer(
+            await self._clients.heaviest(by, last, limit, wanted_process(request, self._clients.neighbours))
+        )
 
     async def me(self, request: web.Request) -> web.Response:
         addresses = self._addresses
@@ -31,4 +33,6 @@ class ClientHandlers:
 
     async def client(self, request: web.Request) -> web.Response:
         address = request.match_info["address"]
-        return fields_answer(await self._clients.details(address, wanted_process(request)))
+        return fields_answer(
+            await self._clients.details(address, wanted_process(request, self._clients.neighbours))
+        )

@@ -16,7 +16,7 @@ class StatsHandlers:
         self._neighbours = neighbours
 
     async def stats(self, request: web.Request) -> web.Response:
-        wanted = wanted_process(request)
+        wanted = wanted_process(request, self._neighbours)
         question = Question(request.path)
         return fields_answer(await of_all(self._neighbours, wanted, question, self._own, wire.merged_fields))
 

@@ -6,12 +6,11 @@ one process is not written before an earlier change of another.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import aiohttp
 import orjson
 
 from bridge_server.admin.neighbours import Fields, Neighbours
@@ -28,7 +27,7 @@ from bridge_server.web.event_stream import EventStream
 _STREAM = f"{TRAFFIC}/stream"
 _LOOK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
-_KEPT_MS = 400
+_KEPT_MS = 500
 """Longer than a process gathers changes before it sends them, so that those of all processes have come."""
 
 Respell: TypeAlias = Callable[[Fields], Fields]
@@ -169,7 +168,7 @@ class StreamOfAll(OpenStream):
                     await self._read(process.number, followed, lines)
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _read(self, number: int, followed: _Followed, lines: aiohttp.StreamReader) -> None:
+    async def _read(self, number: int, followed: _Followed, lines: AsyncIterable[bytes]) -> None:
         kind = b""
         async for line in lines:
             name, _, value = line.rstrip(b"\n").partition(b": ")

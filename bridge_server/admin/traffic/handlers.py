@@ -80,7 +80,7 @@ class TrafficHandlers:
 
     def _wanted_process(self, request: web.Request) -> str | int | None:
         """The process that the request names, where there are several. Raises InvalidInputError."""
-        return None if self._neighbours is None else wanted_process(request)
+        return None if self._neighbours is None else wanted_process(request, self._neighbours)
 
     def _require(self) -> TrafficStreams:
         if self._streams is None:

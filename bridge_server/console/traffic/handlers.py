@@ -209,9 +209,7 @@ class TrafficPage:
             "keeps_contents": traffic.keeps_contents,
         }
 
-    async def _life(
-        self, call_id: str | None, traffic: TrafficLog, wanted: _Wanted
-    ) -> dict[str, Any] | None:
+    async def _life(self, call_id: str | None, traffic: TrafficLog, wanted: _Wanted) -> dict[str, Any] | None:
         if call_id is None:
             return None
         try:
