@@ -1,7 +1,7 @@
 """Figures that each process keeps in its memory: the process that is asked for them asks the others, too.
 
-A request to another process has `process=own`, so that it answers for itself alone, and names it in a header: at
-the URL of a process that has crashed another one may answer.
+A request to another process has `process=own`, so that it answers for itself alone, and names it in a header:
+at the URL of a process that has crashed another one may answer.
 """
 
 import asyncio

@@ -11,6 +11,7 @@ from bridge_server.admin.clients.handlers import ClientHandlers
 from bridge_server.admin.clients.routes import client_routes
 from bridge_server.admin.clients.service import ClientViews
 from bridge_server.admin.neighbours import Neighbours
+from bridge_server.admin.sessions.gathering import SessionsEverywhere
 from bridge_server.admin.sessions.handlers import SessionHandlers
 from bridge_server.admin.sessions.routes import session_routes
 from bridge_server.admin.sessions.service import SessionViews
@@ -49,7 +50,7 @@ class OperatorViews:
     """None when no record of requests is kept."""
     lives: CallLives
     clients: ClientsEverywhere
-    sessions: SessionViews
+    sessions: SessionsEverywhere
     stats: StatsReader
     neighbours: Neighbours | None
     """The other processes on the database; None where it is a file."""
@@ -75,14 +76,17 @@ def operator_views(
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
         CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
         ClientsEverywhere(_clients(foundation, observation, rooms), neighbours),
-        SessionViews(
-            sessions,
-            relay_service(foundation),
-            observation.sightings,
-            traffic,
-            handles,
-            foundation.clock,
-            status_ms,
+        SessionsEverywhere(
+            SessionViews(
+                sessions,
+                relay_service(foundation),
+                observation.sightings,
+                traffic,
+                handles,
+                foundation.clock,
+                status_ms,
+            ),
+            neighbours,
         ),
         _stats(foundation, observation, sessions, rooms, push, stock),
         neighbours,

@@ -14,11 +14,24 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.postgres import PostgresServer, connected, needs_postgres
 
 pytestmark = needs_postgres
 
-SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "traffic": True, "quota_exempt": "none"}
+SETTINGS: dict[str, Any] = {
+    **UNBOUNDED,
+    "admin_token": ADMIN_TOKEN,
+    "metrics_token": METRICS_TOKEN,
+    "traffic": True,
+    "quota_exempt": "none",
+}
+STORE_MESSAGES = """
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms)
+SELECT CASE WHEN n < 3 THEN 'owed-' ELSE 'dead-' END || n, 'http://a.example', 'http://a.example/', '{}', 0,
+    CASE WHEN n < 3 THEN 9000000000000 END, CASE WHEN n >= 3 THEN 9000000000000 END
+FROM generate_series(0, 4) AS n
+"""
 
 
 @pytest.fixture
@@ -53,6 +66,33 @@ async def test_figures_are_added_up_and_each_process_is_named(pair: list[Cluster
     own = (await AdminClient(second.server).get("/admin/stats?process=own")).json
     assert own["sessions"]["since_start"] == 1
     assert "processes" not in own
+
+
+async def test_messages_that_are_owed_or_dead_are_counted_once_and_at_once(
+    pair: list[ClusterProcess], postgres: PostgresServer
+) -> None:
+    url = pair[0].server.settings.database
+    assert url is not None
+    admins = [AdminClient(each.server) for each in pair]
+
+    async def outbox() -> list[tuple[int, int]]:
+        found = [
+            (await admin.get(f"/admin/stats{query}")).json
+            for admin in admins
+            for query in ("", "?process=own")
+        ]
+        return [(each["outbox"]["due"], each["outbox"]["dead"]) for each in found]
+
+    async with connected(url.get_secret_value()) as connection:
+        await connection.execute(STORE_MESSAGES)
+        assert await outbox() == [(3, 2)] * 4
+        await connection.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
+
+        assert await outbox() == [(2, 1)] * 4
+        listed = (await admins[0].get("/admin/stats")).json
+        assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
+        for process in pair:
+            assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
 
 
 async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: list[ClusterProcess]) -> None:

@@ -103,7 +103,7 @@ async def ask(pair: list[ClusterProcess], word: str, count: int) -> list[str]:
 
 
 def in_turn(found: list[dict[str, Any]], numbers: list[int], name: str = "path") -> list[str]:
-    """The paths of requests in the order of both, if each process has its own in the order in which they came.
+    """The paths of requests in the order of both, if each process has its own in the order of their coming.
 
     The clocks of the processes agree to some milliseconds only.
     """

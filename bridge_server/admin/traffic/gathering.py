@@ -6,6 +6,7 @@ from functools import partial
 from itertools import islice
 
 from bridge_server.admin.handles import Handles
+from bridge_server.admin.merged_pages import page_query, read_cursor
 from bridge_server.admin.neighbours import Fields, Neighbours, Reply
 from bridge_server.admin.traffic import merging, wire
 from bridge_server.admin.traffic.errors import RequestNotKeptError
@@ -74,12 +75,10 @@ class TrafficEverywhere:
         return wire.page_fields(found, limit, self._traffic.newest(), self._spell)
 
     async def _page_of_all(self, neighbours: Neighbours, words: str, after: str, limit: int) -> Fields:
-        cursor, chosen, own = merging.read_cursor(after), self._filter(words), neighbours.own_number
+        cursor, chosen, own = read_cursor(after), self._filter(words), neighbours.own_number
         mine = None if cursor.has_ended(own) else self._page(chosen, cursor.of(own), limit)
-        replies = await neighbours.ask_all(
-            TRAFFIC, lambda number: merging.page_query(cursor, number, limit, words)
-        )
-        return merging.merged_page(cursor, own, mine, replies, limit)
+        replies = await neighbours.ask_all(TRAFFIC, partial(page_query, cursor, {"filter": words}, limit))
+        return merging.merged_requests(cursor, own, mine, replies, limit)
 
     async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
         """The changes after one that is known, the oldest first; they wait until there is one."""

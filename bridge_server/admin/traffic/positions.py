@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
+from bridge_server.admin.merged_pages import read_pairs, write_pairs
 from bridge_server.kernel.errors import InvalidInputError
 
 _PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
-_OF_SEVERAL = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
 
 
 def read_positions(text: str, own_number: int) -> dict[int, int] | None:
@@ -32,14 +32,6 @@ def read_position(text: str, number: int) -> int | None:
     return None if positions is None else positions.get(number, 0)
 
 
-def read_pairs(text: str) -> dict[int, int] | None:
-    """The numbers of processes, each with another number, in a text such as `1:12,2:7`; None in any other."""
-    if not _OF_SEVERAL.fullmatch(text):
-        return None
-    pairs = [part.split(":") for part in text.split(",")]
-    return {int(process): int(number) for process, number in pairs}
-
-
 def write_positions(positions: Mapping[int, int]) -> str:
     """The text that `read_positions` reads."""
-    return ",".join(f"{process}:{change}" for process, change in sorted(positions.items())) or "0"
+    return write_pairs(positions) or "0"
