@@ -16,7 +16,7 @@ from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.operator_desks import operator_desks
 from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
-from bridge_server.assembly.processes import processes_room
+from bridge_server.assembly.processes import neighbours_of, processes_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
 from bridge_server.assembly.push import push_room, push_services
@@ -62,12 +62,13 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         *serving,
         demo,
     )
+    neighbours = neighbours_of(foundation)
     readiness = readiness_of(foundation, rooms)
     desks = operator_desks(
-        foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness
+        foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness, neighbours
     )
     sweeper = sweeper_of(foundation, rooms)
-    views = operator_views(foundation, rooms, push, stock)
+    views = operator_views(foundation, rooms, push, stock, neighbours)
     observing = (
         health_room(readiness),
         metrics_room(foundation, rooms),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from bridge_server.admin.accounts.service import AccountViews
 from bridge_server.admin.approvals.service import ApprovalDesk
+from bridge_server.admin.neighbours import Neighbours
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.service import PUSHES, OutboxDesk
 from bridge_server.admin.pushes.service import PushDesk
 from bridge_server.admin.settings.service import SettingsDesk
@@ -39,6 +41,7 @@ class OperatorDesks:
     approvals: ApprovalDesk
     wallet: WalletDesk
     outbox: OutboxDesk
+    attempts: AttemptsEverywhere
     pushes: PushDesk
     webhook_tests: WebhookTests
     settings: SettingsDesk
@@ -53,10 +56,18 @@ def operator_desks(
     push: PushServices,
     dispatcher: Dispatcher,
     readiness: Readiness,
+    neighbours: Neighbours | None,
 ) -> OperatorDesks:
     """The services over those of the rooms."""
     database, clock, observation = foundation.database, foundation.clock, foundation.observation
     history = HistoryStore(database)
+    outbox = OutboxDesk(
+        MessageStore(database, pushes=PUSHES),
+        dispatcher,
+        clock,
+        AttemptLog(clock) if observation is None else observation.attempts,
+        foundation.webhooks.headers,
+    )
     return OperatorDesks(
         projects=projects,
         history=history,
@@ -72,13 +83,8 @@ def operator_desks(
         inbox=inbox,
         approvals=ApprovalDesk(ApprovalStore(database), wallet.approvals, clock),
         wallet=WalletDesk(wallet.accounts, TransactionListing(database), foundation.settings.audit_file),
-        outbox=OutboxDesk(
-            MessageStore(database, pushes=PUSHES),
-            dispatcher,
-            clock,
-            AttemptLog(clock) if observation is None else observation.attempts,
-            foundation.webhooks.headers,
-        ),
+        outbox=outbox,
+        attempts=AttemptsEverywhere(outbox, neighbours),
         pushes=PushDesk(push.server),
         webhook_tests=WebhookTests(
             noted(foundation.webhook_sender, observation), clock, foundation.ids, foundation.stopping

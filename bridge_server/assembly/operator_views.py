@@ -26,7 +26,6 @@ from bridge_server.admin.traffic.wire import request_fields
 from bridge_server.assembly.admin import admin_rows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.observation import Observation
-from bridge_server.assembly.processes import neighbours_of
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.relay import relay_service
 from bridge_server.assembly.room import Room, afterwards
@@ -57,13 +56,17 @@ class OperatorViews:
 
 
 def operator_views(
-    foundation: Foundation, rooms: Sequence[Room], push: PushServices, stock: StockOf
+    foundation: Foundation,
+    rooms: Sequence[Room],
+    push: PushServices,
+    stock: StockOf,
+    neighbours: Neighbours | None,
 ) -> OperatorViews | None:
     """The views of these rooms; None where no operator looks."""
     observation = foundation.observation
     if observation is None:
         return None
-    traffic, handles, neighbours = observation.traffic, observation.handles, neighbours_of(foundation)
+    traffic, handles = observation.traffic, observation.handles
     sessions = SessionList(foundation.database, foundation.clock)
     status_ms = foundation.settings.status_ttl * 1_000
     foundation.events.subscribe(

@@ -10,7 +10,7 @@ _SESSIONS = "/admin/sessions"
 
 
 class SessionsEverywhere:
-    """What is known of sessions, of all processes together or of one. Without `neighbours` there is but one."""
+    """What all processes together know of sessions, or one of them. Without `neighbours` there is but one."""
 
     def __init__(self, views: SessionViews, neighbours: Neighbours | None) -> None:
         self._views = views

@@ -1,6 +1,5 @@
 """The page of traffic: the list of requests, its stream, and one request with the lifetime of its call."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from bridge_server.console.models import (
     PageStream,
     View,
 )
+from bridge_server.console.process_choice import chosen_process
 from bridge_server.console.traffic.repeating import repeat_of
 from bridge_server.console.traffic.rows import has_failed, request_text, row_fields, status_text
 from bridge_server.console.traffic.sealed import sealed_payloads
@@ -40,7 +40,6 @@ _STREAM = f"{_PATH}/stream"
 _REQUEST = f"{_PATH}/{{number:[0-9]{{1,15}}}}"
 _PAGE = 100
 _KINDS = ("errors", "waits", "rpc")
-_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ class TrafficPage:
 
         Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError.
         """
-        number, process = int(asked.names["number"]), _process(asked)
+        number, process = int(asked.names["number"]), chosen_process(asked)
         neighbours = self._neighbours
         if self._lists is not None and neighbours is not None:
             own = neighbours.own_number
@@ -235,12 +234,6 @@ def _placed(row: dict[str, Any], wanted: _Wanted) -> dict[str, Any]:
     separator = "&" if wanted.query else "?"
     link = f"{row['number']}{wanted.query}{separator}process={process}"
     return {**row, "key": f"{process}-{row['number']}", "link": link}
-
-
-def _process(asked: Asked) -> int | None:
-    """The process whose request is asked for; None: that which answers."""
-    text = asked.query.get("process", "")
-    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def _wanted(asked: Asked) -> _Wanted:
