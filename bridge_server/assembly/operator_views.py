@@ -20,6 +20,7 @@ from bridge_server.admin.stats.routes import stats_routes
 from bridge_server.admin.stats.service import NOTIFICATION, StatsReader
 from bridge_server.admin.traffic.handlers import TrafficHandlers
 from bridge_server.admin.traffic.lifetime import CallLives
+from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.routes import traffic_routes
 from bridge_server.admin.traffic.stream import TrafficStreams
 from bridge_server.admin.traffic.wire import request_fields
@@ -47,7 +48,7 @@ class OperatorViews:
     observation: Observation
     streams: TrafficStreams | None
     """None when no record of requests is kept."""
-    lives: CallLives
+    lives: LivesEverywhere
     clients: ClientsEverywhere
     sessions: SessionsEverywhere
     stats: StatsReader
@@ -77,7 +78,12 @@ def operator_views(
         None
         if traffic is None
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
-        CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
+        LivesEverywhere(
+            CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
+            traffic,
+            handles,
+            neighbours,
+        ),
         ClientsEverywhere(_clients(foundation, observation, rooms), neighbours),
         SessionsEverywhere(
             SessionViews(

@@ -277,6 +277,38 @@ async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(
     assert {each["status"] for each in found} == {"404"}
 
 
+async def test_the_lifetime_of_a_call_goes_across_processes(
+    pair: list[ClusterProcess], numbers: list[int]
+) -> None:
+    dapp, wallet = (BridgeClient(each.server) for each in pair)
+    session_id = await dapp.open_session()
+    call_id = await dapp.request_call(session_id)
+    await wallet.calls(session_id)
+    await wallet.answer(call_id)
+    await dapp.status(call_id)
+    first, second = numbers
+    expected = {"asked": first, "fetched": second, "answered": second, "status read": first, "expires": None}
+
+    for process in pair:
+        listed = (await AdminClient(process.server).get("/admin/traffic?filter=route:request-call")).json
+        handle = listed["requests"][0]["call"]["handle"]
+        life = (await AdminClient(process.server).get(f"/admin/traffic/calls/{handle}")).json
+        found = [(each["step"], each["request"] and each["request"]["process"]) for each in life["steps"]]
+        assert found[0] == ("asked", first)
+        assert sorted(found, key=str) == sorted(expected.items(), key=str)
+        assert life["session"]["id"][:8] == session_id[:8]
+        console = await ConsoleClient(process.server).sign_in()
+        page = await console.page("/console/traffic?filter=route:answer-call")
+        link = re.search(r'<a href="(/console/traffic/[0-9][^"]+)"', page)
+        assert link is not None
+        shown = await console.page(link[1].replace("&amp;", "&"))
+        table = shown.partition("Lifetime of the call")[2].partition("</table>")[0]
+        steps = re.findall(r'<th scope="row">(?:<a href="([^"]*)">)?([^<]*)', table)
+        assert {name for _, name in steps} == set(expected)
+        for address, _ in steps[:4]:
+            assert "Lifetime of the call" in await console.page(address.replace("&amp;", "&"))
+
+
 async def test_the_console_adds_up_what_clients_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
     for process, count in zip(pair, (3, 2), strict=True):
         for _ in range(count):

@@ -105,6 +105,7 @@ class CallLifeAnswer(AnswerShape):
     state: Literal["waiting", "answered", "gone"]
     expires_at: Moment | None
     steps: list[CallStepAnswer]
+    processes: list[ProcessAnswer] = ABSENT
 
 
 def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
@@ -161,6 +162,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         "Show the lifetime of a call",
         "Asked, told (a webhook and its outcome), fetched, answered, status read, expires.",
         DescribedAnswer(200, "The lifetime.", CallLifeAnswer),
-        problems=(CallNotFoundError,),
+        parameters=(PROCESS,),
+        problems=(CallNotFoundError, InvalidInputError),
     ),
 }

@@ -11,7 +11,7 @@ from bridge_server.admin.traffic.errors import NoTrafficError
 from bridge_server.admin.traffic.filtering import read_filter
 from bridge_server.admin.traffic.following import StreamOfAll, Wanted
 from bridge_server.admin.traffic.gathering import TrafficEverywhere
-from bridge_server.admin.traffic.lifetime import CallLives
+from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.positions import read_position, read_positions
 from bridge_server.admin.traffic.stream import OpenStream, TrafficStreams
 from bridge_server.relay.errors import CallNotFoundError
@@ -24,7 +24,7 @@ class TrafficHandlers:
     def __init__(
         self,
         streams: TrafficStreams | None,
-        lives: CallLives,
+        lives: LivesEverywhere,
         handles: Handles,
         neighbours: Neighbours | None = None,
     ) -> None:
@@ -74,9 +74,7 @@ class TrafficHandlers:
         call_id = self._handles.id_of(request.match_info["call"])
         if call_id is None:
             raise CallNotFoundError
-        traffic = None if self._streams is None else self._streams.traffic
-        life = await self._lives.of(call_id)
-        return fields_answer(wire.life_fields(life, traffic, self._handles))
+        return fields_answer(await self._lives.of(call_id, self._wanted_process(request)))
 
     def _wanted_process(self, request: web.Request) -> str | int | None:
         """The process that the request names, where there are several. Raises InvalidInputError."""

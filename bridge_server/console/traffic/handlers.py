@@ -14,7 +14,7 @@ from bridge_server.admin.traffic.errors import NoTrafficError, RequestNotKeptErr
 from bridge_server.admin.traffic.filtering import Filter, read_filter
 from bridge_server.admin.traffic.following import StreamOfAll, Wanted
 from bridge_server.admin.traffic.gathering import TrafficEverywhere
-from bridge_server.admin.traffic.lifetime import CallLives
+from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.positions import read_positions
 from bridge_server.admin.traffic.stream import OpenStream, TrafficStreams
 from bridge_server.admin.traffic.subjects import subject_of
@@ -75,7 +75,7 @@ class TrafficPage:
     def __init__(
         self,
         streams: TrafficStreams | None,
-        lives: CallLives,
+        lives: LivesEverywhere,
         handles: Handles,
         neighbours: Neighbours | None,
         bridge_url: str | None,
@@ -188,7 +188,7 @@ class TrafficPage:
 
     async def _shown(self, asked: Asked, traffic: TrafficLog) -> dict[str, Any]:
         fields, call_id = await self._found(asked, traffic)
-        life = await self._life(call_id, traffic, _wanted(asked))
+        life = await self._life(call_id, _wanted(asked))
         can_answer = self._answers_calls and life is not None and life["state"] == "waiting"
         return {
             **_placed(fields, _wanted(asked)),
@@ -208,11 +208,11 @@ class TrafficPage:
             "keeps_contents": traffic.keeps_contents,
         }
 
-    async def _life(self, call_id: str | None, traffic: TrafficLog, wanted: _Wanted) -> dict[str, Any] | None:
+    async def _life(self, call_id: str | None, wanted: _Wanted) -> dict[str, Any] | None:
         if call_id is None:
             return None
         try:
-            life = wire.life_fields(await self._lives.of(call_id), traffic, self._handles)
+            life = await self._lives.of(call_id)
         except CallNotFoundError:
             return None
         for step in life["steps"]:
