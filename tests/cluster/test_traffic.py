@@ -305,8 +305,9 @@ async def test_the_lifetime_of_a_call_goes_across_processes(
         table = shown.partition("Lifetime of the call")[2].partition("</table>")[0]
         steps = re.findall(r'<th scope="row">(?:<a href="([^"]*)">)?([^<]*)', table)
         assert {name for _, name in steps} == set(expected)
-        for address, _ in steps[:4]:
-            assert "Lifetime of the call" in await console.page(address.replace("&amp;", "&"))
+        for address, name in steps[:4]:
+            shown = await console.page(address.replace("&amp;", "&"))
+            assert f"of process {expected[name]}" in shown
 
 
 async def test_the_console_adds_up_what_clients_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
