@@ -1,6 +1,8 @@
 """What operators see of requests, clients, sessions and figures: for the admin API, and for the console."""
 
 import asyncio
+import hashlib
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from bridge_server.admin.clients.gathering import ClientsEverywhere
 from bridge_server.admin.clients.handlers import ClientHandlers
 from bridge_server.admin.clients.routes import client_routes
 from bridge_server.admin.clients.service import ClientViews
+from bridge_server.admin.handles import KEY_BYTES, Handles
 from bridge_server.admin.neighbours import Neighbours
 from bridge_server.admin.sessions.gathering import SessionsEverywhere
 from bridge_server.admin.sessions.handlers import SessionHandlers
@@ -27,15 +30,15 @@ from bridge_server.admin.traffic.wire import request_fields
 from bridge_server.assembly.admin import admin_rows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.observation import Observation
-from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.relay import relay_service
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.events import Delivered
-from bridge_server.outbox.counted_stock import StockOf
 from bridge_server.outbox.pending import pending_of
 from bridge_server.relay.session_list import SessionList
+from bridge_server.settings.checks import secret_of
+from bridge_server.settings.settings import Settings
 from bridge_server.web.clients import Clients
 
 _TURN_SECONDS = 20.0
@@ -46,6 +49,7 @@ class OperatorViews:
     """The services that answer an operator; the console has the same."""
 
     observation: Observation
+    handles: Handles
     streams: TrafficStreams | None
     """None when no record of requests is kept."""
     lives: LivesEverywhere
@@ -58,16 +62,13 @@ class OperatorViews:
 
 def operator_views(
     foundation: Foundation,
+    observation: Observation,
     rooms: Sequence[Room],
-    push: PushServices,
-    stock: StockOf,
+    operated: Operated,
     neighbours: Neighbours | None,
-) -> OperatorViews | None:
-    """The views of these rooms; None where no operator looks."""
-    observation = foundation.observation
-    if observation is None:
-        return None
-    traffic, handles = observation.traffic, observation.handles
+) -> OperatorViews:
+    """The views of these rooms."""
+    traffic, handles = observation.traffic, Handles(_key_of_handles(foundation.settings))
     sessions = SessionList(foundation.database, foundation.clock)
     status_ms = foundation.settings.status_ttl * 1_000
     foundation.events.subscribe(
@@ -75,6 +76,7 @@ def operator_views(
     )
     return OperatorViews(
         observation,
+        handles,
         None
         if traffic is None
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
@@ -97,16 +99,13 @@ def operator_views(
             ),
             neighbours,
         ),
-        _stats(foundation, observation, sessions, rooms, push, stock),
+        _stats(foundation, observation, sessions, rooms, operated),
         neighbours,
     )
 
 
-def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
+def views_room(foundation: Foundation, views: OperatorViews) -> Room:
     """The views' endpoints in the admin API, and what keeps the records small."""
-    name = "observation"
-    if views is None:
-        return Room(name=name)
     streams, observation = views.streams, views.observation
 
     @asynccontextmanager
@@ -132,11 +131,11 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
 
     rows, neighbours = admin_rows(foundation), views.neighbours
     return Room(
-        name=name,
+        name="observation",
         routes=()
         if rows is None
         else (
-            *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles, neighbours), rows),
+            *traffic_routes(TrafficHandlers(streams, views.lives, views.handles, neighbours), rows),
             *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
             *stats_routes(StatsHandlers(views.stats, neighbours), rows),
@@ -146,6 +145,14 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         emptied=(partial(afterwards, forget),),
         catch_up=catch_up,
     )
+
+
+def _key_of_handles(settings: Settings) -> bytes:
+    """The key of this process; or of all that share a database and a token: each knows every handle."""
+    token = secret_of(settings.admin_token)
+    if settings.database is None or token is None:
+        return os.urandom(KEY_BYTES)
+    return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
 async def _turn_forever(clients: Clients) -> None:
@@ -174,14 +181,13 @@ def _stats(
     observation: Observation,
     sessions: SessionList,
     rooms: Sequence[Room],
-    push: PushServices,
-    stock: StockOf,
+    operated: Operated,
 ) -> StatsReader:
     def figures() -> dict[str, float]:
         return {name: value for room in rooms for name, value in room.gauges().items()}
 
     def pushes() -> Mapping[str, Mapping[str, int]]:
-        return {channel: sender.outcomes for channel, sender in push.provider_senders.items()}
+        return {channel: sender.outcomes for channel, sender in operated.push.provider_senders.items()}
 
     return StatsReader(
         sessions,
@@ -189,7 +195,7 @@ def _stats(
         observation.clients,
         foundation.figures,
         figures,
-        stock,
+        operated.stock,
         pushes,
         foundation.settings.database_file,
         foundation.clock,
