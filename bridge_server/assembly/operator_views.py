@@ -30,6 +30,7 @@ from bridge_server.admin.traffic.wire import request_fields
 from bridge_server.assembly.admin import admin_rows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.observation import Observation
+from bridge_server.assembly.operator_rooms import Operated
 from bridge_server.assembly.relay import relay_service
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running

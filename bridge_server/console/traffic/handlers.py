@@ -29,7 +29,7 @@ from bridge_server.console.models import (
 )
 from bridge_server.console.process_choice import chosen_process
 from bridge_server.console.traffic.repeating import repeat_of
-from bridge_server.console.traffic.rows import has_failed, request_text, row_fields, status_text
+from bridge_server.console.traffic.rows import has_failed, placed, request_text, row_fields, status_text
 from bridge_server.console.traffic.sealed import sealed_payloads
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.relay.errors import CallNotFoundError
@@ -157,7 +157,7 @@ class TrafficPage:
             page = await lists.page(words, after, _PAGE)
         except InvalidInputError:  # of a page that is not there any more, or that never was
             page, after = await lists.page(words, "", _PAGE), ""
-        rows = [_placed(row_fields(each), _wanted(asked)) for each in page["requests"]]
+        rows = [placed(row_fields(each), _wanted(asked).query) for each in page["requests"]]
         return {
             "rows": rows,
             "last": page["last"],
@@ -191,7 +191,7 @@ class TrafficPage:
         life = await self._life(call_id, _wanted(asked))
         can_answer = self._answers_calls and life is not None and life["state"] == "waiting"
         return {
-            **_placed(fields, _wanted(asked)),
+            **placed(fields, _wanted(asked).query),
             "heading": request_text(fields),
             "outcome": status_text(fields),
             "is_error": has_failed(fields),
@@ -217,23 +217,13 @@ class TrafficPage:
             return None
         for step in life["steps"]:
             if step["request"] is not None:
-                step["request"] = _placed(step["request"], wanted)
+                step["request"] = placed(step["request"], wanted.query)
         return life
 
 
 def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> TrafficEverywhere:
     traffic = streams.traffic
     return TrafficEverywhere(streams, lambda each: wire.line_fields(each, traffic), handles, neighbours)
-
-
-def _placed(row: dict[str, Any], wanted: _Wanted) -> dict[str, Any]:
-    """The row with the name of its place in the list, and the address of its page."""
-    process = row.get("process")
-    if process is None:
-        return {**row, "key": f"{row['number']}", "link": f"{row['number']}{wanted.query}"}
-    separator = "&" if wanted.query else "?"
-    link = f"{row['number']}{wanted.query}{separator}process={process}"
-    return {**row, "key": f"{process}-{row['number']}", "link": link}
 
 
 def _wanted(asked: Asked) -> _Wanted:

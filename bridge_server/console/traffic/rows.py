@@ -28,6 +28,15 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def placed(line: Mapping[str, Any], query: str) -> dict[str, Any]:
+    """The row with the name of its place, and the address of its page; `query` asks for the list."""
+    process = line.get("process")
+    if process is None:
+        return {**line, "key": f"{line['number']}", "link": f"{line['number']}{query}"}
+    link = f"{line['number']}{query}{'&' if query else '?'}process={process}"
+    return {**line, "key": f"{process}-{line['number']}", "link": link}
+
+
 def request_text(line: Mapping[str, Any]) -> str:
     """Method and path with shortened ids; an arrow before the address of what the server sent."""
     path = with_short_ids(line["path"])
