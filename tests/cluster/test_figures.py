@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import (
+    UNBOUNDED,
+    ClusterProcess,
+    answer_of_all,
+    cluster_url,
+    page_of_all,
+    processes_over,
+)
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
@@ -103,7 +110,7 @@ async def test_messages_that_are_owed_or_dead_are_counted_once_and_at_once(
         await connection.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
 
         assert await outbox() == [(2, 1)] * 4
-        listed = (await admins[0].get("/admin/stats")).json
+        listed = await answer_of_all(pair[0], "/admin/stats")
         assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
         for process in pair:
             assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
@@ -163,11 +170,11 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[Clust
 
     for process in pair:
         admin = AdminClient(process.server)
-        (listed,) = (await admin.get("/admin/sessions")).json["sessions"]
+        (listed,) = (await answer_of_all(process, "/admin/sessions"))["sessions"]
         assert listed["dapp"] is not None
         assert listed["dapp_seen_at"] is not None
         assert listed["wallet_seen_at"] is not None
-        story = (await admin.get(f"/admin/sessions/{listed['handle']}")).json
+        story = await answer_of_all(process, f"/admin/sessions/{listed['handle']}")
         assert [each["method"] for each in story["requests"]] == ["PUT", "POST", "POST"]
         assert len({each["process"] for each in story["requests"]}) == 2
         assert story["wallet_seen_at"] == listed["wallet_seen_at"]
@@ -175,7 +182,7 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[Clust
         own = (await admin.get(f"/admin/sessions/{listed['handle']}?process=own")).json
         assert len(own["requests"]) == (2 if process is pair[0] else 1)
         console = await ConsoleClient(process.server).sign_in()
-        page = await console.page(f"/console/sessions/{listed['handle']}")
+        page = await page_of_all(console, f"/console/sessions/{listed['handle']}")
         links = re.findall(r'href="(/console/traffic/[^"]*process=[^"]*)"', page)
         assert len(links) == 3
         for link in links:
@@ -191,7 +198,7 @@ async def test_attempts_of_all_processes_are_one_list_page_by_page(
     seen: list[dict[str, Any]] = []
     after = ""
     while len(seen) < 7:
-        page = (await admins[1].get(f"{ATTEMPTS}?kind=webhook&limit=3{after}")).json
+        page = await answer_of_all(pair[1], f"{ATTEMPTS}?kind=webhook&limit=3{after}")
         assert page["outcomes"] == {"webhook": {"delivered": 7}}
         seen, after = seen + page["attempts"], f"&after={page['next']}"
 
@@ -204,7 +211,7 @@ async def test_attempts_of_all_processes_are_one_list_page_by_page(
             path = f"{ATTEMPTS}/{each['number']}?process={each['process']}"
             assert (await admin.get(path)).json["message_id"] == each["message_id"]
     console = await ConsoleClient(pair[0].server).sign_in()
-    listed = await console.page("/console/webhooks/attempts")
+    listed = await page_of_all(console, "/console/webhooks/attempts")
     links = re.findall(r'href="(/console/webhooks/attempts/[^"]+)"', listed)
     assert len(links) == 7
     for link, each in zip(links, seen, strict=True):
@@ -241,7 +248,7 @@ async def test_a_message_is_shown_with_the_attempts_of_all_processes(
         await eventually(partial(is_taken, AdminClient(process.server)))
         await failed(attempts)
 
-    whole = [(await AdminClient(each.server).get(f"/admin/outbox/{found[0]['id']}")).json for each in pair]
+    whole = [await answer_of_all(each, f"/admin/outbox/{found[0]['id']}") for each in pair]
     assert whole[0]["last_attempts"] == whole[1]["last_attempts"]
     assert [each["outcome"] for each in whole[0]["last_attempts"]] == ["failed"] * 3
 
