@@ -1,12 +1,13 @@
 """Figures that each process keeps in its memory: the process that is asked for them asks the others, too.
 
-A request to another process names it in `process=own`, so that it answers for itself alone.
+A request to another process has `process=own`, so that it answers for itself alone, and names it in a header:
+at the URL of a process that has crashed another one may answer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -20,11 +21,15 @@ from bridge_server.version import USER_AGENT
 Fields: TypeAlias = dict[str, Any]
 
 OWN = "own"
+_MEANT = "Bridge-Process"
 _ANSWER_SECONDS = 2.0
 _LONGEST_ANSWER_BYTES = 8 * 2**20
 _MOST_PROCESSES = 64
 _STATUS = "answered with status {}"
 _NOT_FOUND = _STATUS.format(404)
+_UNKNOWN_HERE = "is not asked: processes know each other by admin_token, which is not set"
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=40.0)
+"""A stream that is not over has a comment every 15 seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,14 @@ class Reply:
     def entry(self) -> Fields:
         """The process, as an answer names it."""
         return {"number": self.number, "url": self.url, "fault": self.fault}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A path of the admin API and its query, as other processes are asked."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 class Neighbours:
@@ -60,7 +73,10 @@ class Neighbours:
     async def opened(self) -> AsyncIterator[None]:
         """Be able to ask while inside."""
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as client:
+        connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, headers={"User-Agent": USER_AGENT}
+        ) as client:
             self._client = client
             try:
                 yield
@@ -73,8 +89,9 @@ class Neighbours:
         return self._own_number()
 
     async def others(self) -> Sequence[Process]:
-        """The other processes: running and silent ones."""
-        found = [each for each in await self._processes() if each.number != self.own_number]
+        """The other processes: those that run, and those that are silent."""
+        last_at = {each.url: each for each in await self._processes()}  # one that has crashed gave its URL up
+        found = [each for each in last_at.values() if each.number != self.own_number]
         return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
 
     async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
@@ -82,39 +99,90 @@ class Neighbours:
 
         `queries` gives the query for a process by its number; None: it is not asked.
         """
-        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
-        return await asyncio.gather(*(self._ask(each, path, query) for each, query in asked))
+        return await asyncio.gather(*await self.questions(path, queries))
 
-    async def ask_one(self, number: int, path: str, query: Mapping[str, str]) -> Fields:
+    async def questions(
+        self, path: str, queries: Callable[[int], Mapping[str, str] | None], wait_seconds: float = 0.0
+    ) -> list[Coroutine[Any, Any, Reply]]:
+        """What `ask_all` awaits, one for each process, which may take `wait_seconds` more to answer."""
+        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
+        return [self._ask(each, path, query, wait_seconds) for each, query in asked]
+
+    async def ask_one(
+        self, number: int, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Fields:
         """The reply of one process. Raises InvalidInputError, NotFoundError, UnavailableError."""
+        process = await self.find(number)
+        reply = await self._ask(process, path, query, wait_seconds)
+        if reply.fault == _NOT_FOUND:
+            raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
+        if reply.fields is None:
+            raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
+        return reply.fields
+
+    async def find(self, number: int) -> Process:
+        """Another process. Raises InvalidInputError."""
         for process in await self.others():
             if process.number == number:
-                reply = await self._ask(process, path, query)
-                if reply.fault == _NOT_FOUND:
-                    raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
-                if reply.fields is None:
-                    raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
-                return reply.fields
+                return process
         raise InvalidInputError(
             f"No process {number} runs on the database: bridge-server processes lists them."
         )
 
-    async def _ask(self, process: Process, path: str, query: Mapping[str, str]) -> Reply:
+    @asynccontextmanager
+    async def stream(
+        self, process: Process, path: str, query: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterable[bytes]]:
+        """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
+        to read.
+        """
+        if not self._token():
+            raise UnavailableError(_UNKNOWN_HERE, 2)
+        try:
+            async with self._get(process, path, query, _STREAM) as response:
+                if response.status != web.HTTPOk.status_code:
+                    raise UnavailableError(_STATUS.format(response.status), 2)
+                yield response.content
+        except (aiohttp.ClientError, OSError, ValueError, LookupError, TypeError) as error:
+            # A line that is too long is a ValueError; another version of the program may write other fields.
+            raise UnavailableError(f"cannot be read: {error}", 2) from error
+
+    async def _ask(
+        self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Reply:
         fields, fault = None, None
-        if process.is_running:
-            fields, fault = await self._got(process.url + path, {**query, "process": OWN})
+        if not self._token():
+            fault = _UNKNOWN_HERE
+        elif process.is_running:
+            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
+            fields, fault = await self._got(process, path, query, timeout)
         else:
             fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
         return Reply(process.number, process.url, fields, fault)
 
-    async def _got(self, url: str, query: Mapping[str, str]) -> tuple[Fields | None, str | None]:
+    def _get(
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._client is not None, "the neighbours are asked while the server runs"
-        # A name of the internal network need not be among the hosts that web pages may reach.
-        headers = {"Authorization": f"Bearer {self._token()}", "Host": "localhost"}
+        headers = {
+            "Authorization": f"Bearer {self._token()}",
+            # A name of the internal network need not be among the hosts that web pages may reach.
+            "Host": "localhost",
+            _MEANT: str(process.number),
+        }
+        return self._client.get(
+            process.url + path,
+            params={**query, "process": OWN},
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+    async def _got(
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> tuple[Fields | None, str | None]:
         try:
-            async with self._client.get(
-                url, params=query, headers=headers, allow_redirects=False
-            ) as response:
+            async with self._get(process, path, query, timeout) as response:
                 if response.status != web.HTTPOk.status_code:
                     return None, _STATUS.format(response.status)
                 content = await response.content.read(_LONGEST_ANSWER_BYTES)
@@ -130,9 +198,14 @@ class Neighbours:
         return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
 
 
-def wanted_process(request: web.Request) -> str | int | None:
-    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError."""
-    text = request.query.get("process")
+def wanted_process(request: web.Request, neighbours: Neighbours | None) -> str | int | None:
+    """The process that a request names: `own`, a number, or None for all.
+
+    Raises InvalidInputError; NotFoundError for a request of another process that is meant for a third one.
+    """
+    text, meant = request.query.get("process"), request.headers.get(_MEANT)
+    if meant is not None and neighbours is not None and meant != str(neighbours.own_number):
+        raise NotFoundError("The process that is meant has ended: another one answers at its URL.")
     if text is None or text == OWN:
         return text
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
@@ -142,21 +215,20 @@ def wanted_process(request: web.Request) -> str | int | None:
 
 async def of_all(
     neighbours: Neighbours | None,
-    request: web.Request,
+    wanted: str | int | None,
+    question: Question,
     own: Callable[[], Awaitable[Fields]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
 ) -> Fields:
-    """The answer to a request for figures: of all processes together, or of the process that it names.
+    """The answer to a question: of all processes together, or of the one that is `wanted`.
 
-    `own` gives the figures of this process.
+    `own` answers for this process.
     """
-    wanted = wanted_process(request)
     if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
         return await own()
-    query = {name: value for name, value in request.query.items() if name != "process"}
     if isinstance(wanted, int):
-        return await neighbours.ask_one(wanted, request.path, query)
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(request.path, lambda _: query))
+        return await neighbours.ask_one(wanted, question.path, question.query)
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
     return merge(neighbours.own_number, mine, replies)
 
 

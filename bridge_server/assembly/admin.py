@@ -53,7 +53,7 @@ def _routes(foundation: Foundation, desks: OperatorDesks, rows: AdminRows) -> tu
         *account_routes(AccountHandlers(desks.accounts, desks.inbox, limit), rows),
         *approval_routes(ApprovalHandlers(desks.approvals), rows, may_sign=may_sign),
         *wallet_desk_routes(WalletDeskHandlers(desks.wallet), rows, may_sign=may_sign),
-        *outbox_routes(OutboxHandlers(desks.outbox), rows),
+        *outbox_routes(OutboxHandlers(desks.outbox, desks.attempts), rows),
         *push_desk_routes(PushDeskHandlers(desks.pushes), rows),
         *webhook_test_routes(WebhookTestHandlers(desks.webhook_tests), rows),
         *settings_routes(SettingsHandlers(desks.settings), rows),

@@ -33,14 +33,13 @@ CARRIED: tuple[type[DomainEvent], ...] = (
     ProjectChanged,
     ApprovalsChanged,
     TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
 )
 
 KEPT: tuple[type[DomainEvent], ...] = (
     # Each process counts for itself.
     OutboxCounted,
-    # The wallet is in one process.
-    TransactionsOwed,
-    TransactionsPostponed,
     # A file's own: its token buckets, and the commands that change it.
     BucketsSaved,
     ChangedOutside,

@@ -14,6 +14,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.storage.events import ChangedOutside
 from bridge_server.wallet.approvals import Approvals
+from bridge_server.wallet.events import ApprovalsChanged
 
 _WATCH_SECONDS = 1.0
 _WATCH_REST = 20
@@ -30,8 +31,11 @@ def commands_room(
 ) -> Room:
     """Messages that a command queues are sent soon after, and requests that it approves are signed.
 
-    `has_changed` tells whether another process has committed something since it was last asked.
+    `has_changed` tells whether a command has committed something since it was last asked. What an operator
+    approves at another server on the database is signed at once.
     """
+    events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.look_again())
+    events.on_gap(approvals.look_again)
     return Room(
         name="commands",
         running=(lambda: running(_watch_forever(has_changed, dispatcher, approvals, events)),),

@@ -50,7 +50,14 @@ def observed_pages(foundation: Foundation, views: OperatorViews) -> ObservedPage
     streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic))
     settings = foundation.settings
     answers_calls = settings.test and settings.console_port is None
-    page = TrafficPage(streams, views.lives, handles, _bridge_url(settings), answers_calls=answers_calls)
+    page = TrafficPage(
+        streams,
+        views.lives,
+        handles,
+        views.neighbours,
+        _bridge_url(settings),
+        answers_calls=answers_calls,
+    )
     return ObservedPages(
         page.page(), SessionsPage(views.sessions).page(), ClientsPage(views.clients).page(), streams
     )

@@ -40,6 +40,6 @@ def out_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage,
     desks = parts.desks
     return (
         WalletPage(desks.approvals, desks.wallet, may_sign=foundation.settings.admin_wallet).page(),
-        WebhooksPage(desks.outbox, desks.webhook_tests).page(),
-        PushesPage(desks.outbox, desks.pushes).page(),
+        WebhooksPage(desks.outbox, desks.attempts, desks.webhook_tests).page(),
+        PushesPage(desks.outbox, desks.attempts, desks.pushes).page(),
     )

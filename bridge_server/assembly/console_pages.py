@@ -119,13 +119,13 @@ def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
 
 
 async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
-    figures = parts.operated.dispatcher.figures()
+    stock = await parts.operated.stock()
     return ServerState(
         is_ready=await _is_ready(parts),
         troubles=parts.operated.readiness.troubles(),
         mode=_mode(foundation),
-        due=figures["due"],
-        dead=figures["dead"],
+        due=stock.due,
+        dead=stock.dead,
         chain_id=parts.operated.wallet.node.known_chain_id,
         is_test=parts.test_mode is not None,
         ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),

@@ -106,7 +106,7 @@ def opened_postgres(
 
 
 def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
-    """A function that tells whether another process has committed something since it was last called."""
+    """A function that tells whether a command has committed something since it was last called."""
     if isinstance(database, SqliteDatabase):
         return database.has_changed_outside
     changes: Callable[[], Awaitable[bool]] = import_module(_POSTGRES).outside_changes(database)

@@ -12,7 +12,7 @@ from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.operator_rooms import Operated, operator_rooms
-from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
+from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.processes import processes_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -48,7 +48,8 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     )
     leases = leases_of(foundation.settings, foundation.database)
     dispatcher = outbox_dispatcher(foundation, serving, leases)
-    outbox = outbox_room(foundation, serving, leases, dispatcher)
+    stock = stock_of(foundation, dispatcher)
+    outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (
         storage_room(foundation),
@@ -59,7 +60,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         demo,
     )
     readiness = readiness_of(foundation, rooms)
-    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, readiness)
+    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
     operator = operator_rooms(foundation, rooms, operated)
     sweeper = sweeper_of(foundation, rooms)
     observing = (health_room(readiness), metrics_room(foundation, rooms), operator.views)

@@ -10,6 +10,7 @@ from bridge_server.assembly.observation import Observation
 from bridge_server.assembly.operator_desks import operator_desks
 from bridge_server.assembly.operator_rooms import Operated, OperatorRooms
 from bridge_server.assembly.operator_views import operator_views, views_room
+from bridge_server.assembly.processes import neighbours_of
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
 
@@ -18,8 +19,9 @@ def observed_rooms(
     foundation: Foundation, observation: Observation, rooms: Sequence[Room], operated: Operated
 ) -> OperatorRooms:
     """The rooms of an operator who sees what is observed."""
-    desks = operator_desks(foundation, observation, operated)
-    views = operator_views(foundation, observation, rooms, operated.push)
+    neighbours = neighbours_of(foundation)
+    desks = operator_desks(foundation, observation, operated, neighbours)
+    views = operator_views(foundation, observation, rooms, operated, neighbours)
 
     def console(mode: TestMode | None) -> Room:
         return console_room(foundation, ConsoleParts(desks, views, operated, mode))

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from bridge_server.admin.accounts.service import AccountViews
 from bridge_server.admin.approvals.service import ApprovalDesk
+from bridge_server.admin.neighbours import Neighbours
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.purposes import PUSHES
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.pushes.service import PushDesk
@@ -35,16 +37,26 @@ class OperatorDesks:
     approvals: ApprovalDesk
     wallet: WalletDesk
     outbox: OutboxDesk
+    attempts: AttemptsEverywhere
     pushes: PushDesk
     webhook_tests: WebhookTests
     settings: SettingsDesk
 
 
-def operator_desks(foundation: Foundation, observation: Observation, operated: Operated) -> OperatorDesks:
+def operator_desks(
+    foundation: Foundation, observation: Observation, operated: Operated, neighbours: Neighbours | None
+) -> OperatorDesks:
     """The services of the operator, over the services of the rooms."""
     database, clock = foundation.database, foundation.clock
     projects, wallet = operated.projects, operated.wallet
     history = HistoryStore(database)
+    outbox = OutboxDesk(
+        MessageStore(database, pushes=PUSHES),
+        operated.dispatcher,
+        clock,
+        observation.attempts,
+        foundation.webhooks.headers,
+    )
     return OperatorDesks(
         projects=projects,
         history=history,
@@ -60,13 +72,8 @@ def operator_desks(foundation: Foundation, observation: Observation, operated: O
         inbox=operated.inbox,
         approvals=ApprovalDesk(ApprovalStore(database), wallet.approvals, clock),
         wallet=WalletDesk(wallet.accounts, TransactionListing(database), foundation.settings.audit_file),
-        outbox=OutboxDesk(
-            MessageStore(database, pushes=PUSHES),
-            operated.dispatcher,
-            clock,
-            observation.attempts,
-            foundation.webhooks.headers,
-        ),
+        outbox=outbox,
+        attempts=AttemptsEverywhere(outbox, neighbours),
         pushes=PushDesk(operated.push.server),
         webhook_tests=WebhookTests(
             noted(foundation.webhook_sender, observation), clock, foundation.ids, foundation.stopping

@@ -12,6 +12,7 @@ from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.notify.service import Notifications
+from bridge_server.outbox.counted_stock import StockOf
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.web.health import Readiness
 
@@ -26,6 +27,7 @@ class Operated:
     wallet: AssembledWallet
     push: PushServices
     dispatcher: Dispatcher
+    stock: StockOf
     readiness: Readiness
 
 

@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from bridge_server.admin.clients.gathering import ClientsEverywhere
 from bridge_server.admin.clients.handlers import ClientHandlers
 from bridge_server.admin.clients.routes import client_routes
 from bridge_server.admin.clients.service import ClientViews
 from bridge_server.admin.handles import KEY_BYTES, Handles
+from bridge_server.admin.neighbours import Neighbours
+from bridge_server.admin.sessions.gathering import SessionsEverywhere
 from bridge_server.admin.sessions.handlers import SessionHandlers
 from bridge_server.admin.sessions.routes import session_routes
 from bridge_server.admin.sessions.service import SessionViews
@@ -20,14 +23,14 @@ from bridge_server.admin.stats.routes import stats_routes
 from bridge_server.admin.stats.service import NOTIFICATION, StatsReader
 from bridge_server.admin.traffic.handlers import TrafficHandlers
 from bridge_server.admin.traffic.lifetime import CallLives
+from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.routes import traffic_routes
 from bridge_server.admin.traffic.stream import TrafficStreams
 from bridge_server.admin.traffic.wire import request_fields
 from bridge_server.assembly.admin import admin_rows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.observation import Observation
-from bridge_server.assembly.processes import neighbours_of
-from bridge_server.assembly.push import PushServices
+from bridge_server.assembly.operator_rooms import Operated
 from bridge_server.assembly.relay import relay_service
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
@@ -50,14 +53,20 @@ class OperatorViews:
     handles: Handles
     streams: TrafficStreams | None
     """None when no record of requests is kept."""
-    lives: CallLives
-    clients: ClientViews
-    sessions: SessionViews
+    lives: LivesEverywhere
+    clients: ClientsEverywhere
+    sessions: SessionsEverywhere
     stats: StatsReader
+    neighbours: Neighbours | None
+    """The other processes on the database; None where it is a file."""
 
 
 def operator_views(
-    foundation: Foundation, observation: Observation, rooms: Sequence[Room], push: PushServices
+    foundation: Foundation,
+    observation: Observation,
+    rooms: Sequence[Room],
+    operated: Operated,
+    neighbours: Neighbours | None,
 ) -> OperatorViews:
     """The views of these rooms."""
     traffic, handles = observation.traffic, Handles(_key_of_handles(foundation.settings))
@@ -72,18 +81,27 @@ def operator_views(
         None
         if traffic is None
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
-        CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
-        _clients(foundation, observation, rooms),
-        SessionViews(
-            sessions,
-            relay_service(foundation),
-            observation.sightings,
+        LivesEverywhere(
+            CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
             traffic,
             handles,
-            foundation.clock,
-            status_ms,
+            neighbours,
         ),
-        _stats(foundation, observation, sessions, rooms, push),
+        ClientsEverywhere(_clients(foundation, observation, rooms), neighbours),
+        SessionsEverywhere(
+            SessionViews(
+                sessions,
+                relay_service(foundation),
+                observation.sightings,
+                traffic,
+                handles,
+                foundation.clock,
+                status_ms,
+            ),
+            neighbours,
+        ),
+        _stats(foundation, observation, sessions, rooms, operated),
+        neighbours,
     )
 
 
@@ -112,14 +130,14 @@ def views_room(foundation: Foundation, views: OperatorViews) -> Room:
         """Requests that are not recorded yet belong to the time before the clock is moved."""
         observation.clients.turn()
 
-    rows, neighbours = admin_rows(foundation), neighbours_of(foundation)
+    rows, neighbours = admin_rows(foundation), views.neighbours
     return Room(
         name="observation",
         routes=()
         if rows is None
         else (
             *traffic_routes(TrafficHandlers(streams, views.lives, views.handles, neighbours), rows),
-            *client_routes(ClientHandlers(views.clients, foundation.addresses, neighbours), rows),
+            *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
             *stats_routes(StatsHandlers(views.stats, neighbours), rows),
         ),
@@ -164,13 +182,13 @@ def _stats(
     observation: Observation,
     sessions: SessionList,
     rooms: Sequence[Room],
-    push: PushServices,
+    operated: Operated,
 ) -> StatsReader:
     def figures() -> dict[str, float]:
         return {name: value for room in rooms for name, value in room.gauges().items()}
 
     def pushes() -> Mapping[str, Mapping[str, int]]:
-        return {channel: sender.outcomes for channel, sender in push.provider_senders.items()}
+        return {channel: sender.outcomes for channel, sender in operated.push.provider_senders.items()}
 
     return StatsReader(
         sessions,
@@ -178,6 +196,7 @@ def _stats(
         observation.clients,
         foundation.figures,
         figures,
+        operated.stock,
         pushes,
         foundation.settings.database_file,
         foundation.clock,

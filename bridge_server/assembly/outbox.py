@@ -5,9 +5,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.metrics_meanings import MEANINGS
 from bridge_server.assembly.observation import noted
 from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
+from bridge_server.outbox.counted_stock import CountedStock, StockOf
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
 from bridge_server.outbox.leases import Leases
@@ -16,6 +18,8 @@ from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.web.families import Family
 
+_STOCK = ("due", "dead")
+"""Figures of the database: of several processes none has them in memory."""
 _OLDEST = (
     "Seconds since the message that has been due the longest should have been sent; 0 when none is late. It "
     "grows when deliveries cannot keep up: alert on it."
@@ -37,8 +41,19 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room], leases: Lea
     )
 
 
+def stock_of(foundation: Foundation, dispatcher: Dispatcher) -> StockOf:
+    """Gives the numbers of owed messages and of dead letters: in memory, where there is but one process."""
+    if foundation.settings.database is None:
+        return dispatcher.stock
+    return CountedStock(OutboxStore(foundation.database).stock).now
+
+
 def outbox_room(
-    foundation: Foundation, rooms: Sequence[Room], leases: Leases, dispatcher: Dispatcher
+    foundation: Foundation,
+    rooms: Sequence[Room],
+    leases: Leases,
+    dispatcher: Dispatcher,
+    stock: StockOf,
 ) -> Room:
     """Delivery, and the dead letters that it leaves."""
     store = OutboxStore(foundation.database)
@@ -47,13 +62,21 @@ def outbox_room(
     async def sweep_dead_letters(now_ms: int) -> int:
         return await store.sweep(now_ms - dead_letters_kept_ms, now_ms - KEPT_MS, MOST_HOSTS)
 
+    are_shared = foundation.settings.database is not None
+
     def gauges() -> dict[str, float]:
-        return {f"outbox_{name}": value for name, value in dispatcher.figures().items()}
+        left_out = _STOCK if are_shared else ()
+        return {
+            f"outbox_{name}": value for name, value in dispatcher.figures().items() if name not in left_out
+        }
 
     async def families() -> Sequence[Family]:
-        due_at_ms = await oldest_due_ms(foundation.database) if dispatcher.figures()["due"] else None
+        now = await stock()
+        due_at_ms = await oldest_due_ms(foundation.database) if now.due else None
         overdue_ms = 0 if due_at_ms is None else max(0, foundation.clock.now_ms() - due_at_ms)
-        return [Family("outbox_oldest_due_seconds", _OLDEST, {(): overdue_ms / 1_000})]
+        oldest = Family("outbox_oldest_due_seconds", _OLDEST, {(): overdue_ms / 1_000})
+        counted = [_counted("outbox_due", now.due), _counted("outbox_dead", now.dead)] if are_shared else []
+        return [*counted, oldest]
 
     return Room(
         name="outbox",
@@ -66,6 +89,10 @@ def outbox_room(
         families=families,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),
     )
+
+
+def _counted(name: str, value: int) -> Family:
+    return Family(name, MEANINGS[name], {(): value})
 
 
 @asynccontextmanager

@@ -72,7 +72,7 @@ async def opened_postgres(
 
 
 def outside_changes(database: PostgresDatabase) -> Callable[[], Awaitable[bool]]:
-    """A function that tells whether another process has committed something since it was last called."""
+    """A function that tells whether a command has committed something since it was last called."""
     return OutsideCommits(database).have_come
 
 

@@ -160,6 +160,10 @@ class Dispatcher:
         """The destinations with a message under way, and destinations that asked for a pause."""
         return self._lanes.destinations() | self._delivery.resting()
 
+    async def stock(self) -> Stock:
+        """The numbers of pending messages and of dead letters, where this process alone changes them."""
+        return self._stock
+
     def figures(self) -> dict[str, int]:
         """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
         start that `delivered` and that `failed`.

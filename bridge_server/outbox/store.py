@@ -1,5 +1,6 @@
 """The outbox in SQL. A message is stored in the transaction that causes it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ import orjson
 from bridge_server.outbox import enqueue_sql
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
 from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Purpose, Queue
+from bridge_server.outbox.stock import Stock
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
 from bridge_server.storage.turns import sweeping
 
@@ -173,6 +175,11 @@ class OutboxStore:
         owed = scalar(int, (yield Statement(_COUNT_OWED)))
         dead = scalar(int, (yield Statement(_COUNT_DEAD)))
         yield OutboxCounted(owed, dead)
+
+    async def stock(self) -> Stock:
+        """The numbers of pending messages and of dead letters, of all processes together."""
+        owed, dead = await asyncio.gather(self.database.read(_COUNT_OWED), self.database.read(_COUNT_DEAD))
+        return Stock(scalar(int, owed), scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""

@@ -13,6 +13,8 @@ class Process:
     version: str
     state: str
     """`running`; `silent` if it has not been seen for half a minute; `stopped`."""
+    started_at_ms: int | None
+    """None if its program is of a version that did not say so."""
     seen_seconds_ago: float
     holds_wallet: bool
 

@@ -109,6 +109,10 @@ class TrafficLog:
         """Whether somebody waits for news."""
         return self._followers > 0
 
+    def now_ms(self) -> int:
+        """The time by which requests are recorded."""
+        return self._clock.now_ms()
+
     def waited_seconds(self, recorded: Recorded) -> float:
         """How long a long poll has waited until now."""
         return max(0, self._clock.now_ms() - recorded.at_ms) / 1_000

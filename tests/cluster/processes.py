@@ -16,8 +16,11 @@ import aiohttp
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import ServerProcess
+from tests.support.admin_client import AdminClient
 from tests.support.clock import ManualClock
+from tests.support.console_client import ConsoleClient
 from tests.support.engines import make_rooms
+from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected
 from tests.support.server import ForkedServerProcess, RunningServer
 
@@ -90,6 +93,31 @@ async def processes_over(
                 made.append(ClusterProcess(process, RunningServer(process.url, settings_of, clock, client)))
             yield made
             await asyncio.gather(*(asyncio.to_thread(_stopped, each.process) for each in made))
+
+
+async def answer_of_all(process: ClusterProcess, path: str) -> dict[str, Any]:
+    """The answer of the admin API to which every process has contributed, however long a busy one takes."""
+    found: dict[str, Any] = {}
+
+    async def is_whole() -> bool:
+        found.clear()
+        found.update((await AdminClient(process.server).get(path)).json)
+        return all(each["fault"] is None for each in found["processes"])
+
+    await eventually(is_whole)
+    return found
+
+
+async def page_of_all(console: ConsoleClient, path: str) -> str:
+    """The page of the console to which every process has contributed."""
+    found: list[str] = []
+
+    async def is_whole() -> bool:
+        found[:] = [await console.page(path)]
+        return "knows is missing" not in found[0]
+
+    await eventually(is_whole)
+    return found[0]
 
 
 def _stopped(process: ServerProcess) -> None:

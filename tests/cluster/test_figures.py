@@ -2,23 +2,51 @@
 
 import asyncio
 import os
+import re
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
-from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.cluster.processes import (
+    UNBOUNDED,
+    ClusterProcess,
+    answer_of_all,
+    cluster_url,
+    page_of_all,
+    processes_over,
+)
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
+from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
 
 pytestmark = needs_postgres
 
-SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "traffic": True, "quota_exempt": "none"}
+SETTINGS: dict[str, Any] = {
+    **UNBOUNDED,
+    "admin_token": ADMIN_TOKEN,
+    "metrics_token": METRICS_TOKEN,
+    "traffic": True,
+    "quota_exempt": "none",
+    "console": True,
+    "allow_private_webhooks": True,
+}
+ATTEMPTS = "/admin/outbox/attempts"
+STORE_MESSAGES = """
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms)
+SELECT CASE WHEN n < 3 THEN 'owed-' ELSE 'dead-' END || n, 'http://a.example', 'http://a.example/', '{}', 0,
+    CASE WHEN n < 3 THEN 9000000000000 END, CASE WHEN n >= 3 THEN 9000000000000 END
+FROM generate_series(0, 4) AS n
+"""
 
 
 @pytest.fixture
@@ -33,6 +61,12 @@ async def pair(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[list[C
 
         await eventually(know_each_other)
         yield pair
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver
 
 
 async def test_figures_are_added_up_and_each_process_is_named(pair: list[ClusterProcess]) -> None:
@@ -53,6 +87,33 @@ async def test_figures_are_added_up_and_each_process_is_named(pair: list[Cluster
     own = (await AdminClient(second.server).get("/admin/stats?process=own")).json
     assert own["sessions"]["since_start"] == 1
     assert "processes" not in own
+
+
+async def test_messages_that_are_owed_or_dead_are_counted_once_and_at_once(
+    pair: list[ClusterProcess], postgres: PostgresServer
+) -> None:
+    url = pair[0].server.settings.database
+    assert url is not None
+    admins = [AdminClient(each.server) for each in pair]
+
+    async def outbox() -> list[tuple[int, int]]:
+        found = [
+            (await admin.get(f"/admin/stats{query}")).json
+            for admin in admins
+            for query in ("", "?process=own")
+        ]
+        return [(each["outbox"]["due"], each["outbox"]["dead"]) for each in found]
+
+    async with connected(url.get_secret_value()) as connection:
+        await connection.execute(STORE_MESSAGES)
+        assert await outbox() == [(3, 2)] * 4
+        await connection.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
+
+        assert await outbox() == [(2, 1)] * 4
+        listed = await answer_of_all(pair[0], "/admin/stats")
+        assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
+        for process in pair:
+            assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
 
 
 async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
@@ -99,6 +160,97 @@ async def test_requests_of_all_processes_are_one_list_page_by_page(pair: list[Cl
         for each in pair
         for handle in handles
     } == {200}
+
+
+async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[ClusterProcess]) -> None:
+    dapp, wallet = (BridgeClient(each.server) for each in pair)
+    session_id = await dapp.open_session()
+    await dapp.request_call(session_id)
+    await wallet.update(session_id)
+
+    for process in pair:
+        admin = AdminClient(process.server)
+        (listed,) = (await answer_of_all(process, "/admin/sessions"))["sessions"]
+        assert listed["dapp"] is not None
+        assert listed["dapp_seen_at"] is not None
+        assert listed["wallet_seen_at"] is not None
+        story = await answer_of_all(process, f"/admin/sessions/{listed['handle']}")
+        assert [each["method"] for each in story["requests"]] == ["PUT", "POST", "POST"]
+        assert len({each["process"] for each in story["requests"]}) == 2
+        assert story["wallet_seen_at"] == listed["wallet_seen_at"]
+        assert [each["fault"] for each in story["processes"]] == [None, None]
+        own = (await admin.get(f"/admin/sessions/{listed['handle']}?process=own")).json
+        assert len(own["requests"]) == (2 if process is pair[0] else 1)
+        console = await ConsoleClient(process.server).sign_in()
+        page = await page_of_all(console, f"/console/sessions/{listed['handle']}")
+        links = re.findall(r'href="(/console/traffic/[^"]*process=[^"]*)"', page)
+        assert len(links) == 3
+        for link in links:
+            assert "session/" in await console.page(link.replace("&amp;", "&"))
+
+
+async def test_attempts_of_all_processes_are_one_list_page_by_page(
+    pair: list[ClusterProcess], receiver: WebhookReceiver
+) -> None:
+    admins = [AdminClient(each.server) for each in pair]
+    for number in range(7):
+        await admins[number % 2].post("/admin/webhooks/test", {"url": receiver.url(f"/{number}")})
+    seen: list[dict[str, Any]] = []
+    after = ""
+    while len(seen) < 7:
+        page = await answer_of_all(pair[1], f"{ATTEMPTS}?kind=webhook&limit=3{after}")
+        assert page["outcomes"] == {"webhook": {"delivered": 7}}
+        seen, after = seen + page["attempts"], f"&after={page['next']}"
+
+    assert page["next"] is None
+    assert [each["at"] for each in seen] == sorted((each["at"] for each in seen), reverse=True)
+    assert sorted(Counter(each["process"] for each in seen).values()) == [3, 4]
+    assert len({each["message_id"] for each in seen}) == 7
+    for each in seen:
+        for admin in admins:
+            path = f"{ATTEMPTS}/{each['number']}?process={each['process']}"
+            assert (await admin.get(path)).json["message_id"] == each["message_id"]
+    console = await ConsoleClient(pair[0].server).sign_in()
+    listed = await page_of_all(console, "/console/webhooks/attempts")
+    links = re.findall(r'href="(/console/webhooks/attempts/[^"]+)"', listed)
+    assert len(links) == 7
+    for link, each in zip(links, seen, strict=True):
+        shown = await console.page(link)
+        assert f"{each['message_id']}</dd>" in shown
+        assert shown.count('<tr class="open">') == 1
+    assert (await admins[0].get(f"{ATTEMPTS}?after=12")).status == 400
+
+
+async def test_a_message_is_shown_with_the_attempts_of_all_processes(
+    pair: list[ClusterProcess], receiver: WebhookReceiver
+) -> None:
+    receiver.script += [status(500)] * 4
+    first = AdminClient(pair[0].server)
+    await first.create("app", "news")
+    await first.put("/admin/projects/app/webhook", {"url": receiver.url()})
+    await first.subscribe("app", plain_account(0))
+    found: list[dict[str, Any]] = []
+
+    async def failed(attempts: int) -> None:
+        async def have_failed() -> bool:
+            found[:] = (await first.get("/admin/outbox")).json["messages"]
+            return [each["attempts"] for each in found] == [attempts]
+
+        await eventually(have_failed)
+
+    await failed(1)
+    for attempts, process in ((2, pair[1]), (3, pair[0])):
+
+        async def is_taken(admin: AdminClient) -> bool:
+            return (await admin.post(f"/admin/outbox/{found[0]['id']}/retry")).status == 200
+
+        # The other process gives the destination up after a moment.
+        await eventually(partial(is_taken, AdminClient(process.server)))
+        await failed(attempts)
+
+    whole = [await answer_of_all(each, f"/admin/outbox/{found[0]['id']}") for each in pair]
+    assert whole[0]["last_attempts"] == whole[1]["last_attempts"]
+    assert [each["outcome"] for each in whole[0]["last_attempts"]] == ["failed"] * 3
 
 
 async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(

@@ -1,5 +1,6 @@
 """The processes of a database know of each other, and an upgrade ends those that it leaves behind."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bridge_server.kernel.rfc3339 import milliseconds_of
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
 from tests.support.command import run_command
 from tests.support.eventually import eventually
@@ -62,8 +64,34 @@ async def test_every_process_is_listed_with_its_url_and_whether_it_runs(url: str
             finally:
                 os.kill(pair[0].pid, signal.SIGCONT)
 
-    assert lines[0].split() == ["number", "state", "seen", "version", "url", "wallet"]
+    assert lines[0].split() == ["number", "state", "started", "seen", "version", "url", "wallet"]
     assert [line.split()[1] for line in lines[1:]] == ["running", "stopped"]
+
+
+async def test_every_process_is_listed_with_the_time_of_its_start(url: str, tmp_path: Path) -> None:
+    async with processes_over(url, tmp_path) as pair, connected(url) as connection:
+        await both_announced(url, pair)
+        pair[1].process.stop()
+        await asyncio.to_thread(pair[1].process.start)
+
+        async def three_are_there() -> bool:
+            count = "SELECT count(DISTINCT number) FROM processes WHERE url IS NOT NULL"
+            return bool(await connection.fetchval(count) == 3)
+
+        await eventually(three_are_there)
+        found: list[dict[str, Any]] = json.loads(listed(url, "--json"))["processes"]
+        started = [milliseconds_of(each["started_at"]) for each in found]
+        now_ms = await connection.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        lines = listed(url).splitlines()
+        # The program of before wrote no time.
+        await connection.execute("UPDATE processes SET started_at_ms = NULL")
+        unknown = listed(url).splitlines()
+
+    assert [each["state"] for each in found] == ["running", "stopped", "running"]
+    assert started == sorted(started)
+    assert now_ms - 600_000 < started[0] < started[2] <= now_ms
+    assert [line.split()[2] for line in lines[1:]] == [each["started_at"] for each in found]
+    assert [line.split()[2] for line in unknown[1:]] == ["-", "-", "-"]
 
 
 async def test_a_process_is_listed_under_its_internal_url(url: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from bridge_server.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
@@ -99,6 +100,26 @@ async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
         ),
         return_exceptions=True,
     )
+
+
+async def test_what_an_operator_approves_at_another_process_is_signed(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    approving = settings(node, approve="queue", admin_token=ADMIN_TOKEN, admin_wallet=True)
+    async with processes_over(url, tmp_path, **approving) as (holder, other):
+        await held_by(url, holder)
+        asking = asyncio.create_task(client(other).call("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS))
+        admin, found = AdminClient(other.server), list[str]()
+
+        async def waits() -> bool:
+            listed = (await admin.get("/admin/approvals")).json["approvals"]
+            found[:] = [each["id"] for each in listed if each["state"] == "pending"]
+            return bool(found)
+
+        await eventually(waits)
+        assert (await admin.post(f"/admin/approvals/{found[0]}/approve")).status == 200
+
+        assert str(await asking).startswith("0x")
 
 
 async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(

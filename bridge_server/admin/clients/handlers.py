@@ -1,13 +1,11 @@
 """Handlers of clients."""
 
-from collections.abc import Sequence
-
 from aiohttp import web
 
 from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.clients import wire
-from bridge_server.admin.clients.service import ClientViews
-from bridge_server.admin.neighbours import Fields, Neighbours, Reply, of_all
+from bridge_server.admin.clients.gathering import ClientsEverywhere
+from bridge_server.admin.neighbours import wanted_process
 from bridge_server.admin.pages import wanted_page
 from bridge_server.web.client_address import ClientAddresses
 
@@ -15,25 +13,16 @@ from bridge_server.web.client_address import ClientAddresses
 class ClientHandlers:
     """One method per endpoint."""
 
-    def __init__(
-        self, views: ClientViews, addresses: ClientAddresses, neighbours: Neighbours | None = None
-    ) -> None:
-        """Without `neighbours` there is no other process."""
-        self._views = views
+    def __init__(self, clients: ClientsEverywhere, addresses: ClientAddresses) -> None:
+        self._clients = clients
         self._addresses = addresses
-        self._neighbours = neighbours
 
     async def clients(self, request: web.Request) -> web.Response:
         _, limit = wanted_page(request)
-        by, last_seconds = wire.read_by(request.query), wire.read_last_seconds(request.query)
-
-        async def own() -> Fields:
-            return wire.list_fields(self._views.heaviest(by, limit, last_seconds))
-
-        def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            return wire.merged_list(number, mine, replies, by, limit)
-
-        return fields_answer(await of_all(self._neighbours, request, own, merged))
+        by, last = wire.read_by(request.query), wire.read_last(request.query)
+        return fields_answer(
+            await self._clients.heaviest(by, last, limit, wanted_process(request, self._clients.neighbours))
+        )
 
     async def me(self, request: web.Request) -> web.Response:
         addresses = self._addresses
@@ -43,7 +32,7 @@ class ClientHandlers:
         return fields_answer(wire.arrival_fields(peer, forwarded, addresses.trusts(peer), address, is_exempt))
 
     async def client(self, request: web.Request) -> web.Response:
-        async def own() -> Fields:
-            return wire.details_fields(await self._views.details(request.match_info["address"]))
-
-        return fields_answer(await of_all(self._neighbours, request, own, wire.merged_details))
+        address = request.match_info["address"]
+        return fields_answer(
+            await self._clients.details(address, wanted_process(request, self._clients.neighbours))
+        )

@@ -27,9 +27,14 @@ def read_by(query: Mapping[str, str]) -> By:
     raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
 
 
+def read_last(query: Mapping[str, str]) -> str:
+    """How far back the figures go, as it is written."""
+    return query.get("last", "1h")
+
+
 def read_last_seconds(query: Mapping[str, str]) -> int | None:
     """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
-    text = query.get("last", "1h")
+    text = read_last(query)
     if text == _SINCE_START:
         return None
     found = _LAST.fullmatch(text)

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
+from bridge_server.admin.clients.description import PROCESS, ProcessAnswer
 from bridge_server.admin.outbox.wire import DestinationShape
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.outbox.errors import AttemptNotFoundError, MessageBeingSentError, MessageNotFoundError
 from bridge_server.outbox.stored import MessageKind, MessageState
 from bridge_server.web.description import (
+    ABSENT,
     AnswerShape,
     Channel,
     Count,
@@ -72,6 +75,7 @@ class DeliveryAttemptAnswer(AnswerShape):
     status: Status | None
     milliseconds: Milliseconds
     failure: Failure | None
+    process: Count = ABSENT
 
 
 class OutboxMessageDetailsAnswer(OutboxMessageAnswer):
@@ -82,6 +86,7 @@ class OutboxMessageDetailsAnswer(OutboxMessageAnswer):
     body_bytes: Count
     body: Any
     last_attempts: list[DeliveryAttemptAnswer]
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class DeliveryAttemptsAnswer(AnswerShape):
@@ -90,6 +95,7 @@ class DeliveryAttemptsAnswer(AnswerShape):
     attempts: list[DeliveryAttemptAnswer]
     outcomes: dict[str, dict[str, Count]]
     next: NextPage | None
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
@@ -139,23 +145,26 @@ OUTBOX_OPERATIONS: Mapping[str, Operation] = {
         "List attempts",
         "The last 500 attempts to deliver since the start, newest first, and the outcomes of all.",
         DescribedAnswer(200, "A page.", DeliveryAttemptsAnswer),
-        parameters=(_KIND, _DESTINATION, *page_parameters()),
+        parameters=(_KIND, _DESTINATION, PROCESS, *page_parameters()),
         needs_database=False,
     ),
     "outbox-attempt": _operation(
         "Show an attempt",
         "In test mode with the body that was sent, up to 16 KiB.",
         DescribedAnswer(200, "The attempt.", DeliveryAttemptDetailsAnswer),
-        parameters=(Parameter("number", "The number of an attempt.", place="path", example="1"),),
-        problems=(AttemptNotFoundError,),
+        parameters=(
+            Parameter("number", "The number of an attempt.", place="path", example="1"),
+            PROCESS,
+        ),
+        problems=(AttemptNotFoundError, InvalidInputError),
         needs_database=False,
     ),
     "outbox-message": _operation(
         "Show a message",
         "A message with its headers and its last attempts.",
         DescribedAnswer(200, "The message.", OutboxMessageDetailsAnswer),
-        parameters=(_ID,),
-        problems=(MessageNotFoundError,),
+        parameters=(_ID, PROCESS),
+        problems=(MessageNotFoundError, InvalidInputError),
     ),
     "drop-message": _operation(
         "Drop a message",

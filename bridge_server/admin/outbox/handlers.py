@@ -3,7 +3,9 @@
 from aiohttp import web
 
 from bridge_server.admin.answers import fields_answer
+from bridge_server.admin.neighbours import wanted_process
 from bridge_server.admin.outbox import wire
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.pages import wanted_page
 from bridge_server.web.answers import json_answer
@@ -13,8 +15,9 @@ from bridge_server.web.json_body import json_object
 class OutboxHandlers:
     """One method per endpoint."""
 
-    def __init__(self, desk: OutboxDesk) -> None:
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere) -> None:
         self._desk = desk
+        self._attempts = attempts
 
     async def messages(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
@@ -22,19 +25,18 @@ class OutboxHandlers:
         return fields_answer(wire.page_fields(found, self._desk.now_ms()))
 
     async def message(self, request: web.Request) -> web.Response:
-        found = await self._desk.message(*_id(request))
-        headers, attempts = self._desk.headers(found), self._desk.attempts_of(found.message.message_id)
-        return fields_answer(wire.attempted_fields(found, headers, attempts, self._desk.now_ms()))
+        found = await self._attempts.message(*_id(request), self._wanted_process(request))
+        return fields_answer(found)
 
     async def attempts(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
-        wanted, before = wire.read_attempt_filter(request.query), wire.read_attempt_place(after)
-        found = self._desk.attempts(wanted, before, limit)
-        return fields_answer(wire.attempt_page_fields(found, self._desk.outcomes()))
+        query = {name: request.query[name] for name in ("kind", "destination") if name in request.query}
+        found = await self._attempts.page(query, after, limit, self._wanted_process(request))
+        return fields_answer(found)
 
     async def attempt(self, request: web.Request) -> web.Response:
-        found = self._desk.attempt(wire.read_attempt(request.match_info["number"]))
-        return fields_answer(wire.whole_attempt_fields(found))
+        number, process = request.match_info["number"], self._wanted_process(request)
+        return fields_answer(await self._attempts.one(number, process))
 
     async def retry(self, request: web.Request) -> web.Response:
         stored = await self._desk.retry(*_id(request))
@@ -51,6 +53,11 @@ class OutboxHandlers:
     async def drop_dead(self, request: web.Request) -> web.Response:
         destination = wire.read_destination(await json_object(request))
         return fields_answer(wire.count_fields(await self._desk.drop_dead(destination)))
+
+    def _wanted_process(self, request: web.Request) -> str | int | None:
+        """The process that the request names, where there are several. Raises InvalidInputError."""
+        neighbours = self._attempts.neighbours
+        return None if neighbours is None else wanted_process(request, neighbours)
 
 
 def _id(request: web.Request) -> tuple[int, str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from bridge_server.admin.neighbours import Reply, listed_processes
 from bridge_server.admin.outbox.service import AttemptFilter, AttemptPage
 from bridge_server.admin.shortened import shortened
 from bridge_server.kernel.errors import InvalidInputError
@@ -132,6 +133,17 @@ def attempted_fields(
     return {
         **whole_fields(whole, headers, now_ms),
         "last_attempts": [attempt_fields(each) for each in attempts],
+    }
+
+
+def merged_message(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+    """A message with the attempts of all processes, newest first."""
+    found = [(own_number, own), *((each.number, each.fields) for each in replies if each.fields is not None)]
+    attempts = [{**each, "process": number} for number, fields in found for each in fields["last_attempts"]]
+    return {
+        **own,
+        "last_attempts": sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True),
+        "processes": listed_processes(own_number, replies),
     }
 
 

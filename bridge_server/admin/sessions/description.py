@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal
 
+from bridge_server.admin.clients.description import PROCESS, ProcessAnswer
 from bridge_server.admin.traffic.description import KeptRequestAnswer, NamedThingAnswer
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.relay.errors import SessionNotFoundError
 from bridge_server.web.description import (
+    ABSENT,
     AnswerShape,
     Count,
     DescribedAnswer,
@@ -41,6 +44,7 @@ class LivingSessionsAnswer(AnswerShape):
 
     sessions: list[LivingSessionAnswer]
     next: NextPage | None
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class SessionHappeningAnswer(AnswerShape):
@@ -56,6 +60,7 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
     timeline: list[SessionHappeningAnswer]
     requests: list[KeptRequestAnswer]
+    processes: list[ProcessAnswer] = ABSENT
 
 
 _operation = partial(operation, "Observation")
@@ -65,13 +70,14 @@ SESSION_OPERATIONS: Mapping[str, Operation] = {
         "List sessions",
         "Sessions that live, newest first. Ids are shortened, because a whole id is a capability.",
         DescribedAnswer(200, "A page.", LivingSessionsAnswer),
-        parameters=page_parameters(),
+        parameters=(PROCESS, *page_parameters()),
     ),
     "shown-session": _operation(
         "Show a session",
         "A session with its timeline, and the requests about it that are still kept.",
         DescribedAnswer(200, "The session.", SessionStoryAnswer),
-        problems=(SessionNotFoundError,),
+        parameters=(PROCESS,),
+        problems=(SessionNotFoundError, InvalidInputError),
     ),
     "end-shown-session": _operation(
         "End a session",

@@ -16,7 +16,7 @@ from bridge_server.web.exchanges import Recorded
 from bridge_server.web.traffic import TrafficLog
 
 _MOST_CALLS = 100
-_MOST_REQUESTS = 200
+MOST_REQUESTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +127,4 @@ class SessionViews:
         about = (
             each for each in self.traffic.before(None) if not ids.isdisjoint(subject_of(each.exchange).ids)
         )
-        return list(islice(about, _MOST_REQUESTS))
+        return list(islice(about, MOST_REQUESTS))

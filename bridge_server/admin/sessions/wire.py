@@ -1,11 +1,12 @@
 """JSON of sessions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bridge_server.admin.handles import Handles, shortened
-from bridge_server.admin.sessions.service import Happening, SessionStory, SessionView
+from bridge_server.admin.neighbours import Reply, listed_processes
+from bridge_server.admin.sessions.service import MOST_REQUESTS, Happening, SessionStory, SessionView
 from bridge_server.admin.traffic.wire import named, request_fields
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -60,6 +61,45 @@ def story_fields(story: SessionStory, traffic: TrafficLog | None, handles: Handl
         "timeline": [happening_fields(each, handles) for each in story.timeline],
         "requests": requests,
     }
+
+
+def merged_page(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+    """A page of sessions with what all processes have seen of them."""
+    seen: dict[str, list[dict[str, Any]]] = {}
+    for reply in replies:
+        for session in () if reply.fields is None else reply.fields["sessions"]:
+            seen.setdefault(session["handle"], []).append(session)
+    sessions = [_as_seen_by_all(each, seen.get(each["handle"], ())) for each in own["sessions"]]
+    return {**own, "sessions": sessions, "processes": listed_processes(own_number, replies)}
+
+
+def merged_story(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+    """A session with what all processes have seen of it, and the requests that any of them keeps."""
+    stories = {each.number: each.fields for each in replies if each.fields is not None}
+    requests = [
+        {**request, "process": number}
+        for number, story in {**stories, own_number: own}.items()
+        for request in story["requests"]
+    ]
+    return {
+        **_as_seen_by_all(own, list(stories.values())),
+        "requests": sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)[
+            :MOST_REQUESTS
+        ],
+        "processes": listed_processes(own_number, replies),
+    }
+
+
+def _as_seen_by_all(own: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The session, with what requests to other processes have shown of it."""
+    found = [own, *others]
+    firsts = {name: _first(each[name] for each in found) for name in ("generation", "dapp")}
+    moments = ("dapp_seen_at", "wallet_seen_at")
+    return {**own, **firsts, **{name: max(each[name] or "" for each in found) or None for name in moments}}
+
+
+def _first(values: Iterable[str | None]) -> str | None:
+    return next((each for each in values if each is not None), None)
 
 
 def happening_fields(happening: Happening, handles: Handles) -> dict[str, Any]:

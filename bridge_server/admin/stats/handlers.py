@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from bridge_server.admin.answers import fields_answer
-from bridge_server.admin.neighbours import Fields, Neighbours, of_all
+from bridge_server.admin.neighbours import Fields, Neighbours, Question, of_all, wanted_process
 from bridge_server.admin.stats import wire
 from bridge_server.admin.stats.service import StatsReader
 
@@ -16,7 +16,9 @@ class StatsHandlers:
         self._neighbours = neighbours
 
     async def stats(self, request: web.Request) -> web.Response:
-        return fields_answer(await of_all(self._neighbours, request, self._own, wire.merged_fields))
+        wanted = wanted_process(request, self._neighbours)
+        question = Question(request.path)
+        return fields_answer(await of_all(self._neighbours, wanted, question, self._own, wire.merged_fields))
 
     async def _own(self) -> Fields:
         return wire.stats_fields(await self._reader.read())

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.outbox.counted_stock import StockOf
+from bridge_server.outbox.stock import Stock
 from bridge_server.relay.session_list import SessionList
 from bridge_server.web.clients import Client, Clients
 from bridge_server.web.lately import Lately
@@ -49,6 +51,7 @@ class Stats:
     made: Mapping[str, Made]
     figures: Mapping[str, float]
     """The figures of every part, as `/metrics` has them."""
+    stock: Stock
     requests: int
     failed: int
     refused: int
@@ -68,6 +71,7 @@ class StatsReader:
         clients: Clients,
         requests: RequestFigures,
         figures: Callable[[], Mapping[str, float]],
+        stock: StockOf,
         pushes: Callable[[], Mapping[str, Mapping[str, int]]],
         database_file: Path,
         clock: Clock,
@@ -77,6 +81,7 @@ class StatsReader:
         self._clients = clients
         self._requests = requests
         self._figures = figures
+        self._stock = stock
         self._pushes = pushes
         self._database_file = database_file
         self._clock = clock
@@ -92,6 +97,7 @@ class StatsReader:
             sessions=await self._sessions.count(),
             made={name: self._made_of(name) for name in (SESSION, CALL, NOTIFICATION)},
             figures=figures,
+            stock=await self._stock(),
             requests=sum(count for _, count in statuses),
             failed=sum(count for status, count in statuses if status >= _SERVER_ERROR),
             refused=sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),

@@ -10,9 +10,9 @@ from bridge_server.admin.stats.service import CALL, NOTIFICATION, SESSION, Made,
 from bridge_server.kernel.instants import rfc3339
 
 _OF_THE_DATABASE = frozenset({"living", "due", "dead", "disk", "at", "up_seconds"})
-"""Members that are not added up: every process has the figure of all, or its own beginning."""
+"""Members that are not added up: they are the database's, and the process that answers has just read them."""
 _HEAVIEST = 5
-_OUTBOX = ("due", "dead", "delivered", "failed")
+_ATTEMPTS = ("delivered", "failed")
 
 
 def stats_fields(stats: Stats) -> dict[str, Any]:
@@ -31,7 +31,11 @@ def stats_fields(stats: Stats) -> dict[str, Any]:
         "streams": int(figures.get("inbox_streams", 0)),
         "approvals": int(figures.get("wallet_approvals_waiting", 0)),
         "requests": {"answered": stats.requests, "failed": stats.failed, "refused": stats.refused},
-        "outbox": {name: int(figures.get(f"outbox_{name}", 0)) for name in _OUTBOX},
+        "outbox": {
+            "due": stats.stock.due,
+            "dead": stats.stock.dead,
+            **{name: int(figures.get(f"outbox_{name}", 0)) for name in _ATTEMPTS},
+        },
         "pushes": {channel: dict(outcomes) for channel, outcomes in stats.pushes.items()},
         "memory_bytes": stats.memory_bytes,
         "disk": asdict(stats.disk),
@@ -66,7 +70,7 @@ def _sum(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _sum_of(name: str, values: Sequence[Any]) -> Any:
     first = values[0]
     if name in _OF_THE_DATABASE:
-        return max(values) if isinstance(first, int) else first
+        return first
     if isinstance(first, dict):
         return _sum(values)
     return sum(values) if isinstance(first, int) else first

@@ -34,6 +34,12 @@ _FILTER = Parameter(
     example="-is:waits",
 )
 
+_SINCE = Parameter(
+    "since",
+    "The last change that is known: `last` of an earlier answer, or the id of an event. Of several processes "
+    "it names one change each.",
+)
+
 Seconds = Annotated[float, number(0, minimum=0)]
 
 
@@ -79,7 +85,7 @@ class KeptRequestsAnswer(AnswerShape):
     "`next`."""
 
     requests: list[KeptRequestAnswer]
-    last: Count
+    last: Count | Annotated[str, text("1:12,2:7")]
     next: NextPage | None = ABSENT
     processes: list[ProcessAnswer] = ABSENT
 
@@ -101,6 +107,7 @@ class CallLifeAnswer(AnswerShape):
     state: Literal["waiting", "answered", "gone"]
     expires_at: Moment | None
     steps: list[CallStepAnswer]
+    processes: list[ProcessAnswer] = ABSENT
 
 
 _operation = partial(operation, "Observation")
@@ -114,7 +121,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         DescribedAnswer(200, "The requests.", KeptRequestsAnswer),
         parameters=(
             _FILTER,
-            Parameter("since", "The last change that is known: `last` of an earlier answer."),
+            _SINCE,
             Parameter(
                 "wait", "With `since`: up to so many seconds, 25 at most.", {"type": "number", "minimum": 0}
             ),
@@ -132,10 +139,11 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         ),
         parameters=(
             _FILTER,
-            Parameter("since", "Begin after this change."),
+            _SINCE,
+            PROCESS,
             Parameter("Last-Event-ID", "The id of the last event that was received.", place="header"),
         ),
-        problems=(NoTrafficError, TooManyFollowersError),
+        problems=(NoTrafficError, TooManyFollowersError, InvalidInputError),
         needs_database=False,
         extensions={"x-event-stream": True},
     ),
@@ -154,6 +162,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         "Show the lifetime of a call",
         "Asked, told (a webhook and its outcome), fetched, answered, status read, expires.",
         DescribedAnswer(200, "The lifetime.", CallLifeAnswer),
-        problems=(CallNotFoundError,),
+        parameters=(PROCESS,),
+        problems=(CallNotFoundError, InvalidInputError),
     ),
 }

@@ -1,90 +1,59 @@
-"""One page of the requests of several processes, each of which numbers its own."""
+"""One list of the requests of several processes, each of which numbers its own."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from bridge_server.admin.neighbours import Reply, listed_processes
-from bridge_server.kernel.errors import InvalidInputError
-
-_CURSOR = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
-_ENDED = 0
+from bridge_server.admin.merged_pages import PlaceAtEach, merged_page, pages_of
+from bridge_server.admin.neighbours import Fields, Reply, listed_processes
+from bridge_server.admin.traffic.positions import write_positions
+from bridge_server.kernel.rfc3339 import milliseconds_of
 
 
-class PlaceAtEach:
-    """The position of a reader of pages at each process: the number of the last request that was shown."""
-
-    def __init__(self, shown: Mapping[int, int]) -> None:
-        self.shown = shown
-
-    def of(self, process: int) -> int | None:
-        """The last request of the process that was shown; None: begin with the newest."""
-        return self.shown.get(process)
-
-    def has_ended(self, process: int) -> bool:
-        """Whether every request of the process was shown."""
-        return self.shown.get(process) == _ENDED
+def merged_requests(
+    cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
+) -> Fields:
+    """The newest requests of these pages, each with its process."""
+    pages = pages_of(own_number, own, replies)
+    last = write_positions({number: int(page["last"]) for number, page in pages.items()})
+    return {**merged_page("requests", cursor, own_number, own, replies, limit), "last": last}
 
 
-def read_cursor(text: str) -> PlaceAtEach:
-    """The parameter `after` of a page of all processes. Raises InvalidInputError."""
-    if not text:
-        return PlaceAtEach({})
-    if not _CURSOR.fullmatch(text):
-        raise InvalidInputError(f"{text[:40]!r} does not come from `next` of the page before.")
-    pairs = [part.split(":") for part in text.split(",")]
-    return PlaceAtEach({int(process): int(number) for process, number in pairs})
-
-
-def page_query(
-    cursor: PlaceAtEach, process: int, limit: int, query: Mapping[str, str]
-) -> Mapping[str, str] | None:
-    """The query for the next page of one process; None if it has no more."""
-    if cursor.has_ended(process):
-        return None
-    after, words = cursor.of(process), query.get("filter")
+def merged_news(
+    positions: Mapping[int, int], own_number: int, own: Fields, replies: Sequence[Reply], limit: int
+) -> Fields:
+    """The first of the changes after these positions, each with its process, and the positions after them."""
+    pages = pages_of(own_number, own, replies)
+    shown = sorted(_in_order(pages), key=lambda pair: pair[0])[:limit]
+    requests = [request for _, request in shown]
     return {
-        "limit": str(limit),
-        **({} if after is None else {"after": str(after)}),
-        **({} if words is None else {"filter": words}),
-    }
-
-
-def merged_page(
-    cursor: PlaceAtEach,
-    own_number: int,
-    own: dict[str, Any] | None,
-    replies: Sequence[Reply],
-    limit: int,
-    newest: int,
-) -> dict[str, Any]:
-    """The newest requests of these pages, each with its process; `newest` is the last change of this one."""
-    pages = {reply.number: reply.fields for reply in replies if reply.fields is not None}
-    if own is not None:
-        pages[own_number] = own
-    listed = [
-        {**request, "process": number} for number, page in pages.items() for request in page["requests"]
-    ]
-    shown = sorted(listed, key=lambda each: (each["at"], each["number"]), reverse=True)[:limit]
-    return {
-        "requests": shown,
-        "last": newest,
-        "next": _next(cursor, pages, shown),
+        "requests": requests,
+        "last": write_positions({**positions, **_positions_after(positions, pages, requests)}),
         "processes": listed_processes(own_number, replies),
     }
 
 
-def _next(
-    cursor: PlaceAtEach, pages: Mapping[int, dict[str, Any]], shown: Sequence[dict[str, Any]]
-) -> str | None:
-    """The cursor of the page that follows; None if every process has shown all that it has."""
-    positions = dict(cursor.shown)
+def changed_at_ms(request: Fields) -> int:
+    """The moment of a request's last change: its answer, or its beginning while it waits."""
+    return milliseconds_of(request["at"]) + round(request["milliseconds"] or 0)
+
+
+def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
+    """The requests with the times that order them. A process's own stay in the order of their changes."""
+    found = []
     for number, page in pages.items():
-        numbers = [each["number"] for each in shown if each["process"] == number]
-        if len(numbers) == len(page["requests"]) and page["next"] is None:
-            positions[number] = _ENDED
-        elif numbers:
-            positions[number] = min(numbers)
-    if all(positions.get(number) == _ENDED for number in pages):
-        return None
-    return ",".join(f"{number}:{at}" for number, at in sorted(positions.items())) or None
+        moment_ms = 0
+        for request in page["requests"]:
+            moment_ms = max(moment_ms, changed_at_ms(request))
+            found.append((moment_ms, {**request, "process": number}))
+    return found
+
+
+def _positions_after(
+    positions: Mapping[int, int], pages: Mapping[int, Fields], shown: Sequence[Fields]
+) -> dict[int, int]:
+    """The last change of each process that is known with these requests."""
+    after = {}
+    for number, page in pages.items():
+        changes = [each["change"] for each in shown if each["process"] == number]
+        is_whole = len(changes) == len(page["requests"])
+        after[number] = int(page["last"]) if is_whole else max([positions.get(number, 0), *changes])
+    return after

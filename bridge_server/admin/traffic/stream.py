@@ -5,19 +5,21 @@ while there are more: what a stream costs does not grow with the traffic.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any, TypeAlias
 
 import orjson
 
 from bridge_server.admin.traffic.errors import TooManyFollowersError
 from bridge_server.admin.traffic.filtering import Filter
+from bridge_server.admin.traffic.wire import Spell
 from bridge_server.web.event_stream import KEEP_ALIVE, EventStream, piece
 from bridge_server.web.exchanges import Recorded
 from bridge_server.web.traffic import TrafficLog
 
 MOST_STREAMS = 16
+MOST_INNER_STREAMS = 256
+"""Streams that other processes have open, one for each of their own streams."""
 MOST_AT_ONCE = 100
 """Requests in one batch of events after a quiet moment; of the others only the number is sent."""
 MOST_IN_TURN = 25
@@ -26,17 +28,39 @@ MOST_IN_TURN = 25
 _PAUSE_SECONDS = 0.25
 _PAUSES_BETWEEN_KEEP_ALIVES = 60
 
-Spell: TypeAlias = Callable[[Recorded], dict[str, Any]]
+
+class Changes:
+    """The changes that a reader of the record has not seen yet, as far as its allowance goes."""
+
+    def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
+        self._traffic = traffic
+        self._chosen = chosen
+        self.position = position
+        self._allowance = MOST_AT_ONCE
+
+    def take(self) -> tuple[Sequence[Recorded], int]:
+        """What has changed since the last time, oldest first, and how many changes are left out."""
+        self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
+        last = self._traffic.newest()
+        if self.position > last:  # the record was cleared
+            self.position = 0
+        if last == self.position:
+            return (), 0
+        changes = self._traffic.changed_after(self.position)
+        found = list(islice(filter(self._chosen.passes, changes), self._allowance))
+        skipped = found[-1].change - self.position - 1 if len(found) == self._allowance else 0
+        self._allowance -= len(found)
+        self.position = last
+        return found[::-1], max(0, skipped)
 
 
-class TrafficStream:
+class OpenStream:
     """One stream. It belongs to the streams until `leave`."""
 
-    def __init__(self, streams: "TrafficStreams", chosen: Filter, position: int) -> None:
+    def __init__(self, streams: "TrafficStreams", *, is_inner: bool = False) -> None:
+        """Another process opens an `is_inner` one, for a stream of its own."""
+        self.is_inner = is_inner
         self._streams = streams
-        self._chosen = chosen
-        self._position = position
-        self._allowance = MOST_AT_ONCE
         self._outlet: EventStream | None = None
         self._ended = asyncio.Event()
 
@@ -47,24 +71,8 @@ class TrafficStream:
         await self._ended.wait()
 
     def push(self) -> None:
-        """Write what has changed since the last time, as far as the stream's allowance goes."""
-        self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
-        traffic = self._streams.traffic
-        last = traffic.newest()
-        if self._position > last:  # the record was cleared
-            self._position = 0
-        if self._outlet is None or last == self._position:
-            return
-        changes = traffic.changed_after(self._position)
-        found = list(islice(filter(self._chosen.passes, changes), self._allowance))
-        skipped = found[-1].change - self._position - 1 if len(found) == self._allowance else 0
-        self._allowance -= len(found)
-        self._position = last
-        events = [self._streams.event(each) for each in reversed(found)]
-        if skipped > 0:
-            events.append(b'event: skipped\ndata: {"changes":%d}\n\n' % skipped)
-        if events:
-            self._outlet.push(piece(b"".join(events)))
+        """Write what has changed since the last time."""
+        raise NotImplementedError
 
     def keep_alive(self) -> None:
         """Write a comment, which clients ignore."""
@@ -81,14 +89,33 @@ class TrafficStream:
         """The connection is closed."""
         self._streams.forget(self)
 
+    def _write(self, events: list[bytes], skipped: int) -> None:
+        if skipped:
+            events.append(b'event: skipped\ndata: {"changes":%d}\n\n' % skipped)
+        if events and self._outlet is not None:
+            self._outlet.push(piece(b"".join(events)))
+
+
+class TrafficStream(OpenStream):
+    """A stream of what this process records."""
+
+    def __init__(self, streams: "TrafficStreams", changes: Changes, *, is_inner: bool = False) -> None:
+        super().__init__(streams, is_inner=is_inner)
+        self._changes = changes
+
+    def push(self) -> None:
+        if self._outlet is not None:
+            found, skipped = self._changes.take()
+            self._write([self._streams.event(each) for each in found], skipped)
+
 
 class TrafficStreams:
     """Every open stream. `push_forever` must be running."""
 
     def __init__(self, traffic: TrafficLog, spell: Spell) -> None:
         self.traffic = traffic
-        self._spell = spell
-        self._open: dict[TrafficStream, None] = {}
+        self.spell = spell
+        self._open: dict[OpenStream, None] = {}
         self._is_closed = False
         self._roused = asyncio.Event()
         self._events: dict[int, bytes] = {}
@@ -96,26 +123,34 @@ class TrafficStreams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def join(self, chosen: Filter, last_event: int | None) -> TrafficStream:
-        """Open a stream of the changes after `last_event`; None: of the changes from now on.
+    def join(self, chosen: Filter, last_event: int | None, *, is_inner: bool = False) -> TrafficStream:
+        """Open a stream of this process's changes after `last_event`; None: of the changes from now on.
 
         The caller must call the stream's `leave`. Raises TooManyFollowersError.
         """
-        if len(self._open) >= MOST_STREAMS:
-            raise TooManyFollowersError(MOST_STREAMS)
-        position = self.traffic.newest() if last_event is None else last_event
-        stream = TrafficStream(self, chosen, position)
+        stream = TrafficStream(self, self.changes(chosen, last_event), is_inner=is_inner)
+        self.admit(stream)
+        return stream
+
+    def changes(self, chosen: Filter, last_event: int | None) -> Changes:
+        """The changes after `last_event`; None: those from now on."""
+        return Changes(self.traffic, chosen, self.traffic.newest() if last_event is None else last_event)
+
+    def admit(self, stream: OpenStream) -> None:
+        """Have the stream pushed from now on, until its `leave` is called. Raises TooManyFollowersError."""
+        limit = MOST_INNER_STREAMS if stream.is_inner else MOST_STREAMS
+        if sum(each.is_inner is stream.is_inner for each in self._open) >= limit:
+            raise TooManyFollowersError(limit)
         self._open[stream] = None
         self.rouse()
         if self._is_closed:
             stream.end()
-        return stream
 
     def rouse(self) -> None:
         """Have `push_forever` look soon: a request waits for news."""
         self._roused.set()
 
-    def forget(self, stream: TrafficStream) -> None:
+    def forget(self, stream: OpenStream) -> None:
         """Forget a stream that is over."""
         self._open.pop(stream, None)
 
@@ -133,7 +168,7 @@ class TrafficStreams:
         """A request as an event, which is spelled once for all streams."""
         found = self._events.get(recorded.change)
         if found is None:
-            text = orjson.dumps(self._spell(recorded))
+            text = orjson.dumps(self.spell(recorded))
             found = b"id: %d\nevent: request\ndata: %b\n\n" % (recorded.change, text)
             self._events[recorded.change] = found
         return found

@@ -1,9 +1,9 @@
 """JSON of the record of requests."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from bridge_server.admin.handles import Handles, shortened
 from bridge_server.admin.traffic.lifetime import CallLife, Step
@@ -17,12 +17,15 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
 _LONGEST_WAIT_SECONDS = 25.0
 
+Spell: TypeAlias = Callable[[Recorded], dict[str, Any]]
+"""Makes the JSON of a request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The changes that a client waits for, after `since`."""
+    """The changes that a client waits for: those after `since`, which is not read yet."""
 
-    since: int
+    since: str
     wait_seconds: float
 
 
@@ -37,10 +40,10 @@ def read_number(text: str) -> int | None:
 
 def read_following(query: Mapping[str, str]) -> Following | None:
     """`since` and `wait` (25 s at most); None without `since`. Raises InvalidInputError."""
-    since, wait = read_number(query.get("since", "")), query.get("wait", "0")
+    since, wait = query.get("since", ""), query.get("wait", "0")
     if not _SECONDS.fullmatch(wait):
         raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
-    if since is None:
+    if not since:
         if "wait" in query:
             raise InvalidInputError(
                 "The query parameter wait goes with since, the last change that is known."
@@ -49,26 +52,22 @@ def read_following(query: Mapping[str, str]) -> Following | None:
     return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
 
 
-def page_fields(
-    found: Sequence[Recorded], limit: int, traffic: TrafficLog, handles: Handles
-) -> dict[str, Any]:
+def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
     """A page of at most `limit` requests. `found` has one more if another page follows."""
     page = found[:limit]
     return {
-        "requests": [request_fields(each, traffic, handles) for each in page],
-        "last": traffic.newest(),
+        "requests": [spell(each) for each in page],
+        "last": newest,
         "next": str(page[-1].number) if len(found) > limit else None,
     }
 
 
-def news_fields(
-    found: Sequence[Recorded], limit: int, traffic: TrafficLog, handles: Handles
-) -> dict[str, Any]:
+def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
     """The first `limit` of these changes, and the last change that a client knows with them."""
     shown = found[:limit]
     return {
-        "requests": [request_fields(each, traffic, handles) for each in shown],
-        "last": shown[-1].change if len(found) > limit else traffic.newest(),
+        "requests": [spell(each) for each in shown],
+        "last": shown[-1].change if len(found) > limit else newest,
     }
 
 

@@ -4,7 +4,7 @@ from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin.clients import wire
-from bridge_server.admin.clients.service import ClientViews
+from bridge_server.admin.clients.gathering import ClientsEverywhere
 from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.clients import By
@@ -19,8 +19,8 @@ _PERIODS = {"5m": "5 minutes", "1h": "an hour", "start": "since the start"}
 class ClientsPage:
     """Views of clients."""
 
-    def __init__(self, views: ClientViews) -> None:
-        self._views = views
+    def __init__(self, clients: ClientsEverywhere) -> None:
+        self._clients = clients
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -33,21 +33,20 @@ class ClientsPage:
 
     async def show_all(self, asked: Asked) -> View:
         """The addresses with the most of one figure."""
-        return self._view(asked, {})
+        return await self._view(asked, {})
 
     async def show(self, asked: Asked) -> View:
         """One address: its requests, and the rest of its limits."""
-        details = await self._views.details(asked.names["address"])
-        return self._view(asked, {"client": wire.details_fields(details)})
+        return await self._view(asked, {"client": await self._clients.details(asked.names["address"])})
 
-    def _view(self, asked: Asked, more: dict[str, Any]) -> View:
+    async def _view(self, asked: Asked, more: dict[str, Any]) -> View:
         error = None
         try:
-            by, last_seconds = wire.read_by(asked.query), wire.read_last_seconds(asked.query)
+            by, last = wire.read_by(asked.query), wire.read_last(asked.query)
+            listed = await self._clients.heaviest(by, last, _SHOWN)
         except InvalidInputError as refused:
-            by, last_seconds, error = wire.read_by({}), wire.read_last_seconds({}), refused
-        listed = wire.list_fields(self._views.heaviest(by, _SHOWN, last_seconds))
-        last = "1h" if error else asked.query.get("last", "1h")
+            by, last, error = wire.read_by({}), wire.read_last({}), refused
+            listed = await self._clients.heaviest(by, last, _SHOWN)
         fields = {
             **listed,
             **more,

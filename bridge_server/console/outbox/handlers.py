@@ -7,8 +7,10 @@ from urllib.parse import quote
 import orjson
 
 from bridge_server.admin.outbox import wire
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.console.models import ROOT, Asked, Change, Done, PagePath, View
+from bridge_server.console.process_choice import chosen_process
 from bridge_server.outbox.attempts import WEBHOOK_CHANNEL
 from bridge_server.outbox.stored import MessageKind, MessageState
 from bridge_server.web.json_body import JsonObject
@@ -21,8 +23,9 @@ _MESSAGE = "{id:[0-9]{1,18}-[^/]{1,600}}"
 class OutboxViews:
     """The views and changes that webhooks and pushes share. `place` is the path of the page."""
 
-    def __init__(self, desk: OutboxDesk, kind: MessageKind, place: str) -> None:
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, kind: MessageKind, place: str) -> None:
         self._desk = desk
+        self._lists = attempts
         self._kind = kind
         self._place = place
 
@@ -44,22 +47,26 @@ class OutboxViews:
 
     async def show_message(self, asked: Asked) -> View:
         """One message: its request, and the last attempts to deliver it."""
-        found = await self._desk.message(*wire.read_id(asked.names["id"]))
-        attempts = self._desk.attempts_of(found.message.message_id)
-        fields = wire.attempted_fields(found, self._desk.headers(found), attempts, self._desk.now_ms())
+        fields = await self._lists.message(*wire.read_id(asked.names["id"]))
         owed = {"owed": fields, "body": _written(fields["body"])}
         return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
 
     async def show_attempts(self, asked: Asked) -> View:
-        """The last attempts, and the numbers of their outcomes."""
-        return View("outbox/attempts.html", self._attempts(asked), _LIVE)
+        """The last attempts, and how many had each outcome."""
+        return View("outbox/attempts.html", await self._attempts(asked), _LIVE)
 
     async def show_attempt(self, asked: Asked) -> View:
-        """One attempt; in test mode with its request."""
-        fields = wire.whole_attempt_fields(self._desk.attempt(wire.read_attempt(asked.names["number"])))
+        """One attempt; in test mode with what was sent."""
+        process = chosen_process(asked)
+        fields = await self._lists.one(asked.names["number"], process)
         body = fields["body"]
-        opened = {"attempt": fields, "body": _written(body), "notice_shown": _notice(self._kind, body)}
-        return View("outbox/attempt.html", {**self._attempts(asked), **opened}, _LIVE)
+        named = {} if process is None else {"process": process}
+        opened = {
+            "attempt": {**fields, **named},
+            "body": _written(body),
+            "notice_shown": _notice(self._kind, body),
+        }
+        return View("outbox/attempt.html", {**await self._attempts(asked), **opened}, _LIVE)
 
     async def retry(self, asked: Asked) -> Done:
         await self._desk.retry(*wire.read_id(asked.names["id"]))
@@ -89,16 +96,15 @@ class OutboxViews:
         page = wire.page_fields(found, self._desk.now_ms())
         return {**self._frame(), **page, **_asked(query, after), "states": list(MessageState)}
 
-    def _attempts(self, asked: Asked) -> dict[str, Any]:
+    async def _attempts(self, asked: Asked) -> dict[str, Any]:
         query = {name: value for name in ("destination",) if (value := asked.query.get(name, ""))}
         after = asked.query.get("after", "")
-        wanted = wire.read_attempt_filter({**query, "kind": self._kind})
-        found = self._desk.attempts(wanted, wire.read_attempt_place(after), _PAGE)
+        page = await self._lists.page({**query, "kind": self._kind}, after, _PAGE)
         is_push = self._kind is MessageKind.PUSH
-        outcomes = self._desk.outcomes().items()
+        outcomes = page["outcomes"].items()
         own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
-        page = wire.attempt_page_fields(found, own)
-        return {**self._frame(), **page, **_asked(query, after)}
+        processes = page.get("processes", ())
+        return {**self._frame(), **page, **_asked(query, after), "outcomes": own, "processes": processes}
 
     def _frame(self) -> dict[str, Any]:
         return {"place": f"{ROOT}{self._place}", "is_push": self._kind is MessageKind.PUSH}

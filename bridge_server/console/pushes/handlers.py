@@ -1,5 +1,6 @@
 """The page of pushes: messages for devices, a preview and a test of a push."""
 
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.pushes import wire
 from bridge_server.admin.pushes.service import PushDesk
@@ -12,8 +13,8 @@ from bridge_server.outbox.stored import MessageKind
 class PushesPage:
     """The messages for devices, a preview, and a test."""
 
-    def __init__(self, desk: OutboxDesk, pushes: PushDesk) -> None:
-        self._views = OutboxViews(desk, MessageKind.PUSH, "/pushes")
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, pushes: PushDesk) -> None:
+        self._views = OutboxViews(desk, attempts, MessageKind.PUSH, "/pushes")
         self._pushes = pushes
 
     def page(self) -> ConsolePage:

@@ -3,8 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from bridge_server.admin.sessions import wire
-from bridge_server.admin.sessions.service import SessionViews
+from bridge_server.admin.sessions.gathering import SessionsEverywhere
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -28,8 +27,8 @@ _PAIRINGS = ("wc:", "ethereum:wc-")
 class SessionsPage:
     """Views and changes of sessions."""
 
-    def __init__(self, views: SessionViews) -> None:
-        self._views = views
+    def __init__(self, sessions: SessionsEverywhere) -> None:
+        self._sessions = sessions
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -41,7 +40,7 @@ class SessionsPage:
                 PagePath(_SESSIONS, self.show_all),
                 PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw}),
             ),
-            self._views.count,
+            self._sessions.count,
         )
 
     async def show_all(self, asked: Asked) -> View:
@@ -49,15 +48,14 @@ class SessionsPage:
         return View("sessions/sessions.html", await self._list(asked), _LIVE)
 
     async def show(self, asked: Asked) -> View:
-        """One session with its timeline."""
-        story = await self._views.story(asked.names["handle"])
-        fields = wire.story_fields(story, self._views.traffic, self._views.handles)
+        """One session with what happened in it."""
+        fields = await self._sessions.story(asked.names["handle"])
         rows = [row_fields(each) for each in fields["requests"]]
         listed = await self._list(asked)
         return View("sessions/sessions.html", {**listed, "session": fields, "rows": rows}, _LIVE)
 
     async def end(self, asked: Asked) -> Done:
-        await self._views.end(asked.names["handle"])
+        await self._sessions.end(asked.names["handle"])
         return Done(f"{ROOT}{_SESSIONS}", "The session is ended, with its calls.")
 
     async def draw(self, asked: Asked) -> Done:
@@ -72,5 +70,5 @@ class SessionsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")
-        page = await self._views.page(wire.read_after(after), _PAGE)
-        return {**wire.page_fields(*page, self._views.handles), "after": after}
+        page = await self._sessions.page(after, _PAGE)
+        return {**page, "after": after, "processes": page.get("processes", ())}

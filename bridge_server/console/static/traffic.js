@@ -10,11 +10,25 @@
     return made
   }
 
+  /** The name of a line's row. Each of several processes numbers its own requests. */
+  const keyOf = (line) => line.process === undefined ? `${line.number}` : `${line.process}-${line.number}`
+
+  /** Whether a line stands above a row: by number, or by time where several processes number. */
+  function isAbove(line, row) {
+    if (line.process === undefined) return line.number > Number(row.id.slice(8))
+    const at = row.querySelector('time').dateTime
+    return line.at === at ? line.number > Number(row.id.split('-')[2]) : line.at > at
+  }
+
+  const inOrder = (one, other) => one.process !== undefined && one.at !== other.at ? (one.at < other.at ? -1 : 1) : one.number - other.number
+
   customElements.define('live-traffic', class extends HTMLElement {
     connectedCallback() {
       this.body = this.querySelector('tbody')
-      this.rows = new Map([...this.body.rows].map((row) => [Number(row.id.slice(8)), row]))
-      this.last = Number(this.dataset.last)
+      this.rows = new Map([...this.body.rows].map((row) => [row.id.slice(8), row]))
+      this.table = this.querySelector('table')
+      this.since = this.dataset.last
+      this.last = Number(this.dataset.last)  // of several processes this is no number
       this.arrived = new Map()
       this.unsaid = this.skipped = 0
       this.body.addEventListener('click', (event) => this.clicked(event))
@@ -38,9 +52,9 @@
 
     start() {
       const address = new URL(this.dataset.stream, location.href)
-      address.searchParams.set('since', this.last)
+      address.searchParams.set('since', this.since)
       this.source = new EventSource(address)
-      this.source.addEventListener('request', (event) => this.arrive(JSON.parse(event.data)))
+      this.source.addEventListener('request', (event) => this.arrive(JSON.parse(event.data), event.lastEventId))
       this.source.addEventListener('skipped', (event) => { this.skipped += JSON.parse(event.data).changes })
       this.source.addEventListener('error', () => {
         if (this.source.readyState === EventSource.CLOSED) this.state('The list is not live any more: load the page again.')
@@ -56,24 +70,25 @@
     }
 
     /** Keep a row for the next frame; the oldest go when no frame is drawn, as in a tab that is not seen. */
-    arrive(line) {
+    arrive(line, id) {
       if (line.change < this.last) this.empty()
-      this.last = line.change
-      this.arrived.delete(line.number)
-      this.arrived.set(line.number, line)
+      this.since = id
+      if (line.process === undefined) this.last = line.change
+      this.arrived.delete(keyOf(line))
+      this.arrived.set(keyOf(line), line)
       if (this.arrived.size > MOST_ROWS) this.arrived.delete(this.arrived.keys().next().value)
       this.drawing ??= requestAnimationFrame(() => this.draw())
     }
 
     draw() {
       this.drawing = undefined
-      const lines = [...this.arrived.values()].sort((one, other) => one.number - other.number)
+      const lines = [...this.arrived.values()].sort(inOrder)
       this.arrived.clear()
       for (const line of lines) this.show(line)
       for (let row = this.body.lastElementChild; this.body.rows.length > MOST_ROWS && row;) {
         const above = row.previousElementSibling
         if (!row.matches('.open, :focus-within')) {
-          this.rows.delete(Number(row.id.slice(8)))
+          this.rows.delete(row.id.slice(8))
           row.remove()
         }
         row = above
@@ -83,30 +98,47 @@
 
     /** Put a row at its place, or complete it where it is. */
     show(line) {
-      let row = this.rows.get(line.number)
+      let row = this.rows.get(keyOf(line))
       if (!row) {
         const oldest = this.body.lastElementChild
         const isFull = this.body.rows.length >= MOST_ROWS
-        if (isFull && line.number < Number(oldest.id.slice(8))) return
+        if (isFull && !isAbove(line, oldest)) return
         row = document.createElement('tr')
-        row.id = `request-${line.number}`
+        row.id = `request-${keyOf(line)}`
         let below = this.body.firstElementChild
-        while (below && Number(below.id.slice(8)) > line.number) below = below.nextElementSibling
+        while (below && !isAbove(line, below)) below = below.nextElementSibling
+        this.fill(row, line)
         this.body.insertBefore(row, below)
-        this.rows.set(line.number, row)
+        this.rows.set(keyOf(line), row)
         this.unsaid += 1
+        this.tell(line)
+      } else {
+        this.fill(row, line)
       }
-      this.fill(row, line)
+    }
+
+    /** Show the column of processes once there are several. */
+    tell(line) {
+      if (line.process === undefined || !this.table.matches('.of-one')) return
+      this.first ??= this.body.lastElementChild.querySelector('.process').textContent
+      if (this.first !== `${line.process}`) this.table.classList.remove('of-one')
+    }
+
+    /** The address of a request's page. */
+    address(line) {
+      const { path, query } = this.dataset
+      const process = line.process === undefined ? '' : `${query ? '&' : '?'}process=${line.process}`
+      return `${path}/${line.number}${query}${process}`
     }
 
     fill(row, line) {
       const known = row.querySelector('a')
       const link = known ?? document.createElement('a')
       link.textContent = line.request
-      link.href = `${this.dataset.path}/${line.number}${this.dataset.query}`
+      link.href = this.address(line)
       delete row.waitsSince
       if (known) {  // the link keeps the focus
-        const [time, who, , status, took, gist] = row.cells
+        const [time, who, , status, took, gist] = [...row.cells].filter((each) => !each.matches('.process'))
         time.firstElementChild.textContent = line.time
         who.textContent = line.who
         status.textContent = line.status
@@ -119,6 +151,7 @@
         time.textContent = line.time
         cell(row, 'td', '').append(time)
         cell(row, 'td', line.who)
+        if (line.process !== undefined) cell(row, 'td', line.process, 'process number')
         const head = cell(row, 'th', '')
         head.scope = 'row'
         head.append(link)
@@ -136,7 +169,7 @@
     tick() {
       for (const row of this.rows.values()) {
         if (row.waitsSince === undefined) continue
-        row.cells[3].textContent = `waits ${((performance.now() - row.waitsSince) / 1000).toFixed(1)} s`
+        row.querySelector('[class^=tone-]').textContent = `waits ${((performance.now() - row.waitsSince) / 1000).toFixed(1)} s`
       }
     }
 

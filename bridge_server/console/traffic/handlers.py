@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 
 from bridge_server.admin.handles import Handles
+from bridge_server.admin.neighbours import Neighbours
 from bridge_server.admin.traffic import wire
 from bridge_server.admin.traffic.errors import NoTrafficError, RequestNotKeptError
-from bridge_server.admin.traffic.filtering import EVERYTHING, Filter, read_filter
-from bridge_server.admin.traffic.lifetime import CallLives
-from bridge_server.admin.traffic.stream import TrafficStream, TrafficStreams
+from bridge_server.admin.traffic.filtering import Filter, read_filter
+from bridge_server.admin.traffic.following import StreamOfAll, Wanted
+from bridge_server.admin.traffic.gathering import TrafficEverywhere
+from bridge_server.admin.traffic.lives import LivesEverywhere
+from bridge_server.admin.traffic.positions import read_positions
+from bridge_server.admin.traffic.stream import OpenStream, TrafficStreams
 from bridge_server.admin.traffic.subjects import subject_of
 from bridge_server.console.models import (
     ROOT,
@@ -24,12 +27,13 @@ from bridge_server.console.models import (
     PageStream,
     View,
 )
+from bridge_server.console.process_choice import chosen_process
 from bridge_server.console.traffic.repeating import repeat_of
-from bridge_server.console.traffic.rows import request_text, row_fields, status_text
+from bridge_server.console.traffic.rows import has_failed, placed, request_text, row_fields, status_text
 from bridge_server.console.traffic.sealed import sealed_payloads
-from bridge_server.kernel.errors import BridgeError, InvalidInputError
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.relay.errors import CallNotFoundError
-from bridge_server.web.exchanges import FIRST_FAILURE, Recorded
+from bridge_server.web.exchanges import FIRST_FAILURE
 from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
 
 _PATH = "/traffic"
@@ -52,9 +56,14 @@ class _Wanted:
         given = {name: value for name, value in (("filter", self.text), ("only", self.kind)) if value}
         return f"?{urlencode(given)}" if given else ""
 
+    @property
+    def words(self) -> str:
+        """Both in the words of a filter."""
+        return f"{self.text} is:{self.kind}" if self.kind else self.text
+
     def filter(self, handles: Handles) -> Filter:
         """Raises InvalidInputError."""
-        return read_filter(f"{self.text} is:{self.kind}" if self.kind else self.text, handles)
+        return read_filter(self.words, handles)
 
 
 class TrafficPage:
@@ -67,15 +76,18 @@ class TrafficPage:
     def __init__(
         self,
         streams: TrafficStreams | None,
-        lives: CallLives,
+        lives: LivesEverywhere,
         handles: Handles,
+        neighbours: Neighbours | None,
         bridge_url: str | None,
         *,
         answers_calls: bool,
     ) -> None:
         self._streams = streams
+        self._lists = None if streams is None else _lists(streams, handles, neighbours)
         self._lives = lives
         self._handles = handles
+        self._neighbours = neighbours
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
 
@@ -86,76 +98,108 @@ class TrafficPage:
             "Traffic",
             NavigationGroup.LIVE,
             (PagePath(_PATH, self.show_all), PagePath(_REQUEST, self.show)),
-            None if self._streams is None else self._count,
+            None if self._streams is None or self._neighbours is not None else self._count,
             (PageStream(_STREAM, self.stream),),
         )
 
     async def show_all(self, asked: Asked) -> View:
         """The requests that pass the filter, newest first."""
-        return self._view(asked, {}, None)
+        return await self._view(asked, {}, None)
 
     async def show(self, asked: Asked) -> View:
         """One request beside the list."""
-        streams = self._streams
-        found = None if streams is None else streams.traffic.find(int(asked.names["number"]))
-        if streams is None or found is None:
-            return self._view(asked, {}, RequestNotKeptError(MOST_REQUESTS))
-        shown = await self._shown(found, streams.traffic, asked)
-        return self._view(asked, {"shown": shown}, None)
-
-    def stream(self, asked: Asked) -> TrafficStream:
-        """The rows of requests that change from now on, or after the change `since`."""
         if self._streams is None:
+            return await self._view(asked, {}, RequestNotKeptError(MOST_REQUESTS))
+        try:
+            shown = await self._shown(asked, self._streams.traffic)
+        except (NotFoundError, UnavailableError, InvalidInputError) as error:
+            return await self._view(asked, {}, error)
+        return await self._view(asked, {"shown": shown}, None)
+
+    def stream(self, asked: Asked) -> OpenStream:
+        """The rows of requests that change from now on, or after the change `since`."""
+        streams, neighbours = self._streams, self._neighbours
+        if streams is None:
             raise NoTrafficError
-        since = wire.read_number(asked.query.get("since", ""))
-        return self._streams.join(_wanted(asked).filter(self._handles), since)
+        wanted, since = _wanted(asked), asked.query.get("since", "")
+        chosen = wanted.filter(self._handles)
+        if neighbours is None:
+            return streams.join(chosen, wire.read_number(since))
+        positions = read_positions(since, neighbours.own_number)
+        stream = StreamOfAll(streams, neighbours, Wanted(chosen, wanted.words, None, positions), row_fields)
+        streams.admit(stream)
+        return stream
 
     async def _count(self) -> int:
         return 0 if self._streams is None else len(self._streams.traffic)
 
-    def _view(self, asked: Asked, more: Mapping[str, Any], error: BridgeError | None) -> View:
+    async def _view(self, asked: Asked, more: Mapping[str, Any], error: BridgeError | None) -> View:
         wanted = _wanted(asked)
         fields = {"filter": wanted.text, "only": wanted.kind, "query": wanted.query, "kinds": _KINDS, **more}
-        if self._streams is None:
+        if self._lists is None:
             return View("traffic/off.html", fields, error=error)
-        chosen, fault = self._chosen(wanted)
-        listed = self._list(asked, chosen, self._streams.traffic)
-        is_live = fault is None and not asked.query.get("after")
+        fault = self._fault(wanted)
+        listed = await self._list(asked, "" if fault else wanted.words, self._lists)
+        is_live = fault is None and not listed["after"]
         stream = f"{ROOT}{_STREAM}{wanted.query}" if is_live else ""
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
 
-    def _chosen(self, wanted: _Wanted) -> tuple[Filter, BridgeError | None]:
-        """The filter, and its fault. A faulty filter lets everything through."""
+    def _fault(self, wanted: _Wanted) -> BridgeError | None:
+        """What is wrong with a filter that means nothing; None for any other."""
         try:
-            return wanted.filter(self._handles), None
+            wanted.filter(self._handles)
         except InvalidInputError as error:
-            return EVERYTHING, error
+            return error
+        return None
 
-    def _list(self, asked: Asked, chosen: Filter, traffic: TrafficLog) -> dict[str, Any]:
+    async def _list(self, asked: Asked, words: str, lists: TrafficEverywhere) -> dict[str, Any]:
         after = asked.query.get("after", "")
-        kept = traffic.before(int(after) if after.isascii() and after.isdigit() and len(after) < 16 else None)
-        found = list(islice(filter(chosen.passes, kept), _PAGE + 1))
+        try:
+            page = await lists.page(words, after, _PAGE)
+        except InvalidInputError:  # of a page that is not there any more, or that never was
+            page, after = await lists.page(words, "", _PAGE), ""
+        rows = [placed(row_fields(each), _wanted(asked).query) for each in page["requests"]]
         return {
-            "rows": [row_fields(wire.line_fields(each, traffic)) for each in found[:_PAGE]],
-            "last": traffic.newest(),
-            "next": found[_PAGE - 1].number if len(found) > _PAGE else None,
+            "rows": rows,
+            "last": page["last"],
+            "next": page["next"],
             "after": after,
+            "processes": page.get("processes", ()),
         }
 
-    async def _shown(self, recorded: Recorded, traffic: TrafficLog, asked: Asked) -> dict[str, Any]:
-        fields = wire.request_fields(recorded, traffic, self._handles)
-        life = await self._life(recorded, traffic)
-        subject = subject_of(recorded.exchange)
+    async def _found(self, asked: Asked, traffic: TrafficLog) -> tuple[dict[str, Any], str | None]:
+        """The request that is asked for, and the id of the call that it is about.
+
+        Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError.
+        """
+        number, process = int(asked.names["number"]), chosen_process(asked)
+        neighbours = self._neighbours
+        if self._lists is not None and neighbours is not None:
+            own = neighbours.own_number
+            if process is not None and process != own:
+                fields = {**await self._lists.one(number, process), "process": process}
+                call = fields["call"]
+                return fields, None if call is None else self._handles.id_of(call["handle"] or "")
+        recorded = traffic.find(number)
+        if recorded is None:
+            raise RequestNotKeptError(MOST_REQUESTS)
+        named = {} if neighbours is None else {"process": neighbours.own_number}
+        fields = wire.request_fields(recorded, traffic, self._handles) | named
+        return fields, subject_of(recorded.exchange).call_id
+
+    async def _shown(self, asked: Asked, traffic: TrafficLog) -> dict[str, Any]:
+        fields, call_id = await self._found(asked, traffic)
+        life = await self._life(call_id, _wanted(asked))
         can_answer = self._answers_calls and life is not None and life["state"] == "waiting"
         return {
-            **fields,
+            **placed(fields, _wanted(asked).query),
             "heading": request_text(fields),
             "outcome": status_text(fields),
-            "is_error": not recorded.is_waiting and recorded.exchange.is_error,
+            "is_error": has_failed(fields),
             "problem": _problem(fields),
             "life": life,
             "sealed": sealed_payloads(fields),
-            "answerable": subject.call_id if can_answer else None,
+            "answerable": call_id if can_answer else None,
             "repeat": repeat_of(fields, self._bridge_url or f"http://{asked.host}"),
             "messages": [
                 (name, message, _readable(message["body"]))
@@ -165,14 +209,22 @@ class TrafficPage:
             "keeps_contents": traffic.keeps_contents,
         }
 
-    async def _life(self, recorded: Recorded, traffic: TrafficLog) -> dict[str, Any] | None:
-        call_id = subject_of(recorded.exchange).call_id
+    async def _life(self, call_id: str | None, wanted: _Wanted) -> dict[str, Any] | None:
         if call_id is None:
             return None
         try:
-            return wire.life_fields(await self._lives.of(call_id), traffic, self._handles)
+            life = await self._lives.of(call_id)
         except CallNotFoundError:
             return None
+        for step in life["steps"]:
+            if step["request"] is not None:
+                step["request"] = placed(step["request"], wanted.query)
+        return life
+
+
+def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> TrafficEverywhere:
+    traffic = streams.traffic
+    return TrafficEverywhere(streams, lambda each: wire.line_fields(each, traffic), handles, neighbours)
 
 
 def _wanted(asked: Asked) -> _Wanted:

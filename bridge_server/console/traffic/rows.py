@@ -11,8 +11,9 @@ _TIME = slice(11, 23)
 
 
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of a row, made of the request as the admin API answers it."""
-    return {
+    """The texts of a row, of what the admin API answers of a request; its process where there are several."""
+    process = {"process": line["process"]} if "process" in line else {}
+    return process | {
         "number": line["number"],
         "change": line["change"],
         "at": line["at"],
@@ -25,6 +26,15 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "waits": line["waits"],
         "gist": seen(line["gist"]),
     }
+
+
+def placed(line: Mapping[str, Any], query: str) -> dict[str, Any]:
+    """The row with the name of its place, and the address of its page; `query` asks for the list."""
+    process = line.get("process")
+    if process is None:
+        return {**line, "key": f"{line['number']}", "link": f"{line['number']}{query}"}
+    link = f"{line['number']}{query}{'&' if query else '?'}process={process}"
+    return {**line, "key": f"{process}-{line['number']}", "link": link}
 
 
 def request_text(line: Mapping[str, Any]) -> str:
@@ -41,11 +51,16 @@ def status_text(line: Mapping[str, Any]) -> str:
     return {0: "no answer", CLIENT_LEFT: "client left"}.get(status, str(status))
 
 
-def _tone(line: Mapping[str, Any]) -> str:
+def has_failed(line: Mapping[str, Any]) -> bool:
+    """Whether the request was answered with an error, or had no answer."""
     status = line["status"]
-    if status is None:
+    return status is not None and (status == 0 or status >= FIRST_FAILURE)
+
+
+def _tone(line: Mapping[str, Any]) -> str:
+    if line["status"] is None:
         return "waits"
-    return "bad" if status == 0 or status >= FIRST_FAILURE else "good"
+    return "bad" if has_failed(line) else "good"
 
 
 def _took(line: Mapping[str, Any]) -> str:

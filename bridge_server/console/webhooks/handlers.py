@@ -1,5 +1,6 @@
 """The page of webhooks: messages that are owed to them, and a test."""
 
+from bridge_server.admin.outbox.gathering import AttemptsEverywhere
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.webhooks import wire
 from bridge_server.admin.webhooks.service import WebhookTests
@@ -12,8 +13,8 @@ from bridge_server.outbox.stored import MessageKind
 class WebhooksPage:
     """The messages for webhooks, and a test."""
 
-    def __init__(self, desk: OutboxDesk, tests: WebhookTests) -> None:
-        self._views = OutboxViews(desk, MessageKind.WEBHOOK, "/webhooks")
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, tests: WebhookTests) -> None:
+        self._views = OutboxViews(desk, attempts, MessageKind.WEBHOOK, "/webhooks")
         self._tests = tests
 
     def page(self) -> ConsolePage:

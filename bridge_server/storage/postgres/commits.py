@@ -26,8 +26,8 @@ WHERE processes.written < excluded.written RETURNING written
 """  # noqa: S608 - the time's expression
 
 _REGISTER = f"""
-INSERT INTO processes (number, lane, seen_at_ms, version)
-SELECT own.number, lane, {_NOW_MS}, $2
+INSERT INTO processes (number, lane, seen_at_ms, version, started_at_ms)
+SELECT own.number, lane, {_NOW_MS}, $2, {_NOW_MS}
 FROM (SELECT nextval('process_numbers') AS number) AS own, unnest($1::int[]) AS lane RETURNING number
 """  # noqa: S608 - the time's expression
 

@@ -12,7 +12,8 @@ _FORGOTTEN_AFTER_MS = 600_000
 # The commands of an operator have no URL: nobody can ask them for anything.
 _LIST = """
 SELECT processes.number, max(processes.url), max(version), max(abs(seen_at_ms)), max(seen_at_ms) > 0,
-    bool_or(roles.owner IS NOT NULL), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    max(started_at_ms), bool_or(roles.owner IS NOT NULL),
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM processes LEFT JOIN roles ON roles.name = 'wallet' AND roles.owner = processes.number
 WHERE processes.url IS NOT NULL GROUP BY processes.number ORDER BY processes.number
 """
@@ -74,8 +75,15 @@ class Processes:
 
 
 def _process(
-    number: int, url: str, version: str, seen_at_ms: int, is_on: bool, holds_wallet: bool, now_ms: int
+    number: int,
+    url: str,
+    version: str,
+    seen_at_ms: int,
+    is_on: bool,
+    started_at_ms: int | None,
+    holds_wallet: bool,
+    now_ms: int,
 ) -> Process:
     ago_ms = max(0, now_ms - seen_at_ms)
     state = "stopped" if not is_on else "silent" if ago_ms > _SILENT_AFTER_MS else "running"
-    return Process(number, url, version, state, ago_ms / 1_000, holds_wallet)
+    return Process(number, url, version, state, started_at_ms, ago_ms / 1_000, holds_wallet)

@@ -1,0 +1,1 @@
+-- A file belongs to one process: the column of this number is in PostgreSQL's table of processes alone.

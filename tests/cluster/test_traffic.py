@@ -1,0 +1,379 @@
+"""The record of requests of all processes as one: followed as events, by polling, and in the console."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from tests.cluster.processes import (
+    UNBOUNDED,
+    ClusterProcess,
+    answer_of_all,
+    cluster_url,
+    page_of_all,
+    processes_over,
+)
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.bridge_client import BridgeClient
+from tests.support.console_client import ConsoleClient
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, needs_postgres
+
+pytestmark = needs_postgres
+
+SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True, "quota_exempt": "none"}
+STREAM = "/admin/traffic/stream"
+PATIENCE_SECONDS = 20.0
+
+
+async def know_each_other(pair: list[ClusterProcess]) -> list[int]:
+    """Return once each process lists all; the numbers of the processes, in order."""
+    numbers: list[int] = []
+
+    async def know() -> bool:
+        answers = [(await AdminClient(each.server).get("/admin/stats")).json for each in pair]
+        lists = [[each["number"] for each in answer["processes"] if not each["fault"]] for answer in answers]
+        numbers[:] = lists[0]
+        return all(len(found) == len(pair) for found in lists)
+
+    await eventually(know)
+    return numbers
+
+
+@pytest.fixture(scope="module")
+async def pair(
+    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[list[ClusterProcess]]:
+    """Two processes that know of each other. Each test looks at requests of its own."""
+    url = await cluster_url(postgres, "traffic")
+    async with processes_over(url, tmp_path_factory.mktemp("traffic"), **SETTINGS) as pair:
+        await know_each_other(pair)
+        yield pair
+
+
+@pytest.fixture
+async def numbers(pair: list[ClusterProcess]) -> list[int]:
+    """The numbers of both processes."""
+    return await know_each_other(pair)
+
+
+class Reader:
+    """An open stream of requests."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+        self.last_id = ""
+
+    async def next(self) -> dict[str, Any]:
+        """The next request."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while line := await self._content.readline():
+                if line.startswith(b"id: "):
+                    self.last_id = line[4:].decode().strip()
+                elif line.startswith(b"data: "):
+                    found: dict[str, Any] = orjson.loads(line[6:])
+                    if "changes" not in found:
+                        return found
+        raise AssertionError("the stream has ended")
+
+    async def paths(self, count: int) -> list[str]:
+        return [(await self.next())["path"] for _ in range(count)]
+
+
+@asynccontextmanager
+async def followed(
+    process: ClusterProcess, query: str = "", path: str = STREAM, **headers: str
+) -> AsyncIterator[Reader]:
+    sent = {"Authorization": f"Bearer {ADMIN_TOKEN}", **headers}
+    endless = aiohttp.ClientTimeout(total=None)
+    async with process.server.client.get(
+        process.url + path + query, headers=sent, timeout=endless
+    ) as response:
+        assert response.status == 200, await response.text()
+        yield Reader(response.content)
+
+
+async def ask(pair: list[ClusterProcess], word: str, count: int) -> list[str]:
+    """Ask both processes in turn for paths that nobody else asks for; the paths in the order of time."""
+    paths = [f"/{word}-{number}" for number in range(count)]
+    for number, path in enumerate(paths):
+        await BridgeClient(pair[number % len(pair)].server).get(path)
+    return paths
+
+
+def in_turn(found: list[dict[str, Any]], numbers: list[int], name: str = "path") -> list[str]:
+    """The paths of requests in the order of both, if each process has its own in the order of their coming.
+
+    The clocks of the processes agree to some milliseconds only.
+    """
+    lists = [[str(each[name]) for each in found if each["process"] == number] for number in numbers]
+    assert sum(map(len, lists)) == len(found)
+    return [lists[place % 2][place // 2] for place in range(len(found))]
+
+
+async def test_a_stream_has_the_requests_of_all_processes_and_names_each(
+    pair: list[ClusterProcess], numbers: list[int]
+) -> None:
+    for process in pair:
+        async with followed(process, "?filter=in-order") as stream:
+            paths = await ask(pair, "in-order", 24)
+            found = [await stream.next() for _ in paths]
+
+        assert in_turn(found, numbers) == paths
+
+
+async def test_a_stream_goes_on_after_an_event_without_a_gap_or_a_repetition_at_either_process(
+    pair: list[ClusterProcess],
+) -> None:
+    async with followed(pair[0], "?filter=resumed") as stream:
+        paths = await ask(pair, "resumed", 12)
+        first = await stream.paths(5)
+        last_id = stream.last_id
+    paths += [f"{path}-later" for path in paths[:4]]
+    for number, path in enumerate(paths[12:]):
+        await BridgeClient(pair[number % 2].server).get(path)
+
+    for process in pair:
+        headers = {"Last-Event-ID": last_id}
+        async with followed(process, "?filter=resumed", **headers) as stream:
+            assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
+        async with followed(process, f"?filter=resumed&since={last_id}") as stream:
+            assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
+
+
+async def test_a_stream_can_be_that_of_one_process(pair: list[ClusterProcess], numbers: list[int]) -> None:
+    first, second = pair
+    for query, wanted in (
+        ("process=own", 0),
+        (f"process={numbers[0]}", 0),
+        (f"process={numbers[1]}", 1),
+    ):
+        async with followed(first, f"?filter=of-one&{query}") as stream:
+            paths = await ask([first, second], "of-one", 6)
+            assert await stream.paths(3) == paths[wanted::2]
+            last_id = stream.last_id
+            paths = await ask([first, second], "of-one", 2)
+        async with followed(first, f"?filter=of-one&{query}&since={last_id}") as stream:
+            assert await stream.paths(1) == paths[wanted::2]
+
+
+async def test_changes_are_polled_of_all_processes(pair: list[ClusterProcess], numbers: list[int]) -> None:
+    first, second = pair
+    admin = AdminClient(first.server)
+    since = (await answer_of_all(first, "/admin/traffic?limit=1"))["last"]
+    paths = await ask(pair, "polled", 7)
+    seen: list[dict[str, Any]] = []
+    while len(seen) < 7:
+        page = await answer_of_all(first, f"/admin/traffic?filter=polled&since={since}&limit=3")
+        assert 0 < len(page["requests"]) <= 3
+        seen, since = seen + page["requests"], page["last"]
+
+    assert in_turn(seen, numbers) == paths
+    assert [each["fault"] for each in page["processes"]] == [None, None]
+    waiting = asyncio.create_task(admin.get(f"/admin/traffic?filter=polled&since={since}&wait=20"))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await BridgeClient(second.server).get("/polled-at-other")
+    news = (await waiting).json
+    assert [each["path"] for each in news["requests"]] == ["/polled-at-other"]
+    nothing = (await admin.get(f"/admin/traffic?filter=polled&since={news['last']}&wait=0.1")).json
+    assert nothing["requests"] == []
+    everything = await answer_of_all(first, "/admin/traffic?filter=polled&since=0")
+    assert len(everything["requests"]) == 8
+
+
+@pytest.mark.parametrize("path", ["/admin/traffic", STREAM])
+@pytest.mark.parametrize(("since", "detail"), [("1:2:3", "is no change"), ("x", "is no change")])
+async def test_a_position_that_is_none_is_refused(
+    pair: list[ClusterProcess], path: str, since: str, detail: str
+) -> None:
+    assert detail in (await AdminClient(pair[0].server).get(f"{path}?since={since}")).problem(400)["detail"]
+
+
+async def test_a_process_that_is_not_there_cannot_be_followed(pair: list[ClusterProcess]) -> None:
+    answer = await AdminClient(pair[0].server).get(f"{STREAM}?process=999999")
+    assert "No process 999999 runs on the database" in answer.problem(400)["detail"]
+
+
+async def test_no_more_than_sixteen_streams_follow_all_processes(pair: list[ClusterProcess]) -> None:
+    opened = [followed(pair[0], "?filter=many") for _ in range(16)]
+    readers = [await each.__aenter__() for each in opened]
+    try:
+        assert (await AdminClient(pair[0].server).get(STREAM)).status == 429
+        # Those of the other process have a bound of their own.
+        async with followed(pair[1], "?filter=many") as stream:
+            paths = await ask(pair, "many", 4)
+            assert sorted(await stream.paths(4)) == paths
+        assert [sorted(await each.paths(4)) for each in readers] == [paths] * 16
+        await asyncio.gather(*(answer_of_all(pair[0], "/admin/stats") for _ in range(8)))
+    finally:
+        for each in opened:
+            await each.__aexit__(None, None, None)
+
+
+def rows(page: str) -> list[str]:
+    """The texts of the list's rows, newest first."""
+    found = re.findall(r'<tr id="request-[0-9-]+".*?</tr>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in found]
+
+
+async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
+    pair: list[ClusterProcess], numbers: list[int]
+) -> None:
+    console = await ConsoleClient(pair[0].server).sign_in()
+    paths = await ask(pair, "in-console", 4)
+
+    page = await page_of_all(console, "/console/traffic?filter=in-console")
+
+    found = [row.split() for row in reversed(rows(page))]
+    assert in_turn([{"process": int(row[2]), "path": row[4]} for row in found], numbers) == paths
+    links = re.findall(r'<a href="(/console/traffic/[^"]+)"', page)
+    for link, (*_, path) in zip(reversed(links), [row[:5] for row in found], strict=True):
+        shown = await console.page(link.replace("&amp;", "&"))
+        assert f'<h2 class="mono">GET {path}</h2>' in shown
+        process = re.search(r"process=(\d+)", link)
+        assert process is not None
+        assert f"of process {process[1]}" in shown
+        assert 'class="open"' in shown
+    assert f"Of 2 processes: {numbers[0]} (this one), {numbers[1]}." in page
+    missing = await console.get(f"/console/traffic/999999?process={numbers[1]}")
+    assert missing.status == 404
+    assert "<live-traffic" in missing.body.decode()
+
+
+async def test_older_requests_of_all_processes_are_on_other_pages_of_the_console(
+    pair: list[ClusterProcess],
+) -> None:
+    console = await ConsoleClient(pair[1].server).sign_in()
+    bridges = [BridgeClient(each.server) for each in pair]
+    await asyncio.gather(*(bridges[number % 2].get(f"/older-{number}") for number in range(150)))
+
+    first = await page_of_all(console, "/console/traffic?filter=older")
+    after = re.search(r'href="([^"]*after=[^"]*)"', first)
+    assert after is not None
+    second = await page_of_all(console, after[1].replace("&amp;", "&"))
+
+    assert (len(rows(first)), len(rows(second))) == (100, 50)
+    assert len({row.split()[4] for row in rows(first) + rows(second)}) == 150
+
+
+async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(
+    pair: list[ClusterProcess], numbers: list[int]
+) -> None:
+    console = await ConsoleClient(pair[0].server).sign_in()
+    page = await page_of_all(console, "/console/traffic?filter=live-list")
+    last = re.search(r'data-last="([^"]+)"', page)
+    assert last is not None
+    paths = await ask(pair, "live-list", 6)
+    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
+    stream = f"?filter=live-list&since={last[1]}"
+
+    async with followed(pair[0], stream, "/console/traffic/stream", Cookie=cookie) as reader:
+        found = [await reader.next() for _ in paths]
+
+    assert in_turn(found, numbers, "request") == [f"GET {path}" for path in paths]
+    assert {each["status"] for each in found} == {"404"}
+
+
+async def test_the_lifetime_of_a_call_goes_across_processes(
+    pair: list[ClusterProcess], numbers: list[int]
+) -> None:
+    dapp, wallet = (BridgeClient(each.server) for each in pair)
+    session_id = await dapp.open_session()
+    call_id = await dapp.request_call(session_id)
+    await wallet.calls(session_id)
+    await wallet.answer(call_id)
+    await dapp.status(call_id)
+    first, second = numbers
+    expected = {"asked": first, "fetched": second, "answered": second, "status read": first, "expires": None}
+
+    for process in pair:
+        listed = await answer_of_all(process, "/admin/traffic?filter=route:request-call")
+        handle = listed["requests"][0]["call"]["handle"]
+        life = await answer_of_all(process, f"/admin/traffic/calls/{handle}")
+        found = [(each["step"], each["request"] and each["request"]["process"]) for each in life["steps"]]
+        assert found[0] == ("asked", first)
+        assert sorted(found, key=str) == sorted(expected.items(), key=str)
+        assert life["session"]["id"][:8] == session_id[:8]
+        console = await ConsoleClient(process.server).sign_in()
+        page = await page_of_all(console, "/console/traffic?filter=route:answer-call")
+        link = re.search(r'<a href="(/console/traffic/[0-9][^"]+)"', page)
+        assert link is not None
+        shown = await console.page(link[1].replace("&amp;", "&"))
+        table = shown.partition("Lifetime of the call")[2].partition("</table>")[0]
+        steps = re.findall(r'<th scope="row">(?:<a href="([^"]*)">)?([^<]*)', table)
+        assert {name for _, name in steps} == set(expected)
+        for address, name in steps[:4]:
+            shown = await console.page(address.replace("&amp;", "&"))
+            assert f"of process {expected[name]}" in shown
+
+
+async def test_the_console_adds_up_what_clients_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
+    for process, count in zip(pair, (3, 2), strict=True):
+        for _ in range(count):
+            await process.server.open_session()
+    path = "/admin/clients/127.0.0.1?process=own"
+    own = [(await AdminClient(each.server).get(path)).json["since_start"]["sessions"] for each in pair]
+    assert own[0] >= 3
+    assert own[1] >= 2
+
+    for process in pair:
+        console = await ConsoleClient(process.server).sign_in()
+        for path in ("/console/clients?by=sessions", "/console/clients/127.0.0.1?by=sessions"):
+            page = await page_of_all(console, path)
+            assert re.search(rf'data-label="Sessions" class="number">{sum(own)}<', page)
+            assert "Of 2 processes" in page
+        assert re.search(rf'Sessions</th><td data-label="Last hour" class="number">{sum(own)}<', page)
+
+
+async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = await cluster_url(postgres, "joining")
+    async with processes_over(url, tmp_path, **SETTINGS) as pair:
+        first, second = pair
+        numbers = await know_each_other(pair)
+        await asyncio.to_thread(second.process.stop)
+        async with followed(first, "?filter=joining") as stream:
+            await asyncio.to_thread(second.process.start)
+            await BridgeClient(second.server).get("/joining-1")  # before it is known here
+            joined = await stream.next()
+            assert joined["path"] == "/joining-1"
+            assert joined["process"] > numbers[1]
+            await asyncio.to_thread(second.process.kill)
+            await BridgeClient(first.server).get("/joining-2")
+            assert (await stream.next())["path"] == "/joining-2"
+            await asyncio.to_thread(second.process.start)
+            os.kill(second.pid, signal.SIGSTOP)
+            try:
+                await BridgeClient(first.server).get("/joining-3")
+                assert (await stream.next())["path"] == "/joining-3"
+            finally:
+                os.kill(second.pid, signal.SIGCONT)
+            await BridgeClient(second.server).get("/joining-4")
+            again = await stream.next()
+            assert again["path"] == "/joining-4"
+            assert again["process"] > joined["process"]
+
+
+async def test_without_a_token_the_console_says_what_is_missing(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = await cluster_url(postgres, "tokenless")
+    settings = {**UNBOUNDED, "console": True, "quota_exempt": "none"}
+    async with processes_over(url, tmp_path, **settings) as pair:
+        console = await ConsoleClient(pair[0].server).sign_in()
+        await ask(pair, "alone", 2)
+
+        async def is_said() -> bool:
+            page = await console.page("/console/traffic?filter=alone")
+            return len(rows(page)) == 1 and "by admin_token, which is not set" in page
+
+        await eventually(is_said)
+        assert "which is not set" in await console.page("/console/clients")
