@@ -46,9 +46,14 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
         return await _listed(_store(opened), wanted, limit, opened.clock.now_ms()), opened.clock.now_ms()
 
     messages, now_ms = operator.run(found)
+    is_chosen = dead or destination is not None
     operator.show(
         {"messages": [wire.message_fields(message, now_ms) for message in messages]},
-        table(_HEADER, [_row(message, now_ms) for message in messages], "the outbox has no such message"),
+        table(
+            _HEADER,
+            [_row(message, now_ms) for message in messages],
+            "the outbox has no such message" if is_chosen else "the outbox is empty",
+        ),
     )
 
 
