@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import click
+import orjson
 
 from bridge_server.admin.outbox import wire
 from bridge_server.admin.outbox.service import drop_all_dead, retry_all_dead
@@ -180,5 +181,7 @@ def _row(message: StoredMessage, now_ms: int) -> tuple[str, ...]:
 
 def _cell(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {each}" for name, each in value.items()) or "-"
+        return ", ".join(f"{name}: {_cell(each)}" for name, each in value.items()) or "-"
+    if isinstance(value, list):
+        return orjson.dumps(value).decode()
     return "-" if value is None else str(value)

@@ -270,7 +270,9 @@ def test_a_damaged_database_is_found(operating: Operating) -> None:
     code, found = examined(operating)
 
     assert (code, levels(found, "database")) == (2, ["fail"])
-    assert "restore a backup with `bridge-server restore`" in text(found, "database")
+    said = text(found, "database")
+    assert "restore a backup with `bridge-server restore`" in said
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize(("version", "level"), [(999, "fail"), (1, "warn")])
