@@ -25,6 +25,7 @@ from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.house import house
 from bridge_server.cli.main import commands
 from bridge_server.cli.serve import serve_command
+from bridge_server.documentation.problems import every_problem
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.settings.secret_files import secret_names
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
@@ -115,9 +116,9 @@ def _default(name: str) -> str:
 def problems_part() -> str:
     """Every code of a problem by its HTTP status, with what it means."""
     kinds: dict[int, dict[str, str]] = defaultdict(dict)
-    for kind in sorted(_failures(), key=lambda kind: kind.__module__ != "bridge_server.kernel.errors"):
-        meaning = (kind.__doc__ or "").split("\n")[0]
-        kinds[status_of(kind.__new__(kind))].setdefault(kind.code, f"`{kind.code}`: {meaning}")
+    problems = every_problem()
+    for kind in _failures():
+        kinds[status_of(kind.__new__(kind))][kind.code] = f"`{kind.code}`: {problems[kind.code].meaning}"
     return "\n\n".join(
         f"### {status}\n\n" + "\n".join(item(text) for _, text in sorted(kinds[status].items()))
         for status in sorted(kinds)

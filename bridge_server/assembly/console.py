@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 
 from bridge_server.assembly.operator_desks import OperatorDesks
+from bridge_server.assembly.operator_rooms import Operated
 from bridge_server.assembly.operator_views import OperatorViews
 from bridge_server.assembly.testmode import TestMode
-from bridge_server.assembly.wallet import AssembledWallet
-from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.wallet.node.node import Node
-from bridge_server.web.health import Readiness
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +13,6 @@ class ConsoleParts:
     """What the pages show and change: the services of other rooms."""
 
     desks: OperatorDesks
-    views: OperatorViews | None
-    dispatcher: Dispatcher
-    node: Node
-    wallet: AssembledWallet
-    readiness: Readiness
+    views: OperatorViews
+    operated: Operated
     test_mode: TestMode | None

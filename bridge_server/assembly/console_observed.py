@@ -45,7 +45,7 @@ class ObservedPages:
 def observed_pages(foundation: Foundation, views: OperatorViews) -> ObservedPages:
     """The pages over the operator's views."""
     observation = views.observation
-    traffic, handles = observation.traffic, observation.handles
+    traffic, handles = observation.traffic, views.handles
     streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic))
     settings = foundation.settings
     answers_calls = settings.test and settings.console_port is None

@@ -30,9 +30,9 @@ def note_what_goes_out(foundation: Foundation, parts: ConsoleParts, changes: Pag
     if foundation.observation is not None:
         foundation.observation.attempts.on_attempt(partial(changes.note, "outbox"))
     note_wallet = partial(changes.note, "wallet")
-    parts.wallet.accounts.on_unlocked(note_wallet)
-    parts.wallet.accounts.on_locked(note_wallet)
-    parts.wallet.audit.on_line(note_wallet)
+    parts.operated.wallet.accounts.on_unlocked(note_wallet)
+    parts.operated.wallet.accounts.on_locked(note_wallet)
+    parts.operated.wallet.audit.on_line(note_wallet)
 
 
 def out_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:

@@ -62,7 +62,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
     note_what_goes_out(foundation, parts, changes)
-    observed = None if parts.views is None else observed_pages(foundation, parts.views)
+    observed = observed_pages(foundation, parts.views)
     static_files, pages = _static_files(), _pages(foundation, parts, observed)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
@@ -80,27 +80,25 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
         name="console",
         routes=console_routes(handlers, static_files, pages, foundation.every_request),
         has_own_port=settings.console_port is not None,
-        running=() if observed is None else (following(observed, changes),),
+        running=(following(observed, changes),),
         stop=partial(_stop, changes, observed),
     )
 
 
-def _stop(changes: PageChanges, observed: ObservedPages | None) -> None:
+def _stop(changes: PageChanges, observed: ObservedPages) -> None:
     changes.end()
-    if observed is not None:
-        observed.stop()
+    observed.stop()
 
 
-def _pages(
-    foundation: Foundation, parts: ConsoleParts, observed: ObservedPages | None
-) -> tuple[ConsolePage, ...]:
+def _pages(foundation: Foundation, parts: ConsoleParts, observed: ObservedPages) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     return (
-        *((observed.traffic, observed.sessions) if observed is not None else ()),
+        observed.traffic,
+        observed.sessions,
         *out_pages(foundation, parts),
         _projects(parts),
         *notification_pages(foundation, parts),
-        *((observed.clients,) if observed is not None else ()),
+        observed.clients,
         *_faults(parts),
         SettingsPage(parts.desks.settings).page(),
     )
@@ -119,14 +117,14 @@ def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
 
 
 async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
-    figures = parts.dispatcher.figures()
+    figures = parts.operated.dispatcher.figures()
     return ServerState(
         is_ready=await _is_ready(parts),
-        troubles=parts.readiness.troubles(),
+        troubles=parts.operated.readiness.troubles(),
         mode=_mode(foundation),
         due=figures["due"],
         dead=figures["dead"],
-        chain_id=parts.node.known_chain_id,
+        chain_id=parts.operated.wallet.node.known_chain_id,
         is_test=parts.test_mode is not None,
         ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),
     )
@@ -135,7 +133,7 @@ async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
 async def _is_ready(parts: ConsoleParts) -> bool:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            await parts.readiness.check()
+            await parts.operated.readiness.check()
     except (TimeoutError, UnavailableError):
         return False
     return True

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 
@@ -16,8 +15,8 @@ def console_access_room(foundation: Foundation) -> Room:
     return room
 
 
-def console_room(foundation: Foundation, parts: ConsoleParts) -> Room:
-    """The pages; there are none while the console is off."""
+def console_room(foundation: Foundation, parts: Any) -> Room:
+    """The pages over `ConsoleParts`; there are none while the console is off."""
     if not foundation.settings.console:
         return Room(name="console")
     room: Room = _pages().pages_room(foundation, parts)

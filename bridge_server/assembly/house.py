@@ -1,9 +1,7 @@
 """The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here."""
 
-from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
-from bridge_server.assembly.console import ConsoleParts
-from bridge_server.assembly.console_room import console_access_room, console_room
+from bridge_server.assembly.console_room import console_access_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.description import description_rooms
 from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
@@ -13,8 +11,7 @@ from bridge_server.assembly.inbox import inbox_room, inbox_services
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notifications_of, notify_room
-from bridge_server.assembly.operator_desks import operator_desks
-from bridge_server.assembly.operator_views import operator_room, operator_views
+from bridge_server.assembly.operator_rooms import Operated, operator_rooms
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.processes import processes_room
 from bridge_server.assembly.projects import project_services, projects_room
@@ -24,7 +21,7 @@ from bridge_server.assembly.relay import relay_room
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.storage import storage_room
 from bridge_server.assembly.sweeping import sweeper_of, sweeping_room
-from bridge_server.assembly.testmode import test_mode, testmode_room
+from bridge_server.assembly.testmode_room import test_mode, testmode_room
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
@@ -62,26 +59,18 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         demo,
     )
     readiness = readiness_of(foundation, rooms)
-    desks = operator_desks(
-        foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness
-    )
+    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, readiness)
+    operator = operator_rooms(foundation, rooms, operated)
     sweeper = sweeper_of(foundation, rooms)
-    views = operator_views(foundation, rooms, push)
-    observing = (
-        health_room(readiness),
-        metrics_room(foundation, rooms),
-        operator_room(foundation, views),
-    )
+    observing = (health_room(readiness), metrics_room(foundation, rooms), operator.views)
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
     house = (
         *rooms,
-        admin_room(foundation, desks),
+        operator.admin,
         commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(
-            foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
-        ),
+        operator.console(mode),
     )
     return (*house, *description_rooms(foundation, house))

@@ -1,19 +1,15 @@
 """What an operator may see of the requests: kept in memory, and only where an operator can look."""
 
-import hashlib
-import os
 from collections import Counter
 from dataclasses import dataclass
 
-from bridge_server.admin.handles import KEY_BYTES, Handles
-from bridge_server.admin.outbox.service import PUSHES
+from bridge_server.admin.outbox.purposes import PUSHES
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
 from bridge_server.outbox.attempts import AttemptLog, NotedSender
 from bridge_server.outbox.channels import Sender
 from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.relay.sightings import Sightings
-from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.web.client_address import ClientAddresses
@@ -38,7 +34,6 @@ class Observation:
     sightings: Sightings
     open_sockets: Counter[str]
     """Open sockets by address, without exempt clients."""
-    handles: Handles
     attempts: AttemptLog
     """The last attempts to deliver webhooks and pushes."""
 
@@ -62,17 +57,8 @@ def observation_of(
     traffic = None if instruments is None else instruments.traffic
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
-    handles = Handles(_key_of_handles(settings))
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
-    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles, attempts)
-
-
-def _key_of_handles(settings: Settings) -> bytes:
-    """The key of this process; or of all that share a database and a token: each knows every handle."""
-    token = secret_of(settings.admin_token)
-    if settings.database is None or token is None:
-        return os.urandom(KEY_BYTES)
-    return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), attempts)
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:

@@ -1,6 +1,8 @@
 """What operators see of requests, clients, sessions and figures: for the admin API, and for the console."""
 
 import asyncio
+import hashlib
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from functools import partial
 from bridge_server.admin.clients.handlers import ClientHandlers
 from bridge_server.admin.clients.routes import client_routes
 from bridge_server.admin.clients.service import ClientViews
+from bridge_server.admin.handles import KEY_BYTES, Handles
 from bridge_server.admin.sessions.handlers import SessionHandlers
 from bridge_server.admin.sessions.routes import session_routes
 from bridge_server.admin.sessions.service import SessionViews
@@ -32,6 +35,8 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.events import Delivered
 from bridge_server.outbox.pending import pending_of
 from bridge_server.relay.session_list import SessionList
+from bridge_server.settings.checks import secret_of
+from bridge_server.settings.settings import Settings
 from bridge_server.web.clients import Clients
 
 _TURN_SECONDS = 20.0
@@ -42,6 +47,7 @@ class OperatorViews:
     """The services that answer an operator; the console has the same."""
 
     observation: Observation
+    handles: Handles
     streams: TrafficStreams | None
     """None when no record of requests is kept."""
     lives: CallLives
@@ -50,12 +56,11 @@ class OperatorViews:
     stats: StatsReader
 
 
-def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServices) -> OperatorViews | None:
-    """The views of these rooms; None where no operator looks."""
-    observation = foundation.observation
-    if observation is None:
-        return None
-    traffic, handles = observation.traffic, observation.handles
+def operator_views(
+    foundation: Foundation, observation: Observation, rooms: Sequence[Room], push: PushServices
+) -> OperatorViews:
+    """The views of these rooms."""
+    traffic, handles = observation.traffic, Handles(_key_of_handles(foundation.settings))
     sessions = SessionList(foundation.database, foundation.clock)
     status_ms = foundation.settings.status_ttl * 1_000
     foundation.events.subscribe(
@@ -63,6 +68,7 @@ def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServ
     )
     return OperatorViews(
         observation,
+        handles,
         None
         if traffic is None
         else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
@@ -81,11 +87,8 @@ def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServ
     )
 
 
-def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
+def views_room(foundation: Foundation, views: OperatorViews) -> Room:
     """The views' endpoints in the admin API, and what keeps the records small."""
-    name = "observation"
-    if views is None:
-        return Room(name=name)
     streams, observation = views.streams, views.observation
 
     @asynccontextmanager
@@ -111,11 +114,11 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
 
     rows, neighbours = admin_rows(foundation), neighbours_of(foundation)
     return Room(
-        name=name,
+        name="observation",
         routes=()
         if rows is None
         else (
-            *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles, neighbours), rows),
+            *traffic_routes(TrafficHandlers(streams, views.lives, views.handles, neighbours), rows),
             *client_routes(ClientHandlers(views.clients, foundation.addresses, neighbours), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
             *stats_routes(StatsHandlers(views.stats, neighbours), rows),
@@ -125,6 +128,14 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         emptied=(partial(afterwards, forget),),
         catch_up=catch_up,
     )
+
+
+def _key_of_handles(settings: Settings) -> bytes:
+    """The key of this process; or of all that share a database and a token: each knows every handle."""
+    token = secret_of(settings.admin_token)
+    if settings.database is None or token is None:
+        return os.urandom(KEY_BYTES)
+    return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
 async def _turn_forever(clients: Clients) -> None:

@@ -16,6 +16,7 @@ from bridge_server.testmode.models import Where
 from bridge_server.testmode.routes import only_this_machine, testmode_routes
 from bridge_server.testmode.service import Controls
 from bridge_server.testmode.store import EveryTable
+from bridge_server.web.routes import Route
 
 _WORDS: Words = {
     Where.NODE: None,
@@ -37,11 +38,10 @@ class TestMode:
     words: Words
 
 
-def test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> TestMode | None:
-    """The controls of these rooms; None outside of test mode."""
-    instruments = foundation.instruments
-    if instruments is None:
-        return None
+def controls_of(
+    foundation: Foundation, instruments: Instruments, rooms: Sequence[Room], sweeper: Sweeper
+) -> TestMode:
+    """The controls of these rooms."""
     controls = Controls(
         instruments,
         EveryTable(foundation.database),
@@ -55,10 +55,7 @@ def test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -
     return TestMode(instruments, controls, names, words)
 
 
-def testmode_room(mode: TestMode | None) -> Room:
-    """The control routes; outside of test mode there are none."""
-    if mode is None:
-        return Room(name="testmode")
+def routes_of(mode: TestMode) -> tuple[Route, ...]:
+    """The control routes."""
     handlers = TestModeHandlers(mode.controls, mode.instruments, mode.routes, mode.words)
-    token = OneToken(mode.instruments.token)
-    return Room(name="testmode", routes=testmode_routes(handlers, token, only_this_machine()))
+    return testmode_routes(handlers, OneToken(mode.instruments.token), only_this_machine())

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
+from bridge_server.admin.outbox.purposes import PUSHES
 from bridge_server.kernel.clock import Clock
-from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.attempts import AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.errors import AttemptNotFoundError
@@ -22,10 +22,6 @@ from bridge_server.outbox.stored import (
     StoredMessage,
     WholeMessage,
 )
-from bridge_server.push.notices import PUSH
-
-PUSHES = (DEVICE, PUSH)
-"""The purposes of messages for devices."""
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
