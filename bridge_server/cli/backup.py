@@ -86,4 +86,6 @@ def _lines(made: SeriesBackup) -> list[str]:
 
 def _key_files(folder: Path) -> str:
     count = len(list(folder.iterdir()))
-    return f"{count} key file{'' if count == 1 else 's'} of the wallet" if count else "the wallet has no key files"
+    if not count:
+        return "the wallet has no key files"
+    return f"{count} key file{'' if count == 1 else 's'} of the wallet"

@@ -14,7 +14,9 @@ from bridge_server.projects.models import NewSubscription, Subscription
 
 _LONGEST_LINE_BYTES = 65_536
 _JSON = b"{"
-_ONLY_ACCOUNTS = " The line has an account id and nothing else: of a CSV file, give the column without its header."
+_ONLY_ACCOUNTS = (
+    " The line has an account id and nothing else: of a CSV file, give the column without its header."
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -121,13 +121,18 @@ SHAPES = tuple(webhook.shape for webhook in _WEBHOOKS.values())
 _HEADERS = {
     "webhook-id": "The id of the message, the same in each attempt, so that a receiver can drop repeats.",
     "webhook-timestamp": "When this attempt was sent, in seconds since the Unix epoch.",
-    "webhook-signature": "Signatures by Standard Webhooks, separated by spaces. It is there where a secret is set.",
+    "webhook-signature": "Signatures by Standard Webhooks, separated by spaces; only where a secret is set.",
 }
 _OPTIONAL_HEADER = "webhook-signature"
 _RESPONSES = {
     "2XX": {"description": "The message has arrived."},
-    "410": {"description": "The receiver wants no more messages. What asked for them is removed, but for a project's webhook."},
-    "default": {"description": "It has not arrived: it is sent again, ten times over about 24 hours. A test is not."},
+    "410": {
+        "description": "The receiver wants no more messages. Its registration is removed, unless it is the "
+        "webhook of a project."
+    },
+    "default": {
+        "description": "It has not arrived, and is sent again, ten times over about 24 hours. A test is not."
+    },
 }
 
 

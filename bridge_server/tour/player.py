@@ -46,4 +46,4 @@ class Player:
         finally:
             waiting.cancel()
             await asyncio.wait([waiting])
-            _ = waiting.cancelled() or waiting.exception()  # a failure was raised where the answer was awaited
+            _ = waiting.cancelled() or waiting.exception()  # it was raised where the answer was awaited

@@ -22,5 +22,6 @@ def test_a_command_says_that_its_output_cannot_be_written(command: tuple[str, ..
             env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
         )  # fmt: skip
 
-    assert done.stderr.decode() == "bridge-server: standard output cannot be written: No space left on device\n"
+    said = done.stderr.decode()
+    assert said == "bridge-server: standard output cannot be written: No space left on device\n"
     assert done.returncode == 2

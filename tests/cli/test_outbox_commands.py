@@ -72,7 +72,12 @@ def test_a_list_is_chosen_by_state_destination_and_number(operating: Operating) 
 
 
 def test_the_cells_of_a_message_are_spelled_as_json_has_them() -> None:
-    body = {"event": "subscribed", "notification_types": ["news", "offers"], "url": None, "more": {}}
+    body: dict[str, object] = {
+        "event": "subscribed",
+        "notification_types": ["news", "offers"],
+        "url": None,
+        "more": {},
+    }
 
     assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 

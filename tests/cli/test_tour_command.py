@@ -17,7 +17,8 @@ async def test_a_reader_that_leaves_ends_the_tour_without_a_word() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bridge_server", "tour", "--without-node", stdout=PIPE, stderr=PIPE
     )
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     await process.stdout.readuntil(b"POST /session/new")
     process.stdout._transport.close()  # type: ignore[attr-defined]
 

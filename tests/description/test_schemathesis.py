@@ -78,7 +78,8 @@ async def _run(python: str, server: RunningServer, folder: Path) -> tuple[str, i
     process = await asyncio.create_subprocess_exec(
         Path(python).with_name("schemathesis"), "--config-file", folder / "schemathesis.toml",
         "run", f"{server.url}/openapi.json", "--checks", ",".join(_CHECKS), *left_out,
-        "--phases", "examples,coverage,fuzzing", "--max-examples", str(_EXAMPLES), "--max-time", str(_MOST_SECONDS),
+        "--phases", "examples,coverage,fuzzing",
+        "--max-examples", str(_EXAMPLES), "--max-time", str(_MOST_SECONDS),
         "--request-timeout", "20", "--seed", "1", "--no-shrink", "--warnings", "off",
         cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
