@@ -79,6 +79,13 @@ def _fields(made: SeriesBackup) -> dict[str, Any]:
 
 
 def _lines(made: SeriesBackup) -> list[str]:
-    keys = [] if made.keys is None else [f"{made.keys}: the wallet's key files"]
+    keys = [] if made.keys is None else [f"{made.keys}: {_key_files(made.keys)}"]
     removed = [f"{file}: removed" for file in made.removed]
     return [f"{made.file}: {made.size_bytes} bytes, checked", *keys, *removed]
+
+
+def _key_files(folder: Path) -> str:
+    count = len(list(folder.iterdir()))
+    if not count:
+        return "the wallet has no key files"
+    return f"{count} key file{'' if count == 1 else 's'} of the wallet"

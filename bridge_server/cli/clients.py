@@ -10,13 +10,14 @@ from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.cli.running_admin import ask_server
 from bridge_server.web.clients import ORDERS
 
-_HEADER = ("client", "requests", "refused", "sessions", "sockets", "waits", "bytes", "refused by")
+_REQUESTS = "requests"
+_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
 _NUMBERS = (1, 2, 3, 4, 5, 6)
 
 
 @click.command("clients")
 @click.option(
-    "--by", type=click.Choice(ORDERS), default="requests", show_default=True, help="The figure to sort by."
+    "--by", type=click.Choice(ORDERS), default=_REQUESTS, show_default=True, help="The figure to sort by."
 )
 @click.option(
     "--last", default="1h", show_default=True, metavar="TIME",
@@ -36,7 +37,7 @@ def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
         for each in missing_of(fields)
     ]
     shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
-    operator.show(shown, [*client_lines(fields["clients"]), *missing])
+    operator.show(shown, [*client_lines(fields["clients"], by), *missing])
 
 
 def missing_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -44,8 +45,10 @@ def missing_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for each in fields.get("processes", ()) if each["fault"] is not None]
 
 
-def client_lines(clients: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The lines of a table of clients."""
+def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> list[str]:
+    """The lines of a table of clients, which are sorted by this figure."""
+    if not clients and by != _REQUESTS:
+        return [f"no client has a figure of {by} in this time: --by {_REQUESTS} has all clients"]
     if not clients:
         return ["no client has asked for anything in this time"]
     return columns([_HEADER, *map(_row, clients)], _NUMBERS)

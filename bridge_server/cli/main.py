@@ -1,10 +1,12 @@
 """The command `bridge-server`. Without the name of a subcommand it runs `serve`."""
 
 import sys
+from traceback import walk_tb
 
 import click
 
 from bridge_server.cli.groups import LazyGroup
+from bridge_server.cli.screen import discard_the_rest
 from bridge_server.version import NAME, VERSION
 
 _PLACES = {
@@ -50,8 +52,21 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
-    commands(_with_default_command(sys.argv[1:]))
+    """Run the command line. What standard output does not take, such as a full disk, ends it with 2."""
+    try:
+        commands(_with_default_command(sys.argv[1:]))
+    except OSError as error:
+        if not _is_of_the_output(error):
+            raise
+        discard_the_rest()
+        click.echo(f"bridge-server: standard output cannot be written: {error.strerror}", err=True)
+        sys.exit(2)
+
+
+def _is_of_the_output(error: OSError) -> bool:
+    """Whether the error was raised where commands print."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_code is click.echo.__code__
 
 
 def _with_default_command(arguments: list[str]) -> list[str]:

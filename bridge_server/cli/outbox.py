@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import click
+import orjson
 
 from bridge_server.admin.outbox import wire
 from bridge_server.admin.outbox.service import drop_all_dead, retry_all_dead
@@ -46,9 +47,14 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
         return await _listed(_store(opened), wanted, limit, opened.clock.now_ms()), opened.clock.now_ms()
 
     messages, now_ms = operator.run(found)
+    is_chosen = dead or destination is not None
     operator.show(
         {"messages": [wire.message_fields(message, now_ms) for message in messages]},
-        table(_HEADER, [_row(message, now_ms) for message in messages], "the outbox has no such message"),
+        table(
+            _HEADER,
+            [_row(message, now_ms) for message in messages],
+            "the outbox has no such message" if is_chosen else "the outbox is empty",
+        ),
     )
 
 
@@ -175,5 +181,7 @@ def _row(message: StoredMessage, now_ms: int) -> tuple[str, ...]:
 
 def _cell(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {each}" for name, each in value.items()) or "-"
+        return ", ".join(f"{name}: {_cell(each)}" for name, each in value.items()) or "-"
+    if isinstance(value, list):
+        return orjson.dumps(value).decode()
     return "-" if value is None else str(value)

@@ -51,10 +51,10 @@ class Output:
             sys.stdout.flush()
         except (OSError, ValueError):  # the reader of a pipe has ended, and the server goes on
             self._is_open = False
-            _discard_the_rest()
+            discard_the_rest()
 
 
-def _discard_the_rest() -> None:
+def discard_the_rest() -> None:
     """Discard the text that is still buffered: at its exit the interpreter would complain."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -13,6 +13,10 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.models import NewSubscription, Subscription
 
 _LONGEST_LINE_BYTES = 65_536
+_JSON = b"{"
+_ONLY_ACCOUNTS = (
+    " The line has an account id and nothing else: of a CSV file, give the column without its header."
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -49,7 +53,8 @@ def read_entries(
             try:
                 yield SubscriberEntry(number, read_subscriber(text))
             except InvalidInputError as error:
-                raise LineError(number, one_line(error)) from error
+                hint = "" if text.startswith(_JSON) else _ONLY_ACCOUNTS
+                raise LineError(number, one_line(error) + hint) from error
 
 
 def write_entry(subscription: Subscription) -> bytes:

@@ -6,6 +6,7 @@ import aiohttp
 import click
 
 from bridge_server.cli.options import CommandError
+from bridge_server.kernel.fields import http_url
 from bridge_server.tour.play import visit, visit_own_server
 
 
@@ -25,10 +26,19 @@ def tour_command(url: str | None, admin_token: str | None, without_node: bool) -
         if url is None:
             asyncio.run(visit_own_server(with_node=not without_node))
         else:
-            asyncio.run(visit(url.rstrip("/"), admin_token))
+            asyncio.run(visit(_checked(url), admin_token))
     except TimeoutError:
         raise CommandError(
             "the tour: no webhook arrived: start the server with --allow-private-webhooks"
         ) from None
     except aiohttp.ClientError as error:
         raise CommandError(f"the tour: a request failed: {error}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise CommandError(f"the tour: {url} does not answer as a bridge server does") from error
+
+
+def _checked(url: str) -> str:
+    try:
+        return http_url(url).rstrip("/")
+    except ValueError as error:
+        raise CommandError(f"--url {error}") from error

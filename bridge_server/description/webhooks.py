@@ -46,6 +46,38 @@ class SubscriptionMessage(AnswerShape):
     at: Moment
 
 
+class RequestNotice(AnswerShape):
+    """A registered wallet has a new request."""
+
+    event: Literal["request"]
+    title: Annotated[str, text("Example Shop")]
+    body: Annotated[str, text("New request from Example Shop")]
+    topic: Annotated[str, text(_SESSION)]
+    bridge: Annotated[str, text("https://bridge.example.org")]
+
+
+class NotificationNotice(AnswerShape):
+    """An account has a new notification."""
+
+    event: Literal["notification"]
+    id: Annotated[str, text("1")]
+    project_id: ProjectId
+    project_name: Annotated[str, text("Example App")]
+    account: Account
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
+    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, text("https://app.example.org/eth")] | None
+    sent_at: Moment
+
+
+class WebhookTestMessage(AnswerShape):
+    """A test, which a receiver has nothing to do for."""
+
+    event: Literal["test"]
+    at: Moment
+
+
 @dataclass(frozen=True, slots=True)
 class _Webhook:
     tag: str
@@ -68,18 +100,39 @@ _WEBHOOKS: Mapping[str, _Webhook] = {
         "Sent to the webhook that the operator has set for the project, signed with its own secret. Messages "
         "may arrive out of order.", SubscriptionMessage,
     ),
+    "request-push": _Webhook(
+        "Push", "A new request, to a wallet's device",
+        "Sent to the `token` of a registration with the type `webhook` (`POST /new`), in the client's "
+        "language.", RequestNotice,
+    ),
+    "notification-push": _Webhook(
+        "Inbox", "A notification, to an account's device",
+        "Sent to the `address` of a device with the channel `webhook` (`POST /inbox/devices`).",
+        NotificationNotice,
+    ),
+    "webhook-test": _Webhook(
+        "Outbox", "A test, to the URL that an operator names",
+        "Sent once by `POST /admin/webhooks/test` and `bridge-server webhook test`.", WebhookTestMessage,
+    ),
 }  # fmt: skip
 SHAPES = tuple(webhook.shape for webhook in _WEBHOOKS.values())
 """The shapes of all messages."""
 
 _HEADERS = {
-    "webhook-id": "The same in each attempt of a message, so that a receiver can drop repeats.",
+    "webhook-id": "The id of the message, the same in each attempt, so that a receiver can drop repeats.",
     "webhook-timestamp": "When this attempt was sent, in seconds since the Unix epoch.",
-    "webhook-signature": "Signatures by Standard Webhooks, where a secret is set.",
+    "webhook-signature": "Signatures by Standard Webhooks, separated by spaces; only where a secret is set.",
 }
+_OPTIONAL_HEADER = "webhook-signature"
 _RESPONSES = {
     "2XX": {"description": "The message has arrived."},
-    "default": {"description": "It is sent again later, up to the attempts that the outbox makes."},
+    "410": {
+        "description": "The receiver wants no more messages. Its registration is removed, unless it is the "
+        "webhook of a project."
+    },
+    "default": {
+        "description": "It has not arrived, and is sent again, ten times over about 24 hours. A test is not."
+    },
 }
 
 
@@ -97,7 +150,13 @@ def _message(name: str, webhook: _Webhook, schemas: Schemas) -> dict[str, Any]:
         "summary": webhook.summary,
         "description": webhook.text,
         "parameters": [
-            {"name": header, "in": "header", "description": meaning, "schema": {"type": "string"}}
+            {
+                "name": header,
+                "in": "header",
+                "required": header != _OPTIONAL_HEADER,
+                "description": meaning,
+                "schema": {"type": "string"},
+            }
             for header, meaning in _HEADERS.items()
         ],
         "requestBody": {"required": True, "content": {JSON: content}},

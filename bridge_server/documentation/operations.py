@@ -72,6 +72,15 @@ def tags_of(document: Document) -> list[Tag]:
     return [Tag(name, texts.get(name, ""), each) for name, each in by_tag.items() if each]
 
 
+def messages_of(document: Document) -> list[ShownOperation]:
+    """The messages that the server sends to webhooks, in the order of the document."""
+    return [
+        _operation(name, method, fields, document)
+        for name, methods in document.get("webhooks", {}).items()
+        for method, fields in methods.items()
+    ]
+
+
 def shapes_of(document: Document) -> dict[str, str]:
     """The JSON Schema of each shape that is no problem, by name."""
     schemas: Document = document.get("components", {}).get("schemas", {})

@@ -12,7 +12,7 @@ from multidict import CIMultiDictProxy
 from bridge_server.console.static_folder import STYLESHEET
 from bridge_server.documentation.library import Library, picture_type, title_of
 from bridge_server.documentation.markdown import Markdown
-from bridge_server.documentation.operations import Document, indented, shapes_of, tags_of
+from bridge_server.documentation.operations import Document, indented, messages_of, shapes_of, tags_of
 from bridge_server.documentation.problems import Problem, every_problem
 from bridge_server.documentation.swagger_ui import FOLDER, swagger_ui_files
 from bridge_server.kernel.near_words import near_words
@@ -104,7 +104,8 @@ class Site:
 
     def _api(self) -> MadePage:
         document = self._describe()
-        fields = {"tags": tags_of(document), "shapes": shapes_of(document)}
+        webhooks, shapes = messages_of(document), shapes_of(document)
+        fields = {"tags": tags_of(document), "webhooks": webhooks, "shapes": shapes}
         return self._filled("api.html", "Operations", "api", fields)
 
     def _methods(self) -> MadePage:

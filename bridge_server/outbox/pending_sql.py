@@ -9,5 +9,6 @@ ORDER BY attempts, next_attempt_at_ms LIMIT ?
 # entries of it, and no more: of a longer queue the oldest among them stands for all.
 OLDEST_DUE = """
 SELECT MIN(next_attempt_at_ms)
-FROM (SELECT next_attempt_at_ms FROM outbox WHERE next_attempt_at_ms IS NOT NULL LIMIT ?) AS slice
+FROM (SELECT next_attempt_at_ms FROM outbox WHERE next_attempt_at_ms IS NOT NULL
+      ORDER BY destination, queue, attempts, next_attempt_at_ms LIMIT ?) AS slice
 """

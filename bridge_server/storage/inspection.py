@@ -44,5 +44,6 @@ def _read(file: Path, connection: sqlite3.Connection) -> Inspected:
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_size", "page_count", "freelist_count", check)
     )
+    damage = None if verdict == "ok" else " ".join(verdict.split())
     used = (pages - free) * page + log_bytes
-    return Inspected(size, log_bytes, used, schema_version(connection), None if verdict == "ok" else verdict)
+    return Inspected(size, log_bytes, used, schema_version(connection), damage)

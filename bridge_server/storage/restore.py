@@ -68,7 +68,7 @@ def checked_schema(file: Path, migrations: Sequence[Migration]) -> int:
                 raise RestoreError(
                     f"{file} is no database of this server: name a file that `backup` has made"
                 )
-            verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            verdict = " ".join(connection.execute("PRAGMA integrity_check(1)").fetchone()[0].split())
     except (sqlite3.Error, OSError) as error:
         raise RestoreError(f"{file} cannot be read as a database ({error}): name another backup") from error
     if verdict != "ok":

@@ -1,7 +1,5 @@
 """An app's backend notifies an account that signs in, subscribes, and reads."""
 
-import asyncio
-
 import aiohttp
 from coincurve import PrivateKey
 
@@ -12,7 +10,12 @@ from bridge_server.tour.player import Player
 from bridge_server.tour.sign_in import log_in, sign_in_message
 from bridge_server.tour.transcript import say, show
 
-_PATIENCE_SECONDS = 10
+_NOTIFICATION = {
+    "type": "price-alert",
+    "title": "ETH is above your limit",
+    "body": "1 ETH costs 4,000.00 USD now.",
+    "url": "https://app.example.org/eth",
+}
 
 
 class ExampleKey:
@@ -60,18 +63,11 @@ async def _sign_in(account: Player, signer: ExampleKey) -> None:
 async def _notify(project: str, backend: Player, account: Player) -> None:
     say("The account subscribes, and waits for notifications.")
     subscription = await account.send("PUT", f"/inbox/subscriptions/{project}")
-    waiting = asyncio.create_task(account.ask("GET", "/inbox/notifications", wait=_PATIENCE_SECONDS))
-
-    say("The backend looks the account up and notifies it. The waiting account gets it at once.")
-    accounts = {"accounts": [subscription["account"]]}
-    await backend.send("POST", f"/v1/{project}/subscribers", accounts)
-    notification = {
-        "type": "price-alert",
-        "title": "ETH is above your limit",
-        "body": "1 ETH costs 4,000.00 USD now.",
-        "url": "https://app.example.org/eth",
-    }
-    wanted = {"notification_id": "alert-1", "notification": notification, **accounts}
-    await backend.send("POST", f"/{project}/notify", wanted)
-    inbox = show(await waiting)
+    async with account.polling("/inbox/notifications") as waiting:
+        say("The backend looks the account up and notifies it. The waiting account gets it at once.")
+        accounts = {"accounts": [subscription["account"]]}
+        await backend.send("POST", f"/v1/{project}/subscribers", accounts)
+        wanted = {"notification_id": "alert-1", "notification": _NOTIFICATION, **accounts}
+        await backend.send("POST", f"/{project}/notify", wanted)
+        inbox = show(await waiting)
     await account.send("POST", "/inbox/notifications/read", {"ids": [inbox["notifications"][0]["id"]]})

@@ -1,11 +1,16 @@
 """The parties of the tour: dapp, wallet, backend, operator."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import orjson
 
 from bridge_server.tour.transcript import Printed, show
+
+_PATIENCE_SECONDS = 10
 
 
 class Player:
@@ -31,3 +36,14 @@ class Player:
             answer = orjson.loads(await response.read()) if response.status == 200 else None
         asked = f"{method} {path}" + (f"  Prefer: wait={wait}" if wait else "")
         return Printed(self._who, asked, body, response.status, answer)
+
+    @asynccontextmanager
+    async def polling(self, path: str) -> AsyncIterator["asyncio.Task[Printed]"]:
+        """A long poll that waits while the block goes on; it ends with the block, whatever ends that."""
+        waiting = asyncio.create_task(self.ask("GET", path, wait=_PATIENCE_SECONDS))
+        try:
+            yield waiting
+        finally:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            _ = waiting.cancelled() or waiting.exception()  # it was raised where the answer was awaited

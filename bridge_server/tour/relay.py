@@ -46,15 +46,14 @@ async def _open_and_approve(dapp: Peer, wallet: Peer, webhook: str) -> str:
     say("The dapp opens a session, and shows its id and a new key as a QR code.")
     session_id = (await dapp.send("POST", "/session/new"))["sessionId"]
     session = f"/session/{session_id}"
-    waiting = asyncio.create_task(dapp.ask("GET", session, wait=_PATIENCE_SECONDS))
-
-    say("The wallet scans it and approves. The waiting dapp gets the approval at once.")
-    approval = {
-        "encryptionPayload": wallet.seal({"approved": True, "accounts": [_ACCOUNT]}),
-        "push": {"type": "fcm", "token": "device-token", "webhook": webhook},
-    }
-    await wallet.send("PUT", session, approval)
-    dapp.decrypt(show(await waiting)["encryptionPayload"])
+    async with dapp.polling(session) as waiting:
+        say("The wallet scans it and approves. The waiting dapp gets the approval at once.")
+        approval = {
+            "encryptionPayload": wallet.seal({"approved": True, "accounts": [_ACCOUNT]}),
+            "push": {"type": "fcm", "token": "device-token", "webhook": webhook},
+        }
+        await wallet.send("PUT", session, approval)
+        dapp.decrypt(show(await waiting)["encryptionPayload"])
     return session
 
 
@@ -65,11 +64,10 @@ async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyn
     call_id = (await dapp.send("POST", f"{session}/call/new", call))["callId"]
     async with asyncio.timeout(_PATIENCE_SECONDS):
         show(Printed("bridge", "POST https://push.example/hook", await notices.get(), 200))
-    waiting = asyncio.create_task(dapp.ask("GET", f"/call-status/{call_id}", wait=_PATIENCE_SECONDS))
-
-    say("The wallet wakes up, reads its calls and answers. The waiting dapp gets the answer at once.")
-    calls = await wallet.send("GET", f"{session}/calls")
-    wanted = wallet.decrypt(calls[call_id]["encryptionPayload"])
-    status = wallet.seal({"id": wanted["id"], "jsonrpc": "2.0", "result": "0x5f1c...1b"})
-    await wallet.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": status})
-    dapp.decrypt(show(await waiting)["encryptionPayload"])
+    async with dapp.polling(f"/call-status/{call_id}") as waiting:
+        say("The wallet wakes up, reads its calls and answers. The waiting dapp gets the answer at once.")
+        calls = await wallet.send("GET", f"{session}/calls")
+        wanted = wallet.decrypt(calls[call_id]["encryptionPayload"])
+        status = wallet.seal({"id": wanted["id"], "jsonrpc": "2.0", "result": "0x5f1c...1b"})
+        await wallet.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": status})
+        dapp.decrypt(show(await waiting)["encryptionPayload"])

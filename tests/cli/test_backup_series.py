@@ -69,6 +69,16 @@ def test_key_files_come_and_go_with_their_backup(operating: Operating, tmp_path:
     assert Path(second["keys"]).exists()
 
 
+def test_a_backup_says_how_many_key_files_it_has(operating: Operating, tmp_path: Path) -> None:
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    without = operating.text("backup", "--dir", tmp_path / "without", "--with-keys")
+    operating.json("account", "new", "--passphrase-file", tmp_path / "passphrase")
+    with_one = operating.text("backup", "--dir", tmp_path / "with", "--with-keys")
+
+    assert without.endswith(".keys: the wallet has no key files\n")
+    assert with_one.endswith(".keys: 1 key file of the wallet\n")
+
+
 def test_a_backup_can_be_restored(operating: Operating, tmp_path: Path) -> None:
     made = operating.json("backup", "--dir", tmp_path / "backups")
 

@@ -25,6 +25,7 @@ from tests.cli.attended import Attended, attended_server
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.free_ports import free_ports
 from tests.support.public_proxy import PublicProxy, open_public_proxy
 from tests.support.push_services import running_push_services
 
@@ -105,12 +106,37 @@ async def test_where_all_is_well_the_exit_code_is_0(behind: Behind) -> None:
     assert {each["level"] for findings in found.values() for each in findings} == {"ok"}, found
     assert code == 0
     assert "client addresses arrive" in text(found, "proxy")
-    assert text(found, "long poll").startswith("held 1 s through the proxy")
+    assert text(found, "long poll").startswith("held 1 s through public_url")
     assert text(found, "websocket").startswith("upgraded, 1 s")
     assert "integrity ok" in text(found, "database")
     assert text(found, "server").startswith("up 0 s, ")
     assert "DELETE" not in text(found, "proxy")
     assert await sessions(behind) == 0
+
+
+async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_ports(1)[0]
+    own_url = f"http://127.0.0.1:{port}"
+    async with behind_proxy(tmp_path, invoke, monkeypatch, port=port, public_url=own_url) as behind:
+        code, found = await behind.examined()
+
+    assert code == 0, found
+    assert text(found, "proxy").startswith(f"{own_url} is the server's own address: there is none")
+    assert levels(found, "long poll") == levels(found, "websocket") == ["ok"]
+
+
+@pytest.mark.sqlite("its database is a file")
+async def test_a_database_that_was_moved_from_under_the_server_is_to_be_put_back(behind: Behind) -> None:
+    file = behind.attended.server.settings.database_file
+    file.rename(file.with_name("moved"))
+
+    code, found = await behind.examined()
+
+    assert code == 2
+    assert f"{file} was deleted or moved while the server runs: put it back" in text(found, "database")
+    assert "it is not ready: 503 Nothing was stored: the database file was deleted" in text(found, "server")
 
 
 async def sessions(behind: Behind) -> int:
@@ -270,7 +296,9 @@ def test_a_damaged_database_is_found(operating: Operating) -> None:
     code, found = examined(operating)
 
     assert (code, levels(found, "database")) == (2, ["fail"])
-    assert "restore a backup with `bridge-server restore`" in text(found, "database")
+    said = text(found, "database")
+    assert "restore a backup with `bridge-server restore`" in said
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize(("version", "level"), [(999, "fail"), (1, "warn")])

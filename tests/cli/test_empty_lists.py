@@ -27,6 +27,12 @@ def test_notification_types(operate: Operating) -> None:
     assert operate.json("project", "type", "list", "app") == {"types": []}
 
 
+def test_the_outbox(operate: Operating) -> None:
+    assert operate.text("outbox", "list") == "the outbox is empty\n"
+    assert operate.text("outbox", "list", "--dead") == "the outbox has no such message\n"
+    assert operate.json("outbox", "list") == {"messages": []}
+
+
 def test_subscribers(operate: Operating) -> None:
     assert operate.text("subscriber", "list", "app") == "this project has no subscribers\n"
     assert operate.text("subscriber", "list", "app", "--json") == ""

@@ -52,7 +52,7 @@ async def test_clients_are_listed_by_what_they_did(attended: Attended) -> None:
     assert lines[0].split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
                                 "refused", "by"]  # fmt: skip
     assert lines[1].split()[:4] == ["127.0.0.1", "3", "0", "3"]
-    assert none == ["no client has asked for anything in this time"]
+    assert none == ["no client has a figure of refused in this time: --by requests has all clients"]
 
 
 @pytest.mark.usefixtures("token")

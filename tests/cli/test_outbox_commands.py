@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.assembly.operator import operations
+from bridge_server.cli.outbox import _cell
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
@@ -66,6 +67,17 @@ def test_a_list_is_chosen_by_state_destination_and_number(operating: Operating) 
     assert [each["id"] for each in of_one] == ["2-msg-2", "1-msg-1"]
     assert [each["id"] for each in first] == ["3-msg-3"]
     assert operating.text("outbox", "list", "--dead") == "the outbox has no such message\n"
+
+
+def test_the_cells_of_a_message_are_spelled_as_json_has_them() -> None:
+    body: dict[str, object] = {
+        "event": "subscribed",
+        "notification_types": ["news", "offers"],
+        "url": None,
+        "more": {},
+    }
+
+    assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 
 
 def test_a_message_is_shown_without_its_payload(operating: Operating) -> None:

@@ -125,8 +125,10 @@ def test_another_file_is_refused_and_nothing_is_changed(
     spoil(file)
     before = (operating.data_dir / "bridge.sqlite3").read_bytes()
 
-    assert fault in operating.refusal("restore", file)
+    said = operating.refusal("restore", file)
 
+    assert fault in said
+    assert "\n" not in said
     assert (operating.data_dir / "bridge.sqlite3").read_bytes() == before
     assert not list(operating.data_dir.glob("bridge.sqlite3.*"))
     assert projects(operating) == ["first", "second"]

@@ -211,6 +211,7 @@ def test_standard_input_is_read_when_no_file_is_named(app: Operating, file: tupl
 
 BAD_LINES: list[tuple[str | bytes, str]] = [
     ("nonsense", "must be an account id"),
+    ("Alice,test:chain:1", "of a CSV file, give the column without its header"),
     ("eip155:1:0x12", "must be eip155"),
     (ETHEREUM.replace("0xab", "0xAB"), "checksum"),
     (b"\xff\xfe", "must be an account id"),

@@ -86,7 +86,10 @@ async def test_the_commands(app: App, tmp_path: Path) -> None:
         "HOME": str(tmp_path),
     }
 
+    (tmp_path / "users.csv").write_text(f"name,account\nAlice,{_ACCOUNT}\n", "utf-8")
+
     lines = await printed("sh", "-euc", script, cwd=tmp_path, environment=environment)
 
     assert lines[:3] == ["would be sent  1", "id    eth-4000", "sent  1"]
     assert '"sent":1' in lines[3]
+    assert lines[4:] == ["id    eth-4000-users", "sent  1"]

@@ -176,7 +176,7 @@ async def test_a_wrong_secret_and_an_unknown_project_are_refused(app: App) -> No
 
 
 async def test_a_refusal_names_each_fault(notifier: Notifier) -> None:
-    with pytest.raises(RequestRefusedError, match=r"; #/accounts/1 .*; #/notification/title "):
+    with pytest.raises(RequestRefusedError, match=r"[^.]; #/accounts/1 .*[^.]; #/notification/title "):
         await notifier.notify(NEWS, "", "Body", [account(1), "nobody"])
     with pytest.raises(RequestRefusedError, match="notification type"):
         await notifier.notify("weather", "Title", "Body", [account(1)])

@@ -93,6 +93,8 @@ async def test_the_pages_are_about_this_server(server: RunningServer) -> None:
     assert '<a href="/docs/wallet">' in start
     assert "<code>POST /session/new</code>" in operations
     assert '<a href="/docs/errors/limit-exceeded">limit-exceeded</a>' in operations
+    assert '<section class="operation" id="subscription-changed"' in operations
+    assert '<a href="#shape-SubscriptionMessage">' in operations
     assert "<code>personal_sign</code>" in methods
     assert "&#34;jsonrpc&#34;: &#34;2.0&#34;" in methods
 

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 
 from bridge_server.cli.amounts import duration_text
+from bridge_server.cli.answers import json_of
 from bridge_server.cli.doctor.examination import Examination
 from bridge_server.cli.doctor.findings import Finding, fail, ok, warn
 from bridge_server.cli.options import CommandError
@@ -33,11 +34,19 @@ async def check_server(seen: Examination, session: aiohttp.ClientSession) -> lis
         return [fail(_SUBJECT, f"{url} does not answer", "see its log, and restart it")]
     milliseconds = (perf_counter() - started) * 1_000
     if status != _OK:
-        return [fail(_SUBJECT, f"it is not ready (status {status})", "see its log")]
+        return [fail(_SUBJECT, f"it is not ready: {_reason(status, text)}", "see its log")]
     figures = await _figures(seen, url)
     if isinstance(figures, Finding):
         return [ok(_SUBJECT, f"answers in {milliseconds:.0f} ms"), figures, *_said(seen, text)]
     return [ok(_SUBJECT, f"{figures}answers in {milliseconds:.0f} ms"), *_said(seen, text)]
+
+
+def _reason(status: int, text: str) -> str:
+    """What the server says of its trouble, or else the status."""
+    match json_of(text.encode()):
+        case {"detail": str(detail)}:
+            return f"{status} {detail.rstrip('.')}"
+    return f"status {status}"
 
 
 def _said(seen: Examination, readiness: str) -> Iterator[Finding]:

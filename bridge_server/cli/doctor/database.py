@@ -22,6 +22,10 @@ def check_database(seen: Examination) -> Iterator[Finding]:
         yield ok(_SUBJECT, f"{seen.settings.database} answers") if fault is None else fail(_SUBJECT, fault)
         return
     file = seen.settings.database_file
+    if not file.exists() and seen.url is not None:
+        text = f"{file} was deleted or moved while the server runs"
+        yield fail(_SUBJECT, text, "put it back before the server ends; else stop it and restore a backup")
+        return
     if not file.exists():
         text = f"there is none at {file}"
         yield fail(_SUBJECT, text, "the server makes it at its start; or name its directory with --data-dir")

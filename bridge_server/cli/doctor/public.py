@@ -32,13 +32,13 @@ async def check_public_url(seen: Examination, session: aiohttp.ClientSession) ->
     reached = await _reached(public, session)
     if reached is not None:
         return [reached]
-    arrival, poll, socket, wallet = await asyncio.gather(
-        check_arrival(seen, public),
-        _held_poll(seen, public, session),
-        _held_socket(seen, public, session),
-        _open_wallet(seen, public, session),
+    behind_it = asyncio.gather(_held_poll(seen, public, session), _held_socket(seen, public, session))
+    if public.rstrip("/") == seen.url:
+        return [ok(_PROXY, f"{public} is the server's own address: there is none"), *await behind_it]
+    held, arrival, wallet = await asyncio.gather(
+        behind_it, check_arrival(seen, public), _open_wallet(seen, public, session)
     )
-    return [ok(_PROXY, f"{public} answers"), *arrival, poll, socket, *wallet]
+    return [ok(_PROXY, f"{public} answers"), *arrival, *held, *wallet]
 
 
 async def _reached(public: str, session: aiohttp.ClientSession) -> Finding | None:
@@ -85,8 +85,8 @@ async def _polled(path: str, wait: int, session: aiohttp.ClientSession) -> Findi
     if response.status not in _MET:
         return fail(_POLL, f"answered {response.status} after {seconds:.0f} s of {wait}", _POLL_CURE)
     if seconds < wait - _EARLY_SECONDS:
-        return warn(_POLL, f"held {seconds:.0f} s of {wait} through the proxy", _POLL_CURE)
-    return ok(_POLL, f"held {seconds:.0f} s through the proxy")
+        return warn(_POLL, f"held {seconds:.0f} s of {wait} through public_url", _POLL_CURE)
+    return ok(_POLL, f"held {seconds:.0f} s through public_url")
 
 
 async def _held_socket(seen: Examination, public: str, session: aiohttp.ClientSession) -> Finding:

@@ -21,6 +21,7 @@ from bridge_server.cli.running_server import running_url
 from bridge_server.cli.subscriber_lines import read_entries
 from bridge_server.client import BridgeClientError, NotifyProgress, RequestRefusedError
 from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.settings.sources import PROJECT_SECRET_VARIABLE
 
@@ -108,6 +109,13 @@ def _checked(account: str) -> str:
         raise CommandError(f"--to {account}: {one_line(error)}") from error
 
 
+def _checked_url(server: str) -> str:
+    try:
+        return http_url(server)
+    except ValueError as error:
+        raise CommandError(f"--server {error}") from error
+
+
 def _walk(
     operator: Operator, server: str | None, secret: str | None, wanted: WantedNotification
 ) -> AsyncGenerator[NotifyProgress]:
@@ -117,7 +125,7 @@ def _walk(
             "--server takes the project's secret: name its file with --secret-file, "
             f"or set {PROJECT_SECRET_VARIABLE}"
         )
-    url = server or running_url(operator.settings)
+    url = running_url(operator.settings) if server is None else _checked_url(server)
     if url is None:
         raise CommandError(
             f"no server runs on {operator.settings.data_dir}: start it, name its data directory with "

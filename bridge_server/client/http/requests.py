@@ -151,7 +151,9 @@ def _detail(response: aiohttp.ClientResponse, body: bytes) -> str:
         return f"it has moved to {response.headers['Location']}; use that address"
     try:
         problem = orjson.loads(body)
-        return "; ".join([str(problem["detail"]), *_faults(problem)])[:_LONGEST_DETAIL]
+        faults = _faults(problem)
+        detail = str(problem["detail"])
+        return "; ".join([detail.removesuffix("."), *faults] if faults else [detail])[:_LONGEST_DETAIL]
     except (ValueError, TypeError, KeyError):
         return response.reason or "no reason given"
 

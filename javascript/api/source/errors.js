@@ -2,7 +2,8 @@
 export class RequestRefusedError extends Error {
   constructor(status, problem, retryAfter) {
     const faults = (problem.errors ?? []).map(({ pointer, detail }) => `${pointer} ${detail}`)
-    const detail = problem.detail ?? problem.title ?? 'no reason given'
+    const reason = problem.detail ?? problem.title ?? 'no reason given'
+    const detail = faults.length ? reason.replace(/\.$/, '') : reason
     super([`The server answered ${status}: ${detail}`, ...faults].join('; '))
     this.name = 'RequestRefusedError'
     this.status = status

@@ -120,7 +120,7 @@ test('refusals say why, without the secret', async () => {
   const refused = (status, pattern) => (error) =>
     error instanceof RequestRefusedError && error.status === status && pattern.test(error.message) &&
     !error.message.includes(secret)
-  await assert.rejects(notifier.notify({ ...TEXT, title: '', to: [account(1)] }), refused(400, /notification\/title/))
+  await assert.rejects(notifier.notify({ ...TEXT, title: '', to: [account(1)] }), refused(400, /[^.]; #\/notification\/title/))
   const stranger = new Notifier(bridge.url, 'app', 'bsk_wrong')
   await assert.rejects(stranger.lookup([account(1)]), refused(401, /./))
   await assert.rejects(all(stranger.notifyAll(TEXT)), refused(401, /./))
