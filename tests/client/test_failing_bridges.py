@@ -265,10 +265,10 @@ async def test_a_bridge_is_not_asked_more_often_than_every_pause(gate: WebhookRe
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(waiting, 0.2)
         gate.otherwise = status(204)
-        waiting = asyncio.create_task(dapp.approval(timeout=60))
+        approving = asyncio.create_task(dapp.approval(timeout=60))
         await gate.got(asked + 2)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(waiting, 0.2)
+            await asyncio.wait_for(approving, 0.2)
 
     assert len(gate.requests) == asked + 2
 

@@ -107,7 +107,7 @@ async def test_a_client_that_takes_nothing_is_cut_off(handler: Handler, request_
     async with guarded(handler, patience_seconds=0.3) as server:
         with client(server.port, SOMEBODY, request_):
             await server.until(
-                lambda connections: connections.unread.bytes_of(SOMEBODY) > 0 or connections.cut
+                lambda connections: connections.unread.bytes_of(SOMEBODY) > 0 or bool(connections.cut)
             )
             await server.until(lambda connections: connections.open == 0)
 
