@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-ENDED_AFTER_SECONDS = 6.0
+ENDED_AFTER_SECONDS = 8.0
 """How long the session of an ear may ask nothing, by the clock of the database."""
 
 _SUFFIX = " ear"

@@ -148,7 +148,7 @@ async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has
         ear.look_now()
         await until_served(process)
 
-        clock.advance(5_500_000)
+        clock.advance(7_500_000)
         assert not process.role.is_held
         assert not process.role.is_served
 
