@@ -6,17 +6,13 @@ import orjson
 
 from tests.cluster.processes import UNBOUNDED, answer_of_all, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.browser_tests import run_specification
-from tests.support.chromium import needs_chromium
+from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
 from tests.support.eventually import eventually
-from tests.support.node_packages import needs_test_runners
 from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.slow import slow
 
 _SPECIFICATION = Path(__file__).parent / "traffic.spec.js"
-_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
 
-pytestmark = [slow, needs_chromium, needs_postgres, needs_test_runners]
+pytestmark = [*BROWSER_MARKS, needs_postgres]
 
 
 async def test_a_person_watches_the_traffic_of_two_processes(
@@ -34,5 +30,5 @@ async def test_a_person_watches_the_traffic_of_two_processes(
 
         await eventually(know_each_other)
         facts = {"urls": [each.url for each in pair], "numbers": numbers}
-        files = {"window.js": _WINDOW.read_text("utf-8"), "processes.json": orjson.dumps(facts).decode()}
-        await run_specification(tmp_path, pair[0].server, _SPECIFICATION, "1/1", files)
+        files = {"processes.json": orjson.dumps(facts).decode()}
+        await run_console_specification(tmp_path, pair[0].server, _SPECIFICATION, files)
