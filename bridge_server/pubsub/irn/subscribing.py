@@ -1,4 +1,4 @@
-"""Subscriptions in the database: parts of one transaction of generation 2.x."""
+"""IrnSubscriptions in the database: parts of one transaction of generation 2.x."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from bridge_server.topics.models import Topic
 _ROW_BYTES = 400  # of a subscription, with its indexes
 
 
-class Subscriptions:
+class IrnSubscriptions:
     """The clients of topics, as the transaction has read and changed them."""
 
     def __init__(self, rules: Rules, applied: Applied, allowance: Allowance, *, is_full: bool) -> None:
