@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bridge_server.pubsub.irn.models import Change, Publishing, Subscribing, Unsubscribing
 from bridge_server.pubsub.irn.publishing import Publications
 from bridge_server.pubsub.irn.rules import Applied, Rules
-from bridge_server.pubsub.irn.subscribing import Subscriptions
+from bridge_server.pubsub.irn.subscribing import IrnSubscriptions
 from bridge_server.pubsub.queues.notices import Allowance
 from bridge_server.storage.database import Transaction
 
@@ -20,7 +20,7 @@ def apply_changes(
 ) -> Transaction[Applied]:
     """A part of a transaction: each change wholly or not at all, in their order."""
     applied = Applied()
-    subscriptions = Subscriptions(rules, applied, subscription_bytes, is_full=is_full)
+    subscriptions = IrnSubscriptions(rules, applied, subscription_bytes, is_full=is_full)
     publications = Publications(rules, applied, subscriptions, notice_bytes, is_full=is_full)
     if rules.is_shared:
         yield from publications.ask_the_database([each for each in changes if isinstance(each, Publishing)])

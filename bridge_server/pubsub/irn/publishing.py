@@ -9,7 +9,7 @@ from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.events import IrnMessagesStored
 from bridge_server.pubsub.irn.models import ClientKey, Envelope, Publishing
 from bridge_server.pubsub.irn.rules import Applied, Rules
-from bridge_server.pubsub.irn.subscribing import Subscriptions
+from bridge_server.pubsub.irn.subscribing import IrnSubscriptions
 from bridge_server.pubsub.queues.errors import QueueFullError
 from bridge_server.pubsub.queues.notices import Allowance, Notices, send_later
 from bridge_server.pubsub.queues.shares import Claim, Shares
@@ -24,7 +24,7 @@ class Publications:
         self,
         rules: Rules,
         applied: Applied,
-        subscriptions: Subscriptions,
+        subscriptions: IrnSubscriptions,
         allowance: Allowance,
         *,
         is_full: bool,

@@ -1,4 +1,4 @@
-"""Subscriptions in the database: parts of one transaction of generation 2.x."""
+"""IrnSubscriptions in the database: parts of one transaction of generation 2.x."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ SUBSCRIPTION_BYTES = 400
 """The size of a subscription's row, with its indexes."""
 
 
-class Subscriptions:
+class IrnSubscriptions:
     """The clients of topics, as the transaction has read and changed them."""
 
     def __init__(self, rules: Rules, applied: Applied, allowance: Allowance, *, is_full: bool) -> None:
