@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+import structlog
 
 from bridge_server.assembly.operator import operations
 from bridge_server.kernel.clock import SystemClock
@@ -274,6 +275,7 @@ def test_without_a_database_the_directory_is_asked_for(approvals: Operating) -> 
 
 
 async def test_a_server_signs_what_the_commands_approve(invoke: Invoke, tmp_path: Path) -> None:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # a command's output is its own
     async with open_desk(tmp_path / "data") as desk:
         operating = Operating(invoke, tmp_path / "data")
         asking = desk.asks("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)

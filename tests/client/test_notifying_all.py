@@ -1,11 +1,10 @@
 """Walks through all subscribers: limits, crashes and restarts on the way, and nobody is sent to twice."""
 
 import asyncio
-import sqlite3
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from tests.client.gate import losing_the_answer
 from tests.client.pairs import BRISK
+from tests.support.engines import Rows, database_of, settings_over
 from tests.support.loop_time import PassTime
 from tests.support.project import (
     NEWS,
@@ -120,6 +120,7 @@ async def test_dry_run_of_a_walk_changes_nothing(app: App, notifier: Notifier) -
     assert delivered(app) == (0, 0)
 
 
+@pytest.mark.sqlite("hours pass in the loop of the server, whose exchanges with PostgreSQL have seconds")
 async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, pass_time: PassTime) -> None:
     await crowd(app, 2_000)
     assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
@@ -134,6 +135,7 @@ async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, p
     assert delivered(app) == (2_000, 2_000)
 
 
+@pytest.mark.sqlite("hours pass in the loop of the server, whose exchanges with PostgreSQL have seconds")
 async def test_a_storm_of_refusals_does_not_end_the_walk(
     app: App, gate: WebhookReceiver, gated: Notifier, pass_time: PassTime
 ) -> None:
@@ -262,18 +264,18 @@ async def test_a_killed_program_is_taken_up_again_by_its_id(app: App, notifier: 
 
 
 async def test_a_killed_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
-    database = Settings(data_dir=tmp_path / "data").database_file
+    settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
-        async with operator_beside(Settings(data_dir=database.parent), SystemClock()) as operator:
+        async with operator_beside(settings, SystemClock()) as operator:
             project, secret = await operator.projects.create("App", "app")
             await operator.projects.add_type("app", "News", NEWS)
             await subscribe(operator, "app", accounts(3_000))
         async with Notifier(process.url, project.project_id, secret.secret, pace=BRISK) as notifier:
             last, waited = await _walk_with_a_crash(notifier, process.kill, process.start)
 
-    assert (last.accounts, last.sent) == (3_000, 3_000)
-    assert waited
-    assert _deliveries(database) == [3_000, 3_000]
+        assert (last.accounts, last.sent) == (3_000, 3_000)
+        assert waited
+        assert _deliveries(settings) == [(3_000, 3_000)]
 
 
 async def _walk_with_a_crash(
@@ -292,6 +294,6 @@ async def _walk_with_a_crash(
     return progress, waited
 
 
-def _deliveries(database: Path) -> list[int]:
-    with closing(sqlite3.connect(database)) as opened:
-        return list(opened.execute(_DELIVERED).fetchone())
+def _deliveries(settings: Settings) -> Rows:
+    with database_of(settings) as database:
+        return database.execute(_DELIVERED)
