@@ -10,6 +10,7 @@ import orjson
 
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import write_private
+from bridge_server.kernel.process_ids import is_running
 
 _MAKER = "bridge-server dev"
 _ENV_SUFFIX = ".env"
@@ -71,7 +72,7 @@ def _require_own(path: Path) -> None:
     pid = _pid_in(path) if path.is_file() else None
     if pid is None:
         raise CommandError(f"--config-out {path}: it is there, and dev did not write it: name another file")
-    if pid != os.getpid() and _runs(pid):
+    if pid != os.getpid() and is_running(pid):
         raise CommandError(f"--config-out {path}: it belongs to process {pid}, which runs: name another file")
 
 
@@ -85,13 +86,3 @@ def _pid_in(path: Path) -> int | None:
         if isinstance(document, dict) and document.get("made_by") == _MAKER:
             return int(document["pid"])
     return None
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

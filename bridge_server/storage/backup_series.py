@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from bridge_server.storage.backup import BackupError, backup
+from bridge_server.storage.backup import BackupError, backup, remove_unfinished
 
 _NAME = re.compile(r"bridge-[0-9]{8}T[0-9]{6}Z\.sqlite3", re.ASCII)
 _DATABASE, _KEYS = ".sqlite3", ".keys"
@@ -47,6 +47,7 @@ def backup_into(
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise BackupError(f"{directory} cannot be made ({error.strerror}): name another directory") from error
+    remove_unfinished(directory, _NAME.fullmatch)
     target = directory / f"bridge-{stamp}{_DATABASE}"
     size = backup(database, target)
     keys = None if key_files is None else _copied_keys(key_files, target)

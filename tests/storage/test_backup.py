@@ -1,13 +1,16 @@
 """A copy of the database: whole, checked, private, and made while others write."""
 
 import asyncio
+import os
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
 
 import pytest
 
+from bridge_server.storage import backup as backup_module
 from bridge_server.storage.backup import BackupError, backup
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.drivers import make_notes_file
@@ -167,3 +170,57 @@ def test_a_copy_that_does_not_pass_its_check_is_not_kept(database: Path, tmp_pat
         backup(database, tmp_path / "copy.sqlite3")
 
     assert not list(tmp_path.glob("copy*"))
+
+
+def test_of_two_copies_to_one_name_the_second_is_refused_and_the_first_is_whole(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, check, sizes = tmp_path / "copy.sqlite3", backup_module._check, []
+
+    def check_after_another_process(file: Path) -> None:
+        monkeypatch.setattr(backup_module, "_check", check)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", os.getppid)
+            sizes.append(backup(database, target))
+        check(file)
+
+    monkeypatch.setattr(backup_module, "_check", check_after_another_process)
+    with pytest.raises(BackupError, match="exists already"):
+        backup(database, target)
+
+    assert sizes == [target.stat().st_size]
+    assert ask(target, "SELECT name FROM notes") == [("kept",)]
+    assert [path.name for path in tmp_path.glob("copy*")] == ["copy.sqlite3"]
+
+
+def test_a_copy_that_is_taken_away_before_its_check_is_a_failure(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = backup_module._check
+
+    def check_nothing(file: Path) -> None:
+        file.unlink()
+        check(file)
+
+    monkeypatch.setattr(backup_module, "_check", check_nothing)
+    with pytest.raises(BackupError, match="failed"):
+        backup(database, tmp_path / "copy.sqlite3")
+
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(
+    database: Path, tmp_path: Path
+) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    numbers = [f".{ended.pid}", f".{os.getpid()}", "", f".{os.getppid()}"]
+    names = [f"copy.sqlite3{number}.partial" for number in numbers]
+    others = [f"other.sqlite3.{ended.pid}.partial", "notes.partial"]
+    for name in (*names, *others):
+        (tmp_path / name).write_text("half")
+
+    backup(database, tmp_path / "copy.sqlite3")
+
+    left = sorted(path.name for path in tmp_path.glob("*.partial"))
+    assert left == sorted([names[-1], *others])
