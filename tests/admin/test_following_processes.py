@@ -10,7 +10,7 @@ import pytest
 
 from bridge_server.admin.neighbours import Neighbours
 from bridge_server.admin.traffic.filtering import EVERYTHING
-from bridge_server.admin.traffic.following import StreamOfAll, Wanted
+from bridge_server.admin.traffic.following import StreamOfAll, WantedStream
 from bridge_server.admin.traffic.stream import MOST_AT_ONCE, MOST_IN_TURN, TrafficStreams
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.instants import rfc3339
@@ -61,7 +61,7 @@ class Following:
         self.log = TrafficLog(Signals(), self.clock, keeps_contents=False)
         self.neighbour = Neighbour()
         streams = TrafficStreams(self.log, spelled)
-        wanted = Wanted(EVERYTHING, "", None, {OWN: 0, OTHER: 0})
+        wanted = WantedStream(EVERYTHING, "", None, {OWN: 0, OTHER: 0})
         self.stream = StreamOfAll(streams, self.neighbour, wanted, lambda fields: {"path": fields["path"]})
         self.pieces: list[Piece] = []
         self.outlet = EventStream(self.stream)

@@ -35,7 +35,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedStream:
     """What a stream is to have: the filter, also in words; the process, None for all; and the last known
     change of each process. Without `positions` the stream begins now.
     """
@@ -74,7 +74,7 @@ class StreamOfAll(OpenStream):
     """A stream of what all processes record, or another one does."""
 
     def __init__(
-        self, streams: TrafficStreams, neighbours: Neighbours, wanted: Wanted, respell: Respell
+        self, streams: TrafficStreams, neighbours: Neighbours, wanted: WantedStream, respell: Respell
     ) -> None:
         super().__init__(streams)
         self._neighbours = neighbours

@@ -9,7 +9,7 @@ from bridge_server.admin.pages import wanted_page
 from bridge_server.admin.traffic import wire
 from bridge_server.admin.traffic.errors import NoTrafficError
 from bridge_server.admin.traffic.filtering import read_filter
-from bridge_server.admin.traffic.following import StreamOfAll, Wanted
+from bridge_server.admin.traffic.following import StreamOfAll, WantedStream
 from bridge_server.admin.traffic.gathering import TrafficEverywhere
 from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.positions import read_position, read_positions
@@ -62,7 +62,7 @@ class TrafficHandlers:
         if process in (OWN, own):
             return streams.join(chosen, read_position(last_event, own), is_inner=process == OWN)
         named = process if isinstance(process, int) else None
-        wanted = Wanted(chosen, words, named, read_positions(last_event, named or own))
+        wanted = WantedStream(chosen, words, named, read_positions(last_event, named or own))
         if named is not None:
             await neighbours.find(named)
         stream = StreamOfAll(streams, neighbours, wanted, _as_it_is)

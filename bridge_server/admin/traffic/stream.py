@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 0.25
 _PAUSES_BETWEEN_KEEP_ALIVES = 60
 
 
-class Changes:
+class UnseenChanges:
     """The changes that a reader of the record has not seen yet, as far as its allowance goes."""
 
     def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
@@ -99,7 +99,7 @@ class OpenStream:
 class TrafficStream(OpenStream):
     """A stream of what this process records."""
 
-    def __init__(self, streams: "TrafficStreams", changes: Changes, *, is_inner: bool = False) -> None:
+    def __init__(self, streams: "TrafficStreams", changes: UnseenChanges, *, is_inner: bool = False) -> None:
         super().__init__(streams, is_inner=is_inner)
         self._changes = changes
 
@@ -132,9 +132,11 @@ class TrafficStreams:
         self.admit(stream)
         return stream
 
-    def changes(self, chosen: Filter, last_event: int | None) -> Changes:
+    def changes(self, chosen: Filter, last_event: int | None) -> UnseenChanges:
         """The changes after `last_event`; None: those from now on."""
-        return Changes(self.traffic, chosen, self.traffic.newest() if last_event is None else last_event)
+        return UnseenChanges(
+            self.traffic, chosen, self.traffic.newest() if last_event is None else last_event
+        )
 
     def admit(self, stream: OpenStream) -> None:
         """Have the stream pushed from now on, until its `leave` is called. Raises TooManyFollowersError."""

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
-
 from bridge_server.admin.handles import Handles
 from bridge_server.admin.neighbours import Neighbours
 from bridge_server.admin.traffic import wire
 from bridge_server.admin.traffic.errors import NoTrafficError, RequestNotKeptError
 from bridge_server.admin.traffic.filtering import Filter, read_filter
-from bridge_server.admin.traffic.following import StreamOfAll, Wanted
+from bridge_server.admin.traffic.following import StreamOfAll, WantedStream
 from bridge_server.admin.traffic.gathering import TrafficEverywhere
 from bridge_server.admin.traffic.lives import LivesEverywhere
 from bridge_server.admin.traffic.positions import read_positions
@@ -28,12 +26,12 @@ from bridge_server.console.models import (
     View,
 )
 from bridge_server.console.process_choice import chosen_process
+from bridge_server.console.traffic.contents import problem_of, readable
 from bridge_server.console.traffic.repeating import repeat_of
 from bridge_server.console.traffic.rows import has_failed, placed, request_text, row_fields, status_text
 from bridge_server.console.traffic.sealed import sealed_payloads
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.relay.errors import CallNotFoundError
-from bridge_server.web.exchanges import FIRST_FAILURE
 from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
 
 _PATH = "/traffic"
@@ -126,7 +124,9 @@ class TrafficPage:
         if neighbours is None:
             return streams.join(chosen, wire.read_number(since))
         positions = read_positions(since, neighbours.own_number)
-        stream = StreamOfAll(streams, neighbours, Wanted(chosen, wanted.words, None, positions), row_fields)
+        stream = StreamOfAll(
+            streams, neighbours, WantedStream(chosen, wanted.words, None, positions), row_fields
+        )
         streams.admit(stream)
         return stream
 
@@ -196,13 +196,13 @@ class TrafficPage:
             "heading": request_text(fields),
             "outcome": status_text(fields),
             "is_error": has_failed(fields),
-            "problem": _problem(fields),
+            "problem": problem_of(fields),
             "life": life,
             "sealed": sealed_payloads(fields),
             "answerable": call_id if can_answer else None,
             "repeat": repeat_of(fields, self._bridge_url or f"http://{asked.host}"),
             "messages": [
-                (name, message, _readable(message["body"]))
+                (name, message, readable(message["body"]))
                 for name, message in (("Request", fields.get("request")), ("Answer", fields.get("answer")))
                 if message is not None
             ],
@@ -230,24 +230,3 @@ def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | N
 def _wanted(asked: Asked) -> _Wanted:
     kind = asked.query.get("only", "")
     return _Wanted(asked.query.get("filter", "").strip(), kind if kind in _KINDS else "")
-
-
-def _problem(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The problem that answered a failed request; None if its answer is not kept, or is none."""
-    if fields["status"] is None or fields["status"] < FIRST_FAILURE:
-        return None
-    try:
-        document = orjson.loads(fields.get("answer", {}).get("body", ""))
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(document, dict) or "title" not in document:
-        return None
-    return {name: document.get(name, "") for name in ("title", "detail", "errors")}
-
-
-def _readable(body: str) -> str:
-    """JSON with its members on lines of their own; another body as it is."""
-    try:
-        return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode()
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        return body
