@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.web.traffic import FIRST_FAILURE
+from bridge_server.web.exchanges import FIRST_FAILURE
 
 
 def problem_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
