@@ -170,6 +170,7 @@ TURNS: dict[str, Case] = {
     ),
     "IrnStore.take_id_block": (IrnStore.take_id_block, (), NO_TURNS),
     "IrnStore.sweep": (IrnStore.sweep, (1, 5), swept("irn")),
+    "IrnStore.announce": (IrnStore.announce, ([],), NO_TURNS),
     "PushStore.register": (PushStore.register, (SimpleNamespace(topic=TOPIC), 1, 5), Turns(topics("t1"))),
     "PushStore.unregister": (PushStore.unregister, (TOPIC, "url", "webhook"), Turns(topics("t1"))),
     "PushStore.queue": (PushStore.queue, (IGNORED, 1), NO_TURNS),
