@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.node_project import ROOT
 
-ALL = "chromium nginx caddy prometheus postgresql"
+ALL = "chromium nginx caddy prometheus postgresql pgbouncer"
 
 
 class System:

@@ -151,13 +151,14 @@ def _detail(response: aiohttp.ClientResponse, body: bytes) -> str:
         return f"it has moved to {response.headers['Location']}; use that address"
     try:
         problem = orjson.loads(body)
-        faults = _faults(problem)
-        detail = str(problem["detail"])
+        detail, faults = str(problem["detail"]), _faults(problem)
         return "; ".join([detail.removesuffix("."), *faults] if faults else [detail])[:_LONGEST_DETAIL]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):  # another server's
         return response.reason or "no reason given"
 
 
 def _faults(problem: dict[str, Any]) -> list[str]:
     """The places of the request that a problem names, and the fault of each, at most ten."""
-    return [f"{fault['pointer']} {fault['detail']}" for fault in problem.get("errors", [])[:_MOST_FAULTS]]
+    errors = problem.get("errors")
+    named = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
+    return [f"{each.get('pointer')} {each.get('detail')}" for each in named[:_MOST_FAULTS]]

@@ -6,11 +6,19 @@ import orjson
 
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.pubsub.irn import sql
-from bridge_server.pubsub.irn.applying import apply_changes
 from bridge_server.pubsub.irn.holding import hold_for_changes
-from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
+from bridge_server.pubsub.irn.models import (
+    Change,
+    ClientKey,
+    Publishing,
+    Subscribing,
+    Unsubscribing,
+    WaitingMessage,
+)
+from bridge_server.pubsub.irn.publishing import Publications
 from bridge_server.pubsub.irn.rules import Applied, Rules
 from bridge_server.pubsub.irn.subscribers import KnownSubscribers
+from bridge_server.pubsub.irn.subscribing import IrnSubscriptions
 from bridge_server.pubsub.irn.turns import turns_of_changes
 from bridge_server.pubsub.queues.notices import Allowance, pay_for
 from bridge_server.storage.database import (
@@ -114,7 +122,7 @@ class IrnStore:
     ) -> Transaction[Applied]:
         if forgotten:
             yield Statement(sql.FORGET_CALLS, (forgotten,))
-        applied = yield from apply_changes(
+        applied = yield from _apply(
             changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
         )
         yield from self._delete_received(received, rules.now_ms)
@@ -152,3 +160,32 @@ class IrnStore:
 
 def _message(row: Row) -> WaitingMessage:
     return WaitingMessage(*row)
+
+
+def _apply(
+    changes: Sequence[Change],
+    rules: Rules,
+    notice_bytes: Allowance,
+    subscription_bytes: Allowance,
+    *,
+    is_full: bool,
+) -> Transaction[Applied]:
+    """A part of a transaction: each change wholly or not at all, in their order."""
+    applied = Applied()
+    subscriptions = IrnSubscriptions(rules, applied, subscription_bytes, is_full=is_full)
+    publications = Publications(rules, applied, subscriptions, notice_bytes, is_full=is_full)
+    if rules.is_shared:
+        yield from publications.ask_the_database([each for each in changes if isinstance(each, Publishing)])
+    for position, change in enumerate(changes):
+        refused = None
+        match change:
+            case Publishing() if not publications.is_done(change):
+                refused = yield from publications.publish(change)
+            case Subscribing():
+                refused = yield from subscriptions.subscribe(change.client, change.address, change.topics)
+            case Unsubscribing():
+                yield from subscriptions.unsubscribe(change.client, change.topics)
+        if refused is not None:
+            applied.refused[position] = refused
+    yield from publications.end()
+    return applied
