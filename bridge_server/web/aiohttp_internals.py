@@ -6,8 +6,8 @@ attributes silent connections end only with aiohttp's keep-alive, idle ones make
 arrives while the server stops is lost.
 
 Where an operator may look, a few facts of every request are kept. aiohttp's public properties are computed
-and kept with the request, which costs more than all that is done with them: `web/observing.py` reads the
-private attributes itself, since a call would cost as much again. Without them each request is kept by itself.
+and kept with the request, which costs more than all that is done with them: `head_of`, `client_of` and
+`path_names_of` read private attributes. Without these each request is kept by itself.
 
 aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
 the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
@@ -15,9 +15,10 @@ the event loop, unless another one waits. Without that, the task processes every
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from inspect import signature
+from operator import attrgetter
 from typing import Any, Literal
 
 from aiohttp import WSMsgType, web
@@ -53,8 +54,17 @@ _HAS_KNOWN_ATTRIBUTES = has_known_attributes(web.RequestHandler)
 
 
 def has_known_requests() -> bool:
-    """Whether requests have the attributes that `web/observing.py` reads."""
+    """Whether requests have the attributes that `head_of`, `client_of` and `path_names_of` read."""
     return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
+
+
+# Functions of C, because a function of Python would cost as much as the attribute that it reads.
+head_of: Callable[[web.Request], Any] = attrgetter("_message")
+"""The method, path and header fields of a request, as they were sent."""
+client_of: Callable[[web.Request], str] = attrgetter("_protocol.client")
+"""The address of the client of a guarded connection; AttributeError for any other connection."""
+path_names_of: Callable[[web.Request], Mapping[str, str]] = attrgetter("_match_info")
+"""The names of the path of a request that has a route."""
 
 
 class ObservedHandler(web.RequestHandler):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.web.aiohttp_internals import has_known_requests
+from bridge_server.web.aiohttp_internals import client_of, has_known_requests, head_of, path_names_of
 from bridge_server.web.batches import Kind, batch_of
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.clients import Clients
@@ -96,8 +96,8 @@ class Observer:
 
         def begin(request: web.Request) -> HeldPoll | None:
             if is_known:
-                message = request._message  # noqa: SLF001
-                if "?" not in message.path and PREFER not in message.headers:
+                head = head_of(request)
+                if "?" not in head.path and PREFER not in head.headers:
                     return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
@@ -124,24 +124,24 @@ class Observer:
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
-            message = request._message  # noqa: SLF001
+            head = head_of(request)
             try:
-                address = request._protocol.client  # type: ignore[attr-defined]  # noqa: SLF001
+                address = client_of(request)
             except AttributeError:  # a connection that is not guarded
                 address = ""
-            if wait is not None or message.method != own_method or not address:
+            if wait is not None or head.method != own_method or not address:
                 rare(request, response, status, started, seconds, wait)
                 return
             if status == _NO_CONTENT:
-                pending.append((empty, message.path, started, seconds, address))
+                pending.append((empty, head.path, started, seconds, address))
             elif status == _FOUND:
-                pending.append((found, message.path, started, seconds, address))
+                pending.append((found, head.path, started, seconds, address))
                 sizes.append((address, len(_body_of(response))))
             else:
                 rare(request, response, status, started, seconds, wait)
                 return
             if ids is not None:
-                ids.append(request._match_info[id_name])  # type: ignore[index]  # noqa: SLF001
+                ids.append(path_names_of(request)[id_name])
             if len(pending) >= _MOST_PENDING:
                 drain()
 
