@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from bridge_server.kernel.garbage import garbage_left_alone
+
 _UNLIMITED = 1_000
 """Characters: longer than the first sentence of any command's help."""
 
@@ -39,5 +41,6 @@ class LazyGroup(Group):
         if place is None:
             return None
         module, attribute = place.split(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        with garbage_left_alone():
+            command: click.Command = getattr(import_module(module), attribute)
         return command

@@ -1,7 +1,6 @@
 """A server from its start to its clean end, as `serve` and `dev` run it."""
 
 import asyncio
-import gc
 import os
 import signal
 import sqlite3
@@ -30,6 +29,7 @@ from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.cli.stop_signals import stop_at_signals
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.garbage import collect_less_often, garbage_left_alone
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -105,12 +105,6 @@ def run_server(run: ServerRun) -> None:
         raise EndedItselfError(reason)
 
 
-def _collect_less_often() -> None:
-    """Run the garbage collector less often: loaded modules stay, and requests leave few reference cycles."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-
-
 def _event_loop_runner() -> Callable[[Coroutine[Any, Any, str | None]], str | None]:
     """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
     if find_spec("uvloop") is not None:
@@ -143,7 +137,8 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> str | No
     """Serve until the stop; returns the reason if the server has ended itself."""
     settings, stop, stop_now = run.settings, asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
-    built = build_app(settings, demo=run.demo, origins=run.origins)
+    with garbage_left_alone():
+        built = build_app(settings, demo=run.demo, origins=run.origins)
     built.live.follow(lambda live: set_log_level(live.log_level))
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
@@ -211,7 +206,7 @@ async def _serve_until(
             ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
         ):
             notify_systemd("READY=1")
-            _collect_less_often()
+            collect_less_often()
             await stop.wait()
             notify_systemd("STOPPING=1")
             await _drain(server.built, settings.drain_seconds, stop_now)
