@@ -67,13 +67,27 @@ def merged_page(
 ) -> Fields:
     """The newest entries of these pages, which each has under the name, with their processes."""
     pages = pages_of(own_number, own, replies)
-    listed = [{**entry, "process": number} for number, page in pages.items() for entry in page[name]]
-    shown = sorted(listed, key=lambda each: (each["at"], each["number"]), reverse=True)[:limit]
+    shown = _newest_first(name, pages)[:limit]
     return {
         name: shown,
         "next": _next(name, cursor, pages, shown),
         "processes": listed_processes(own_number, replies),
     }
+
+
+def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
+    """The entries by time. Entries of one process stay in the order of their numbers.
+
+    A slow request has a greater number than a quick one that began after it. The cursor has one number of a
+    process, so a page that was cut between them in the order of time alone would skip one for good.
+    """
+    found = []
+    for process, page in pages.items():
+        moment = ""
+        for entry in reversed(page[name]):
+            moment = max(moment, entry["at"])
+            found.append((moment, entry["number"], {**entry, "process": process}))
+    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
 def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:

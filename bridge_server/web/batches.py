@@ -1,4 +1,4 @@
-"""Requests that were answered in production, in batches from which all else is made when somebody looks.
+"""Requests that were answered in production, in batches. Their records are made when somebody looks.
 
 A batch is one text of paths, the bytes of its times and the kinds of the requests: a quarter of the memory
 that an object for each request takes. What the record of requests keeps costs every later request a part of

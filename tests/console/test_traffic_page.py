@@ -31,14 +31,14 @@ def bridge(server: RunningServer) -> BridgeClient:
 
 def rows(page: str) -> list[str]:
     """The texts of the list's rows, newest first."""
-    found = re.findall(r'<tr id="request-\d+".*?</tr>', page, re.DOTALL)
+    found = re.findall(r'<tr id="request-[\d-]+".*?</tr>', page, re.DOTALL)
     return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in found]
 
 
 def number_of(page: str, text: str) -> str:
-    """The number of the newest request whose row has the text."""
+    """The number of the newest request whose row has the text, and its process on PostgreSQL."""
     found = [row for row in re.findall(r'<tr id="request-.*?</tr>', page, re.DOTALL) if text in row]
-    number = re.search(r'id="request-(\d+)"', found[0])
+    number = re.search(rf'href="{PATH}/(\d+[^"]*)"', found[0])
     assert number is not None
     return number[1]
 
@@ -91,7 +91,7 @@ async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge:
     for _ in range(101):
         await bridge.get("/hello")
     first = await console.page(PATH)
-    after = re.search(r"\?after=(\d+)", first)
+    after = re.search(r'\?after=([^"]+)"', first)
     assert after is not None
 
     second = await console.page(f"{PATH}?after={after[1]}")

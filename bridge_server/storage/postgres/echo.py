@@ -19,9 +19,9 @@ class Echo:
         self._rings_before = 0
         self._asked_at = 0.0
         self.has_come = False
-        """Whether it came back since the connection listens."""
+        """Whether the ring was heard since the connection listens."""
         self.is_missing = False
-        """Whether it did not come back the last time."""
+        """Whether the last ring that was asked for was not heard in time."""
 
     def ask(self) -> None:
         """Have the bell ring: a connection begins to listen."""
@@ -31,13 +31,13 @@ class Echo:
         self._bell.prove()
 
     def came(self) -> bool:
-        """It was heard; returns whether that was not known before."""
+        """Note that the ring was heard. Returns whether it is the first since the connection listens."""
         is_news = not self.has_come
         self.has_come, self.is_missing = True, False
         return is_news
 
     def examine(self) -> None:
-        """Find out whether it should have come by now; ask again then."""
+        """Ask for another ring if the ring that was asked for should have been heard by now."""
         if self.has_come or self._bell.rings == self._rings_before:
             return
         if asyncio.get_running_loop().time() - self._asked_at < _PATIENCE_SECONDS:
