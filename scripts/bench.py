@@ -4,7 +4,9 @@ The modules are in the folder of the same name, which Python can run as a progra
 """
 
 import runpy
+import sys
 from pathlib import Path
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[1]))  # a row starts servers as tests do
     runpy.run_path(str(Path(__file__).with_suffix("")), run_name="__main__")

@@ -21,18 +21,16 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 import bridge_server
+from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.assembly.house import house
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from bridge_server.cli.serve import serve_command
-from bridge_server.documentation.problems import every_problem
+from bridge_server.description.site import every_problem
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.settings.secret_files import secret_names
-from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
-from bridge_server.settings.shown import shown_value
-from bridge_server.web.allowed_origins import NONE
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings, shown_value
+from bridge_server.settings.sources import secret_names
 from bridge_server.web.problems import status_of
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import NO_ORIGINS, Route
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 _WIDTH = 118
@@ -156,7 +154,7 @@ def routes_part() -> str:
 
 def _route(row: Route) -> tuple[str, str, str, str]:
     token = "yes" if row.bearer is not None or row.identify is not None else "-"
-    pages = "any" if row.any_origin else "configured" if row.origins is not NONE else "-"
+    pages = "any" if row.any_origin else "configured" if row.origins is not NO_ORIGINS else "-"
     limit = f"{row.body_limit_bytes // 1024} KiB" if row.body_limit_bytes else "-"
     return f"`{row.method} {_path(row.path)}`", token, pages, limit
 

@@ -170,26 +170,34 @@ def server_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> RunningServer:
-    """A server with the folder's `server_settings`, and a clock that stands still.
+    """A server with the folder's `server_settings`, and a clock that stands still until a test moves it.
 
-    Each test has its own; tests of a module that is marked `one_server` share one: none of them depends
-    on what others store, but those that are marked `own_server`.
+    The tests of a module share one, which the reset of test mode empties after each, unless its settings turn
+    test mode off. A test that is marked `own_server` has one of its own, outside of test mode: it ends the
+    server, or sets its clock back.
     """
-    marks = {mark.name for mark in request.node.iter_markers()}
-    is_shared = "one_server" in marks and "own_server" not in marks
-    found: RunningServer = request.getfixturevalue("_server_of_module" if is_shared else "_server_of_test")
+    is_own = request.node.get_closest_marker("own_server") is not None
+    found: RunningServer = request.getfixturevalue("_own_server" if is_own else "_emptied_server")
     return found
 
 
 @pytest.fixture(scope="module")
-async def _server_of_module(
+async def _shared_server(
     tmp_path_factory: pytest.TempPathFactory, server_settings: dict[str, Any]
 ) -> AsyncIterator[RunningServer]:
-    async with running_server(tmp_path_factory.mktemp("server") / "data", **server_settings) as running:
+    settings = {"test": True, **server_settings}
+    async with running_server(tmp_path_factory.mktemp("server") / "data", **settings) as running:
         yield running
 
 
 @pytest.fixture
-async def _server_of_test(tmp_path: Path, server_settings: dict[str, Any]) -> AsyncIterator[RunningServer]:
+async def _emptied_server(_shared_server: RunningServer) -> AsyncIterator[RunningServer]:
+    yield _shared_server
+    if _shared_server.settings.test:
+        await _shared_server.reset()
+
+
+@pytest.fixture
+async def _own_server(tmp_path: Path, server_settings: dict[str, Any]) -> AsyncIterator[RunningServer]:
     async with running_server(tmp_path / "data", **server_settings) as running:
         yield running

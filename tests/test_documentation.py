@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
 
 _ROOT = Path(__file__).parent.parent

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.ethereum.address import hex_of
+from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.program_output import output_of
 from tests.support.server import server_process
@@ -63,6 +65,21 @@ async def test_a_wallet_registers_to_be_woken(tmp_path: Path) -> None:
         script += _shell_example("wallet.md", "curl")
 
         assert await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url) == '{"success":true}'
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
+    chain = Chain()
+    example = _shell_example("rpc.md", "rpc()")
+    async with open_fake_node(results=chain.methods()) as node:
+        with server_process(tmp_path / "data", "--dev-accounts", "--node-url", node.url) as server:
+            script = example.replace(_PRINTED_URL, server.url)
+            printed = await output_of("sh", "-euc", script, folder=tmp_path)
+    sent, request, balance = map(json.loads, printed.replace("}{", "}\n{").splitlines())
+
+    assert [hex_of(transaction.hash) for transaction in chain.transactions] == [sent["result"]]
+    assert request["result"]["hash"] == sent["result"]
+    assert int(balance["result"], 16) == 10_000 * ETHER + 1
 
 
 def _path() -> dict[str, str]:

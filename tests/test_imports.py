@@ -47,14 +47,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("difflib", "a word that is misspelled"),
         ("jinja2", "the console, and a page of the documentation"),
         ("markdown_it", "a page of the documentation"),
-        ("bridge_server.documentation.site", "a page of the documentation"),
+        ("bridge_server.description.site", "a page of the documentation"),
         ("bridge_server.wallet.rpc.openrpc", "the description of the wallet"),
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
         ("bridge_server.admin.projects", "the admin API"),
-        ("bridge_server.assembly.operator_views", "the admin API and the console"),
+        ("bridge_server.assembly.admin", "the admin API and the console"),
         ("bridge_server.testmode.service", "test mode"),
-        ("bridge_server.description", "the description"),
+        ("bridge_server.description.document", "the description"),
+        ("bridge_server.description.problems", "the description"),
         ("bridge_server.relay.description", "the description"),
         ("bridge_server.web.description", "the description"),
         ("tomllib", "a configuration file"),
@@ -79,7 +80,7 @@ def test_module_imported_by_name_exists() -> None:
     ]
 
     assert "bridge_server.assembly.console_pages" in names
-    assert "bridge_server.documentation.site" in names
+    assert "bridge_server.description.site" in names
     assert "bridge_server.description.document" in names
     assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names

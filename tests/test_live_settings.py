@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bridge_server.assembly.application import build_app
-from bridge_server.settings.live import LiveSettings
-from bridge_server.settings.settings import Settings
+from bridge_server.settings.settings import LiveSettings, Settings
 
 _LIMIT = re.compile(r"max_\w+|\w+_burst|\w+_per_(second|minute|hour)")
 _SECRETS = {"admin_token", "rpc_token", "metrics_token", "webhook_secret"}

@@ -8,9 +8,9 @@ import pkgutil, sys
 from importlib import import_module
 
 sys.modules["cryptography"] = None  # an import of it fails as where it is not installed
-import bridge_server.testing
+import bridge_server.kit.testing
 
-for module in pkgutil.iter_modules(bridge_server.testing.__path__, "bridge_server.testing."):
+for module in pkgutil.iter_modules(bridge_server.kit.testing.__path__, "bridge_server.kit.testing."):
     import_module(module.name)
 print("imported")
 """

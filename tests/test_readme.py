@@ -1,4 +1,4 @@
-"""The README and its pages are true: examples run, the tour is the tour, the reference has every setting."""
+"""The README and its pages are true: examples run, the reference has every setting."""
 
 import asyncio
 import re
@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from bridge_server.settings.settings import Settings
-from tests.support.node_packages import needs_anvil
+from tests.support.free_ports import free_ports
 from tests.support.server import server_process
 from tests.support.slow import slow
 
 _ROOT = Path(__file__).parent.parent
 _PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
 _README = "\n".join(page.read_text("utf-8") for page in _PAGES)
-_TOUR = (_ROOT / "docs" / "tour.md").read_text("utf-8")
 _REFERENCE = (_ROOT / "docs" / "reference.md").read_text("utf-8")
 _PRINTED_URL = "http://127.0.0.1:8080"
+_PRINTED_PORT_OF_A_RECEIVER = "8081"
 _SECONDS = 240
 
 
@@ -29,53 +29,6 @@ async def _output_of(*command: str) -> str:
         output, _ = await process.communicate()
     assert process.returncode == 0
     return output.decode()
-
-
-def _spaceless(text: str) -> str:
-    """The text without spaces and line breaks: the page breaks lines that are too long."""
-    return "".join(text.split())
-
-
-@needs_anvil
-async def test_the_tour_prints_what_the_readme_shows() -> None:
-    printed = await _output_of(sys.executable, "-m", "bridge_server", "tour")
-
-    assert f"```{_spaceless(printed)}```" in _spaceless(_TOUR)
-
-
-@slow
-async def test_the_tour_without_a_node_prints_every_step_until_a_transaction_would_be_sent() -> None:
-    printed = await _output_of(sys.executable, "-m", "bridge_server", "tour", "--without-node")
-
-    before, _, end = printed.strip().rpartition("\n\n")
-    assert _spaceless(f"```\n{before}\n\n# It sends") in _spaceless(_TOUR)
-    assert end.startswith("# It has no node")
-
-
-@slow
-async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
-    token = "of-the-operator"
-    environment = {"BRIDGE_ADMIN_TOKEN": token}
-    with server_process(tmp_path / "data", "--allow-private-webhooks", environment=environment) as server:
-        visit = (sys.executable, "-m", "bridge_server", "tour", "--url", server.url)
-        printed = await _output_of(*visit, "--admin-token", token)
-        without_token = await _output_of(*visit)
-
-    assert '"read_rate":1.0' in printed
-    assert printed.rstrip().endswith('200 {"success":true}')
-    assert without_token.rstrip().endswith('200 {"success":true}')
-    assert "/admin" not in without_token
-    assert "/rpc" not in printed + without_token
-
-
-@slow
-async def test_the_tour_asks_the_wallet_of_a_running_server_that_has_accounts(tmp_path: Path) -> None:
-    with server_process(tmp_path / "data", "--allow-private-webhooks", "--dev-accounts") as server:
-        printed = await _output_of(sys.executable, "-m", "bridge_server", "tour", "--url", server.url)
-
-    assert printed.count("SIGNATURE") == 2
-    assert '= {"signer":"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"}' in printed
-    assert "# It has no node" in printed
 
 
 @slow
@@ -88,8 +41,10 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
     commands = [line.removeprefix("$ ").replace("\0", "\n") for line in lines if line.startswith("$ ")]
     shown = [line for line in lines if not line.startswith("$ ")]
 
-    with server_process(tmp_path / "data", "--dev-accounts") as server:
+    (port,) = free_ports(1)
+    with server_process(tmp_path / "data", "--dev-accounts", "--allow-private-webhooks") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
+        script = script.replace(_PRINTED_PORT_OF_A_RECEIVER, str(port))
         script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
         printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")
 

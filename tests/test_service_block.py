@@ -35,7 +35,7 @@ until [ -e "$STATE_DIRECTORY/server.json" ]; do sleep 0.1; kill -0 $(cat "$PLAYE
 _PROGRAM = """#!{python}
 import os, sys
 from pathlib import Path
-from bridge_server.cli import main, service, service_unit
+from bridge_server.cli import main, service, service as service_unit
 
 service.UNIT_FILE = Path("{machine}/etc/systemd/system/bridge-server.service")
 service.CREDENTIALS = service_unit.CREDENTIALS = Path("{machine}/etc/bridge-server/credentials")

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import BadPairingError
-from bridge_server.headless.uris import generation_of
+from bridge_server.kit.client import BadPairingError
+from bridge_server.kit.headless.wallet import generation_of
 from bridge_server.settings.settings import Settings
 from tests.support.command import run_command
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _PAGE = (_DOCS / "troubleshooting.md").read_text("utf-8")
@@ -43,6 +41,7 @@ def test_the_first_parts_are_the_failures_that_readers_meet_first() -> None:
 def test_the_settings_of_the_cures_exist() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", _PAGE))
     others = {"rpc_refused", "clock_jumped", "settings_taken", "settings_not_taken", "needs_restart"}
+    others |= {"database_awaited", "more_requests_failed"}
     members = {"not_found", "invalid_grant", "relay_url", "personal_sign"}
 
     assert named - others - members <= set(Settings.model_fields)

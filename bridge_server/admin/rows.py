@@ -1,12 +1,21 @@
-"""Rows of the admin API."""
+"""Rows, answers, pages and handles that the subjects of the admin API share."""
 
+import base64
+import binascii
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
 
+import orjson
 from aiohttp import web
+from Crypto.Cipher import AES
 
-from bridge_server.kernel.errors import BridgeError, ForbiddenError
-from bridge_server.web.hosts import Hosts, host_of
+from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
+from bridge_server.web.addresses import Hosts, host_of
+from bridge_server.web.answers import json_answer
 from bridge_server.web.routes import Handler, Route
 
 ANY_ID = "[^/]{1,128}"
@@ -14,6 +23,15 @@ ANY_ID = "[^/]{1,128}"
 # An account id has at most 170 characters. Up to 128 of them are percent signs, which arrive as %25.
 ANY_ACCOUNT = "[^/]{1,426}"
 """The pattern of an account in a path."""
+
+_USUAL_PAGE = 100
+_LONGEST_PAGE = 1000
+_PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+KEY_BYTES = 16
+"""The length of the key of `Handles`."""
+_HANDLE_CHARACTERS = 22
+_SHOWN_CHARACTERS = 8
 
 
 def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
@@ -59,3 +77,68 @@ class AdminRows:
             guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
             waits=waits,
         )  # fmt: skip
+
+
+def fields_answer(fields: dict[str, Any]) -> web.Response:
+    """200 with these fields as JSON."""
+    return json_answer(orjson.dumps(fields))
+
+
+def success_answer() -> web.Response:
+    """200 for a change that answers nothing else."""
+    return json_answer(b'{"success":true}')
+
+
+def wanted_page(request: web.Request) -> tuple[str, int]:
+    """The query parameters `after` (empty for the first page) and `limit`. Raises InvalidInputError."""
+    limit = request.query.get("limit", str(_USUAL_PAGE))
+    if not _PAGE_SIZE.fullmatch(limit) or not 1 <= int(limit) <= _LONGEST_PAGE:
+        raise InvalidInputError(f"The query parameter limit takes 1 to {_LONGEST_PAGE}.")
+    return request.query.get("after", ""), int(limit)
+
+
+def read_number(after: str) -> int | None:
+    """The parameter `after` of a list whose entries have numbers; None for the first page.
+
+    Raises InvalidInputError.
+    """
+    if after and not _NUMBER.fullmatch(after):
+        raise InvalidInputError("The query parameter after takes the next of the page before.")
+    return int(after) if after else None
+
+
+class Handles:
+    """Turns an id into its handle and back, by a key of 16 bytes.
+
+    An operator names sessions and calls by handles, because their ids are capabilities. The ids that the
+    server gives are UUIDs, which are one block of the cipher. Other ids have no handle.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AES.new(key, AES.MODE_ECB)  # one block: no two ids share a part of their handles
+        self.of = lru_cache(maxsize=4_096)(self._of)
+
+    def id_of(self, handle: str) -> str | None:
+        """The id that has this handle; None for a text that is no handle."""
+        try:
+            sealed = base64.b64decode(handle + "==", altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        if len(handle) != _HANDLE_CHARACTERS or len(sealed) != AES.block_size:
+            return None
+        return str(UUID(bytes=self._cipher.decrypt(sealed)))
+
+    def _of(self, any_id: str) -> str | None:
+        """The handle of this id; None for an id that the server has not made."""
+        try:
+            uuid = UUID(any_id)
+        except ValueError:
+            return None
+        if str(uuid) != any_id:
+            return None
+        return base64.urlsafe_b64encode(self._cipher.encrypt(uuid.bytes)).rstrip(b"=").decode()
+
+
+def shortened(any_id: str) -> str:
+    """The first characters of an id: the operator can tell ids apart, and nobody can use them."""
+    return any_id if len(any_id) <= _SHOWN_CHARACTERS else f"{any_id[:_SHOWN_CHARACTERS]}…"

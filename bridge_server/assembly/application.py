@@ -5,40 +5,148 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
+from pydantic import SecretStr
 
-from bridge_server.assembly.demo import DemoProject
-from bridge_server.assembly.foundation import Foundation, lay_foundation
-from bridge_server.assembly.house import house
-from bridge_server.assembly.instruments import request_fault
-from bridge_server.assembly.limits import save_quotas
-from bridge_server.assembly.metrics import metrics_alone
-from bridge_server.assembly.observation import observer_of
-from bridge_server.assembly.room import Room, Running
+from bridge_server.assembly.bridge import pubsub_room, relay_room
+from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
+from bridge_server.assembly.foundation import Foundation, lay_foundation, observer_of, request_fault
+from bridge_server.assembly.notifications import inbox_room, inbox_services, notifications_of, notify_room
+from bridge_server.assembly.operated import Operated
+from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
+from bridge_server.assembly.projects import project_services, projects_room
+from bridge_server.assembly.push import push_room, push_services
+from bridge_server.assembly.room import DemoProject, Room, Running, demo_room
+from bridge_server.assembly.storage import (
+    commands_room,
+    limits_room,
+    processes_room,
+    save_quotas,
+    storage_room,
+    sweeper_of,
+    sweeping_room,
+)
+from bridge_server.assembly.system_routes import (
+    description_rooms,
+    health_room,
+    metrics_alone,
+    metrics_room,
+    readiness_of,
+)
+from bridge_server.assembly.wallet import assembled_wallet, wallet_room
+from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.stopping import Stopping
-from bridge_server.settings.live import NOWHERE, LiveSettings
-from bridge_server.settings.settings import Settings
-from bridge_server.web.connections import CONNECTIONS, Connections
-from bridge_server.web.elsewhere import elsewhere
-from bridge_server.web.request_id import RequestIds
-from bridge_server.web.request_lines import Reporting
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
+from bridge_server.web.open_connections import CONNECTIONS, Connections
+from bridge_server.web.problems import RequestIds, elsewhere
+from bridge_server.web.request_log import Reporting
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.serving.application import build_application, not_found
-from bridge_server.web.serving.gateway import Gateway
+from bridge_server.web.serving import Gateway, build_application, not_found
 from bridge_server.web.traffic import TrafficLog
+
+# The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here.
+
+
+def house(foundation: Foundation) -> tuple[Room, ...]:
+    """Every room, in the order in which they open; they close in reverse.
+
+    The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
+    after them, because they queue messages until they are closed. Work that calls other rooms opens last.
+    """
+    projects = project_services(foundation)
+    notifications = notifications_of(foundation, projects)
+    push = push_services(foundation)
+    inbox = inbox_services(foundation, projects, push.addresses)
+    wallet = assembled_wallet(foundation, wallet_role_of(foundation.settings, foundation.database))
+    serving = (
+        relay_room(foundation),
+        projects_room(projects),
+        notify_room(foundation, projects, notifications),
+        push_room(foundation, push),
+        wallet_room(foundation, wallet),
+        inbox_room(foundation, inbox),
+        pubsub_room(foundation),
+        _console_access_room(foundation),
+    )
+    leases = leases_of(foundation.settings, foundation.database)
+    dispatcher = outbox_dispatcher(foundation, serving, leases)
+    stock = stock_of(foundation, dispatcher)
+    outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
+    demo = demo_room(projects.projects, foundation.demo)
+    rooms = (
+        storage_room(foundation),
+        processes_room(foundation),
+        limits_room(foundation),
+        outbox,
+        *serving,
+        demo,
+    )
+    readiness = readiness_of(foundation, rooms)
+    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
+    operator = _operator_rooms(foundation, rooms, operated)
+    sweeper = sweeper_of(foundation, rooms)
+    views = () if operator is None else (operator.views,)
+    observing = (health_room(readiness), metrics_room(foundation, rooms), *views)
+    mode = _test_mode(foundation, (*rooms, *observing), sweeper)
+    house = (
+        *rooms,
+        *(() if operator is None else (operator.admin,)),
+        commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
+        sweeping_room(sweeper),
+        *observing,
+        *(() if mode is None else (import_module("bridge_server.assembly.testmode").testmode_room(mode),)),
+        *_console_rooms(foundation, operator, mode),
+    )
+    return (*house, *description_rooms(foundation, house))
+
+
+# Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.
+
+
+def _operator_rooms(foundation: Foundation, rooms: Sequence[Room], operated: Operated) -> Any:
+    """The `OperatorRooms` over these rooms; None without `admin_token` and console."""
+    if foundation.observation is None:
+        return None
+    admin = import_module("bridge_server.assembly.admin")
+    return admin.operator_rooms(foundation, foundation.observation, rooms, operated)
+
+
+def _console_access_room(foundation: Foundation) -> Room:
+    """Deletes expired sign-ins to the console."""
+    if not foundation.settings.console:
+        return Room(name="console-access")
+    room: Room = import_module("bridge_server.assembly.console_pages").access_room(foundation)
+    return room
+
+
+def _console_rooms(foundation: Foundation, operator: Any, mode: Any) -> tuple[Room, ...]:
+    """The console's pages, over the `OperatorRooms`; none while the console is off."""
+    if not foundation.settings.console:
+        return ()
+    pages = import_module("bridge_server.assembly.console_pages")
+    return (pages.pages_room(foundation, operator.parts(mode)),)
+
+
+def _test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Any:
+    """The controls of these rooms, as `TestMode`; None outside of test mode."""
+    if foundation.instruments is None:
+        return None
+    testmode = import_module("bridge_server.assembly.testmode")
+    return testmode.controls_of(foundation, foundation.instruments, rooms, sweeper)
+
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltApp:
+class BuiltApp(NamedTuple):
     """The application, and another with the metrics alone, which an operator may put on its own port."""
 
     application: web.Application
@@ -186,3 +294,20 @@ def _receiving(connections: Connections) -> _Stopping:
         await connections.bodies_received()
 
     return receive
+
+
+# Every route that a server can have, whatever the settings of this one are.
+
+_TOKEN = SecretStr("0" * 40)
+"""Routes exist with a token for them. No server that runs has this one."""
+
+
+def every_route() -> tuple[Route, ...]:
+    """The rows of a server in test mode with everything that can be turned on, but the console.
+
+    Nothing is opened, and no file is read.
+    """
+    settings = Settings(
+        test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN
+    )
+    return tuple(row for room in house(lay_foundation(settings)) for row in room.routes)

@@ -2,40 +2,181 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
-from bridge_server.assembly.console import ConsoleParts
-from bridge_server.assembly.console_access import console_access
-from bridge_server.assembly.console_notifications import notification_pages
-from bridge_server.assembly.console_observed import OBSERVED, ObservedPages, following, observed_pages
-from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, out_pages
+from bridge_server.admin.traffic_records import line_fields
+from bridge_server.admin.traffic_stream import TrafficStreams
+from bridge_server.assembly.admin import ConsoleParts, OperatorViews
+from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
-from bridge_server.console.changes import PageChanges
-from bridge_server.console.cookies import SessionCookies
-from bridge_server.console.door import Door
-from bridge_server.console.faults.handlers import FaultsPage
-from bridge_server.console.framing import Framing
-from bridge_server.console.handlers import ConsoleHandlers
+from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
+from bridge_server.console.analytics import AnalyticsPage
+from bridge_server.console.compose import ComposePage, Sendings
+from bridge_server.console.faults import FaultsPage
+from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.notices import OneTimeNotices
-from bridge_server.console.projects.handlers import ProjectsPage
-from bridge_server.console.refused_attempts import RefusedAttempts
-from bridge_server.console.rendering import Rendering
-from bridge_server.console.routes import console_routes
-from bridge_server.console.settings.handlers import SettingsPage
-from bridge_server.console.static_folder import STATIC_FOLDER
-from bridge_server.inbox.events import MarkedRead
+from bridge_server.console.notifications import InboxPreview, NotificationsPage
+from bridge_server.console.outbox import PushesPage, WebhooksPage
+from bridge_server.console.projects import ProjectsPage
+from bridge_server.console.rendering import (
+    STATIC_FOLDER,
+    Framing,
+    OneTimeNotices,
+    PageChanges,
+    ProjectChoice,
+    Rendering,
+)
+from bridge_server.console.server import ClientsPage, SettingsPage
+from bridge_server.console.sessions import SessionsPage
+from bridge_server.console.traffic import TrafficPage, row_fields
+from bridge_server.console.wallet import WalletPage
+from bridge_server.inbox.models import MarkedRead
+from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
-from bridge_server.notify.events import AllMarkedRead, Delivered
-from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
-from bridge_server.projects.events import ProjectChanged
-from bridge_server.storage.events import ChangedOutside
-from bridge_server.web.hosts import Hosts
-from bridge_server.web.static_files import StaticFiles
+from bridge_server.notify.models import AllMarkedRead, Delivered
+from bridge_server.outbox.models import OutboxChanged, OutboxCounted, OutboxGrew
+from bridge_server.projects.models import ProjectChanged
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.database import ChangedOutside
+from bridge_server.wallet.approvals import ApprovalsChanged
+from bridge_server.wallet.transactions.states import (
+    TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
+)
+from bridge_server.web.addresses import Hosts
+from bridge_server.web.answers import StaticFiles
+from bridge_server.web.traffic import Recorded, TrafficLog
+
+# The console's pages of notifications: composing, sent notifications, analytics, inboxes.
+
+
+def notification_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+    """The pages in the order of the navigation."""
+    desks = parts.desks
+    projects, limit = desks.projects.projects, desks.projects.account_limit
+    choice = ProjectChoice(projects, limit)
+    sendings = Sendings(desks.audiences, foundation.clock, os.urandom)
+    return (
+        ComposePage(choice, sendings, desks.history, os.urandom).page(),
+        NotificationsPage(choice, desks.history, desks.accounts, limit).page(),
+        AnalyticsPage(choice, projects).page(),
+        InboxPreview(desks.inbox, desks.accounts, limit).page(),
+    )
+
+
+# The console's pages of traffic, sessions and clients.
+
+OBSERVED = "observed"
+"""The topic of lists that change with almost every request. Open pages look again every few seconds."""
+
+_LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPages:
+    """The pages, and their background work. Without a record of requests there are no streams."""
+
+    traffic: ConsolePage
+    sessions: ConsolePage
+    clients: ConsolePage
+    streams: TrafficStreams | None
+
+    def stop(self) -> None:
+        """End every stream: the server stops."""
+        if self.streams is not None:
+            self.streams.close()
+
+
+def observed_pages(foundation: Foundation, views: OperatorViews) -> ObservedPages:
+    """The pages over the operator's views."""
+    observation = views.observation
+    traffic, handles = observation.traffic, views.handles
+    streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic))
+    settings = foundation.settings
+    answers_calls = settings.test and settings.console_port is None
+    page = TrafficPage(
+        streams,
+        views.lives,
+        handles,
+        views.neighbours,
+        _bridge_url(settings),
+        answers_calls=answers_calls,
+    )
+    return ObservedPages(
+        page.page(), SessionsPage(views.sessions).page(), ClientsPage(views.clients).page(), streams
+    )
+
+
+def following(
+    pages: ObservedPages, changes: PageChanges
+) -> Callable[[], AbstractAsyncContextManager[object]]:
+    """Keeps open pages up to date until the end of the context."""
+
+    @asynccontextmanager
+    async def follow() -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(running(_look_forever(changes)))
+            if pages.streams is not None:
+                await stack.enter_async_context(running(pages.streams.push_forever()))
+            yield
+
+    return follow
+
+
+async def _look_forever(changes: PageChanges) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if changes.is_watched(OBSERVED):
+            changes.note(OBSERVED)
+
+
+def _row(traffic: TrafficLog, recorded: Recorded) -> dict[str, Any]:
+    return row_fields(line_fields(recorded, traffic))
+
+
+def _bridge_url(settings: Settings) -> str | None:
+    """The bridge's address for clients; None where it is the one by which the console was called."""
+    if settings.public_url is not None:
+        return settings.public_url.rstrip("/")
+    return None if settings.console_port is None else f"http://127.0.0.1:{settings.port}"
+
+
+# The console's pages of outgoing messages: signatures, webhooks, pushes.
+
+OUT_TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
+    {"wallet": (ApprovalsChanged, TransactionsMoved, TransactionsOwed, TransactionsPostponed)}
+)
+"""The topics of these pages. Keys and lines of the audit log announce themselves."""
+
+
+def note_what_goes_out(foundation: Foundation, parts: ConsoleParts, changes: PageChanges) -> None:
+    """Note the changes of these pages that no commit announces."""
+    if foundation.observation is not None:
+        foundation.observation.attempts.on_attempt(partial(changes.note, "outbox"))
+    note_wallet = partial(changes.note, "wallet")
+    parts.operated.wallet.accounts.on_unlocked(note_wallet)
+    parts.operated.wallet.accounts.on_locked(note_wallet)
+    parts.operated.wallet.audit.on_line(note_wallet)
+
+
+def out_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+    """The pages; the wallet's page can sign with the setting `admin_wallet`."""
+    desks = parts.desks
+    return (
+        WalletPage(desks.approvals, desks.wallet, may_sign=foundation.settings.admin_wallet).page(),
+        WebhooksPage(desks.outbox, desks.attempts, desks.webhook_tests).page(),
+        PushesPage(desks.outbox, desks.attempts, desks.push_tests).page(),
+    )
+
 
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
@@ -70,6 +211,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     rendering = Rendering({"root": ROOT, "static": static_files.paths})
     handlers = ConsoleHandlers(
         access,
+        SessionEnds(access, foundation.events),
         cookies,
         Door(access, cookies, Hosts((own_host,)), refused.note),
         rendering,

@@ -1,31 +1,97 @@
-"""The database that the settings name, and its opening.
+"""The database that the settings name and its opening, the wallet's role in it, and this process's URL."""
 
-PostgreSQL's modules are loaded only when it is named.
-"""
-
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from bridge_server.assembly.wallet_role import WalletRole
+from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Hold, always
-from bridge_server.outbox.leases import AllDestinations, Leases
-from bridge_server.settings.checks import secret_of
+from bridge_server.outbox.queues import AllDestinations, Leases
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import held
-from bridge_server.storage.engine import Engine
+from bridge_server.storage.database import Engine, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.web.quotas import Quotas
-from bridge_server.web.token_buckets import TokenBuckets
+from bridge_server.wallet.models import NoNodeError
+from bridge_server.web.limits import Quotas, TokenBuckets
 
 _POSTGRES = "bridge_server.assembly.postgres"
 
 log = structlog.get_logger()
+
+# The URL at which other processes reach this one, which is known once it listens.
+
+
+class OwnUrl:
+    """The URL that the settings name, or else the URL at which the process listens."""
+
+    def __init__(self, chosen: str | None) -> None:
+        self._url = chosen
+        self._is_chosen = chosen is not None
+        self._known = asyncio.Event()
+
+    def announce(self, url: str) -> None:
+        """Take the URL at which the process listens; it no longer changes."""
+        if not self._is_chosen:
+            self._url = url
+        self._known.set()
+
+    async def known(self) -> str:
+        """The URL, once the process listens."""
+        await self._known.wait()
+        assert self._url is not None
+        return self._url
+
+
+# The wallet where several processes share a database: one of them has it, and the others forward calls.
+
+Resources: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class WalletRole(NamedTuple):
+    """The wallet's role, as this process has it or waits for it."""
+
+    fence: Callable[[], Transaction[None]]
+    """The first steps of each write of the wallet."""
+    is_here: Callable[[], bool]
+    """Whether this process has the wallet, ready to serve."""
+    is_held: Callable[[], bool]
+    """Whether this process has the wallet, ready or not, and no other one can have taken it over."""
+    holder_url: Callable[[], Awaitable[str | None]]
+    """The URL of the process that has the wallet, if another one has."""
+    announce: Callable[[str], None]
+    """Lets others know how they reach this process."""
+    serve_forever: Callable[[Resources], Awaitable[None]]
+    """Keeps the wallet's resources open whenever this process has the wallet."""
+    first_look: Callable[[], Awaitable[None]]
+    """Returns once it is known whether this process has the wallet at its start."""
+
+    def require_held(self) -> None:
+        """Raise NoNodeError where this process may not speak to the node for the wallet any more."""
+        if not self.is_held():
+            raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
+
+
+@asynccontextmanager
+async def served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUrl) -> AsyncIterator[None]:
+    """Have the wallet inside, or wait for it."""
+
+    async def serve() -> None:
+        await role.serve_forever(resources)
+
+    async def announce() -> None:
+        role.announce(await own_url.known())
+
+    async with running(serve()), running(announce()):
+        await role.first_look()
+        yield
 
 
 def clock_of(settings: Settings) -> Clock:

@@ -1,39 +1,184 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
+import asyncio
+import os
 import resource
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from bridge_server.assembly.demo import DemoProject
-from bridge_server.assembly.engine import clock_of, engine_of, token_buckets_of
-from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
-from bridge_server.assembly.observation import Observation, observation_of
-from bridge_server.kernel.clock import Clock
+from bridge_server.assembly.engine import OwnUrl, clock_of, engine_of, token_buckets_of
+from bridge_server.assembly.room import DemoProject
+from bridge_server.kernel.background import Stopping
+from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.own_url import OwnUrl
+from bridge_server.kernel.secrets import IdMaker, new_secret
 from bridge_server.kernel.signals import Signals
-from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.public_urls import PublicSender
-from bridge_server.outbox.recording import RecordedSender
+from bridge_server.notify.service import DEVICE
+from bridge_server.outbox.channels import AttemptLog, NotedSender, PublicSender, RecordedSender, Sender
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
-from bridge_server.settings.checks import secret_of
-from bridge_server.settings.live import NOWHERE, LiveSettings
-from bridge_server.settings.settings import Settings
-from bridge_server.storage.engine import Engine
+from bridge_server.push.notices import PUSH
+from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
+from bridge_server.push.service import OWN_CHANNEL
+from bridge_server.relay.service import Sightings
+from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
+from bridge_server.settings.types import secret_of
+from bridge_server.storage.connection import ordered_failure
+from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testmode.instruments import Instruments
+from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
+from bridge_server.testmode.models import Sent, Where
 from bridge_server.version import USER_AGENT
-from bridge_server.web.client_address import ClientAddresses
-from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.refusal_report import Refusals
-from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.stored_bytes import StoredBytes, storage_limit
-from bridge_server.web.token_buckets import TokenBuckets
+from bridge_server.wallet.node.failures import NodeFailure
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
+from bridge_server.web.metrics import RequestFigures
+from bridge_server.web.middleware import RequestFault
+from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
+from bridge_server.web.recorder import Clients, Lately, Observer
+from bridge_server.web.request_log import Refusals
 from bridge_server.web.traffic import TrafficLog
-from bridge_server.web.unread import UnreadLimits
+
+PUSHES = (DEVICE, PUSH)
+"""The purposes of messages for devices."""
+_INNER_CHANNELS = frozenset({OWN_CHANNEL})
+"""Channels to another part of this server, which sends the push."""
+
+# The records of requests for an operator: in memory, and only where an operator can look.
+
+
+class Observation(NamedTuple):
+    """The records of requests and of the clients that send them."""
+
+    traffic: TrafficLog | None
+    """None when no record of requests is kept."""
+    clients: Clients
+    made: Lately
+    """Sessions and calls that were made."""
+    sightings: Sightings
+    open_sockets: Counter[str]
+    """Open sockets by address, without exempt clients."""
+    attempts: AttemptLog
+    """The last attempts to deliver webhooks and pushes."""
+
+
+def is_observed(settings: Settings) -> bool:
+    """Whether an operator can look at the server: by the admin API or by the console."""
+    return settings.admin_token is not None or settings.console
+
+
+def keeps_traffic(settings: Settings) -> bool:
+    """Whether the last requests are kept outside of test mode, which keeps them in any case."""
+    return settings.console if settings.traffic is None else settings.traffic
+
+
+def observation_of(
+    settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
+) -> Observation | None:
+    """The records that the settings ask for; None where no operator can look."""
+    if not is_observed(settings):
+        return None
+    traffic = None if instruments is None else instruments.traffic
+    if traffic is None and keeps_traffic(settings):
+        traffic = TrafficLog(signals, clock, keeps_contents=False)
+    attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), attempts)
+
+
+def noted(sender: Sender, observation: Observation | None) -> Sender:
+    """The sender, whose attempts an operator can see; itself where no operator looks."""
+    return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
+
+
+def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:
+    """The function that the outermost layer calls with each request; test mode has a layer for its record."""
+    traffic = observation.traffic
+    record = None if traffic is None or traffic.keeps_contents else traffic
+    observer = Observer(record, observation.clients, observation.made, addresses, clock)
+    observation.sightings.before_reading = observer.drain
+    return observer
+
+
+# Test mode's instruments, and the senders that they watch and break.
+
+
+def instruments_for_tests(clock: Clock, signals: Signals) -> Instruments:
+    """The instruments of a server in test mode, with a new token."""
+    movable = MovableClock(clock)
+    traffic = TrafficLog(signals, movable, keeps_contents=True)
+    return Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
+
+
+def observed_webhooks(webhooks: WebhookSender, instruments: Instruments) -> Sender:
+    """The sender of webhooks, watched."""
+    return ObservedWebhooks(webhooks, instruments, webhooks.headers, _is_push)
+
+
+def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
+    """A provider that takes every push, and shows it to the instruments."""
+
+    async def strike(channel: str) -> Refusal | None:
+        fault = instruments.faults.strike(Where(channel))
+        if fault is None:
+            return None
+        if fault.delay_ms:
+            await asyncio.sleep(fault.delay_ms / 1_000)
+        is_failure = fault.drop or fault.answer is not None or fault.status is not None
+        if not is_failure:
+            return None
+        return Refusal() if fault.drop else Refusal(fault.answer, fault.status, fault.retry_after_seconds)
+
+    def witness(push: SinkPush) -> None:
+        instruments.sent.note(_sent(push, instruments.clock.now_ms()))
+
+    return SinkProvider(channel, instruments.clock, strike, witness)
+
+
+def request_fault(instruments: Instruments, route: str) -> RequestFault | None:
+    """The fault that strikes the next request of the route."""
+    fault = instruments.faults.strike(Where.REQUEST, route)
+    if fault is None:
+        return None
+    return RequestFault(fault.delay_ms, fault.drop, fault.status, fault.retry_after_seconds)
+
+
+def node_failure(instruments: Instruments, methods: Sequence[str]) -> NodeFailure | None:
+    """The failure that strikes a request to the node, which calls these methods."""
+    fault = instruments.faults.strike(Where.NODE, *methods)
+    return None if fault is None else NodeFailure(fault.delay_ms, fault.drop, fault.status, fault.answer)
+
+
+def break_disk(database: SqliteDatabase, instruments: Instruments) -> None:
+    """Have ordered faults of the disk strike the commits."""
+
+    def before_commit() -> None:
+        fault = instruments.faults.strike(Where.DISK)
+        if fault is not None and fault.answer is not None:
+            raise ordered_failure(fault.answer)
+
+    database.order_failures(before_commit)
+
+
+def _is_push(message: OutgoingMessage) -> bool:
+    return message.purpose in (DEVICE, PUSH)
+
+
+def _sent(push: SinkPush, now_ms: int) -> Sent:
+    notice = push.notice
+    return Sent(
+        message_id=notice.message_id,
+        channel=push.channel,
+        at_ms=now_ms,
+        outcome=push.outcome.verdict.name.lower(),
+        reason=push.outcome.reason,
+        notice={**notice.data, "title": notice.title, "body": notice.body},
+        payload=push.payload,
+        token=push.token,
+        headers=push.headers,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.metrics_meanings import MEANINGS
-from bridge_server.assembly.observation import noted
+from bridge_server.assembly.foundation import Foundation, noted
 from bridge_server.assembly.room import Room
-from bridge_server.outbox.channels import Channels
-from bridge_server.outbox.counted_stock import CountedStock, StockOf
+from bridge_server.assembly.system_routes import MEANINGS
+from bridge_server.outbox.channels import PUBLIC_SCHEMES, Channels
+from bridge_server.outbox.delivery import KEPT_MS, MOST_HOSTS
 from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
-from bridge_server.outbox.leases import Leases
-from bridge_server.outbox.pending import oldest_due_ms
-from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
-from bridge_server.outbox.store import OutboxStore
-from bridge_server.web.families import Family
+from bridge_server.outbox.message_store import oldest_due_ms
+from bridge_server.outbox.queues import Leases
+from bridge_server.outbox.store import CountedStock, OutboxStore, StockOf
+from bridge_server.web.metrics import Family
 
 _STOCK = ("due", "dead")
 """Figures of the database: of several processes none has them in memory."""

@@ -1,29 +1,51 @@
 """The parts of the server that only PostgreSQL needs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
-from bridge_server.assembly.carried_events import CARRIED
+import structlog
+
+from bridge_server.assembly.engine import OwnUrl, WalletRole
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
-from bridge_server.assembly.wallet_role import WalletRole
+from bridge_server.assembly.room import Room
+from bridge_server.inbox.models import MarkedRead, SignedOut
+from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock, SystemClock
-from bridge_server.kernel.events import Events
-from bridge_server.settings.checks import secret_of
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.signals import Touched
+from bridge_server.notify.models import AllMarkedRead, Delivered
+from bridge_server.outbox.models import OutboxChanged, OutboxCounted, OutboxGrew
+from bridge_server.projects.models import ProjectChanged
+from bridge_server.pubsub.v1_store import MessagesStored
+from bridge_server.pubsub.v2_models import IrnMessagesStored, IrnReceiptsGiven, IrnReceiptsStored
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of
+from bridge_server.storage.database import ChangedOutside, DatabaseRefusedError, Process
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.clock import CorrectedClock, kept_right
-from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.leases import LeasedDestinations
-from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
-from bridge_server.storage.postgres.opening import examined, opened
-from bridge_server.storage.postgres.outside import OutsideCommits
-from bridge_server.storage.postgres.roles import Role
-from bridge_server.storage.postgres.sweeping import sweeper_hold
-from bridge_server.storage.refusal import DatabaseRefusedError
-from bridge_server.web.shared_quotas import SharedQuotas
+from bridge_server.storage.postgres.migrate import examined, opened, packaged_migrations, require_known
+from bridge_server.storage.postgres.processes import (
+    LeasedDestinations,
+    OutsideCommits,
+    Processes,
+    Role,
+    opened_with_wake_ups,
+    sweeper_hold,
+)
+from bridge_server.wallet.approvals import ApprovalsChanged
+from bridge_server.wallet.transactions.states import (
+    TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
+)
+from bridge_server.web.limits import BucketsSaved
+from bridge_server.web.shared_limits import SharedQuotas
 
 __all__ = [
     "corrected_clock",
@@ -40,6 +62,39 @@ __all__ = [
 
 _LEASE_BEYOND_DELIVERY_SECONDS = 10
 _DELIVERY_MARGIN_SECONDS = 2
+_LOOK_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+CARRIED: tuple[type[DomainEvent], ...] = (
+    Touched,
+    Delivered,
+    SignedOut,
+    OutboxGrew,
+    MessagesStored,
+    IrnMessagesStored,
+    IrnReceiptsGiven,
+    IrnReceiptsStored,
+    # The console's open pages load again after these.
+    OutboxChanged,
+    MarkedRead,
+    AllMarkedRead,
+    ProjectChanged,
+    ApprovalsChanged,
+    TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
+)
+"""The events that the other processes on the database are to hear."""
+
+KEPT: tuple[type[DomainEvent], ...] = (
+    # Each process counts for itself.
+    OutboxCounted,
+    # A file's own: its token buckets, and the commands that change it.
+    BucketsSaved,
+    ChangedOutside,
+)
+"""The events that concern their process only."""
 
 
 def postgres_engine(settings: Settings, events: Events, clock: Clock) -> PostgresDatabase:
@@ -129,3 +184,43 @@ def wallet_role_of(settings: Settings, database: PostgresDatabase) -> WalletRole
         serve_forever=role.serve_forever,
         first_look=role.first_look,
     )
+
+
+# Each process on a PostgreSQL database has its row there, and ends when an upgrade leaves it behind.
+
+
+def postgres_processes_room(foundation: Foundation) -> Room:
+    """The row of this process, and the removal of rows that other processes have left."""
+    assert isinstance(foundation.database, PostgresDatabase)
+    processes, newest_known = Processes(foundation.database), packaged_migrations()[-1].version
+    keep = partial(_keep_row, processes, foundation.own_url, foundation.stopping, newest_known)
+    return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
+
+
+def number_in(database: PostgresDatabase) -> Callable[[], int]:
+    """Gives the number of this process, once the database is open."""
+    return lambda: database.number
+
+
+async def processes_on(database: PostgresDatabase) -> Sequence[Process]:
+    """The servers on the database, oldest first."""
+    return await Processes(database).all()
+
+
+async def _keep_row(processes: Processes, own_url: OwnUrl, stopping: Stopping, newest_known: int) -> None:
+    """Keep the URL in the row, and end the process when it may not use the database any more."""
+    url = await own_url.known()
+    while True:
+        try:
+            oldest_program, written = await processes.look()
+            if oldest_program > newest_known:
+                stopping.want(
+                    f"the database was upgraded, and a program must know version {oldest_program} of its "
+                    f"schema; this one knows versions up to {newest_known}: start the newer program"
+                )
+                return
+            if written != url:
+                await processes.announce(url)
+        except UnavailableError as error:
+            log.info("processes_not_seen", reason=error.detail)
+        await asyncio.sleep(_LOOK_SECONDS)

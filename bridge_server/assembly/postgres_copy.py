@@ -5,12 +5,11 @@ from collections.abc import Mapping
 
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
+from bridge_server.storage.database import DatabaseRefusedError
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.copying import Report, copy_into, rows_of
-from bridge_server.storage.postgres.migrate import MigrationError
+from bridge_server.storage.postgres.migrate import MigrationError, examined
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
-from bridge_server.storage.postgres.opening import examined
-from bridge_server.storage.refusal import DatabaseRefusedError
 
 
 def copied_to_postgres(settings: Settings, url: str, report: Report) -> Mapping[str, int]:

@@ -1,24 +1,20 @@
 """Projects, their subscribers and devices: services that several rooms and the operator's commands call."""
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.device_state_store import DeviceStateStore
-from bridge_server.projects.projects import Projects, account_limit
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore
-from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.projects.type_store import NotificationTypeStore
-from bridge_server.projects.webhook_events import PROJECT_EVENT
+from bridge_server.projects.devices import DeviceStateStore
+from bridge_server.projects.service import Projects, account_limit
+from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
 from bridge_server.settings.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectServices:
+class ProjectServices(NamedTuple):
     """The services of projects."""
 
     projects: Projects

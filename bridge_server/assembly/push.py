@@ -1,18 +1,27 @@
 """The push server, and the channels to devices that it shares with inboxes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.instruments import push_sink
-from bridge_server.assembly.observation import noted
-from bridge_server.assembly.push_providers import push_providers
+from bridge_server.assembly.foundation import Foundation, noted, push_sink
 from bridge_server.assembly.room import Room, Running, afterwards
+from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.outbox.channels import Channels, LogSender, Sender
-from bridge_server.outbox.recording import RecordedSender
-from bridge_server.push.addresses import (
+from bridge_server.outbox.channels import Channels, LogSender, RecordedSender, Sender
+from bridge_server.push.notices import PUSH
+from bridge_server.push.providers.provider import (
+    NoProvider,
+    Provider,
+    ProviderOf,
+    ProviderSender,
+    TopicSender,
+)
+from bridge_server.push.routes import PushHandlers, push_routes
+from bridge_server.push.service import OWN_CHANNEL, Bridges, PushServer
+from bridge_server.push.store import PushStore
+from bridge_server.push.wire import (
     Addresses,
     AddressOf,
     log_address,
@@ -20,18 +29,63 @@ from bridge_server.push.addresses import (
     webhook_address,
     webpush_address,
 )
-from bridge_server.push.bridges import Bridges
-from bridge_server.push.handlers import PushHandlers
-from bridge_server.push.notices import PUSH
-from bridge_server.push.providers.provider import Provider
-from bridge_server.push.providers.senders import NoProvider, ProviderSender, TopicSender
-from bridge_server.push.routes import push_routes
-from bridge_server.push.service import OWN_CHANNEL, PushServer
-from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of, text_of
 from bridge_server.version import USER_AGENT
-from bridge_server.web.families import Family
+from bridge_server.web.metrics import Family
 from bridge_server.web.routes import Route
+
+# The push services that the settings turn on, as providers by their names.
+
+
+def push_providers(settings: Settings, clock: Clock) -> dict[str, Provider]:
+    """The configured providers. Raises ValueError when their credentials cannot be used."""
+    configured = {"fcm": _fcm(settings), "apns": _apns(settings), "webpush": _webpush(settings)}
+    return {name: provider(clock) for name, provider in configured.items() if provider is not None}
+
+
+def _fcm(settings: Settings) -> ProviderOf | None:
+    if settings.fcm_credentials is None:
+        return None
+    fcm: ProviderOf = _services().fcm(
+        text_of(settings.fcm_credentials),
+        settings.fcm_endpoint,
+        settings.fcm_token_endpoint,
+        settings.push_timeout,
+    )
+    return fcm
+
+
+def _apns(settings: Settings) -> ProviderOf | None:
+    if settings.apns_key is None:
+        return None
+    apns: ProviderOf = _services().apns(
+        key=text_of(settings.apns_key),
+        key_id=settings.apns_key_id,
+        team_id=settings.apns_team_id,
+        topic=settings.apns_topic,
+        environment=settings.apns_environment,
+        endpoint=settings.apns_endpoint,
+        ca_file=None if settings.apns_ca_file is None else str(settings.apns_ca_file),
+        timeout_seconds=settings.push_timeout,
+    )
+    return apns
+
+
+def _webpush(settings: Settings) -> ProviderOf | None:
+    key = secret_of(settings.vapid_private_key)
+    if key is None:
+        return None
+    webpush: ProviderOf = _services().webpush(
+        key, settings.vapid_subject, settings.push_timeout, settings.allow_private_webhooks, USER_AGENT
+    )
+    return webpush
+
+
+def _services() -> Any:
+    """The module of all providers, which is loaded only when one of them is on."""
+    return import_module("bridge_server.push.providers.configured")
+
 
 _SERVICES = ("apns", "fcm", "webpush")
 _ATTEMPTS = (
@@ -40,8 +94,7 @@ _ATTEMPTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PushServices:
+class PushServices(NamedTuple):
     """The push server and its channels, for the server and for an operator's command."""
 
     server: PushServer

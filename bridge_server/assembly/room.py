@@ -3,12 +3,14 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
-from bridge_server.web.families import Families, Gauges
+from bridge_server.projects.service import Projects
+from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
 
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
@@ -57,3 +59,35 @@ class Room:
     """HTTP clients of the senders: open before the outbox delivers, closed after its last delivery."""
     gone_handlers: GoneHandlers = field(default_factory=dict)
     """Called with messages whose receiver answered that it is gone (410), by the purpose of the message."""
+
+
+# The project that `bridge-server dev` has from the start, with a secret that the command prints.
+
+
+@dataclass(frozen=True, slots=True)
+class DemoProject:
+    """A project that is there whenever the server answers. `types` are names by their ids."""
+
+    project_id: str
+    name: str
+    secret: str
+    types: Mapping[str, str]
+
+
+def demo_room(projects: Projects, demo: DemoProject | None) -> Room:
+    """The project is made before the server answers, and again when test mode has emptied the database."""
+    if demo is None:
+        return Room(name="demo")
+    ensure = partial(projects.ensure, demo.project_id, demo.name, demo.secret, demo.types)
+
+    @asynccontextmanager
+    async def before() -> AsyncIterator[None]:
+        await ensure()
+        yield
+
+    @asynccontextmanager
+    async def after_reset() -> AsyncIterator[None]:
+        yield
+        await ensure()
+
+    return Room(name="demo", running=(before,), emptied=(after_reset,))

@@ -1,10 +1,33 @@
-"""The database: opened before everything else, and closed last."""
+"""The database's own rooms: opened and closed, swept, shared with other processes and with commands."""
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib import import_module
+from time import perf_counter
+from typing import TypeAlias
 
-from bridge_server.assembly.engine import opened_for_a_server
+import structlog
+
+from bridge_server.admin.other_processes import Neighbours
+from bridge_server.assembly.engine import opened_for_a_server, shared_buckets_open, sweeper_hold
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
+from bridge_server.kernel.background import running
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.settings.types import secret_of
+from bridge_server.storage.database import ChangedOutside, Database, Process, Transaction
+from bridge_server.wallet.approvals import Approvals, ApprovalsChanged
+from bridge_server.web.limits import BucketsSaved, BucketStore, Quotas, save
+from bridge_server.web.metrics import Family
+
+_POSTGRES = "bridge_server.assembly.postgres"
+
+log = structlog.get_logger()
 
 _TOTALS = frozenset({"database_commits", "database_transactions"})
 
@@ -23,3 +46,183 @@ def storage_room(foundation: Foundation) -> Room:
         totals=_TOTALS if foundation.database_file is not None else _TOTALS | {"database_runs_again"},
         troubles=lambda: database.troubles,
     )
+
+
+# The sweeper, which deletes expired rows in every room.
+
+
+def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
+    """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
+    sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
+    settings = foundation.settings
+    return Sweeper(
+        sweeps,
+        foundation.clock,
+        settings.sweep_interval,
+        minds_jumps=not settings.test,
+        hold=sweeper_hold(foundation.database),
+    )
+
+
+def sweeping_room(sweeper: Sweeper) -> Room:
+    """The sweeper's work in the background."""
+    return Room(name="sweeping", running=(lambda: running(sweeper.run_forever()),))
+
+
+# Rate limits and connections: token buckets are kept on disk, refusals are reported.
+
+_SAVE_SECONDS = 1.0
+
+
+async def save_quotas(foundation: Foundation) -> None:
+    """Commit, which saves the token buckets that have changed. Shared buckets are never unsaved."""
+    quotas = foundation.quotas
+    if isinstance(quotas, Quotas) and quotas.has_unsaved:
+        await foundation.database.transaction(partial(save, []))
+
+
+def limits_room(foundation: Foundation) -> Room:
+    """Token buckets, connections, and the report of refused requests."""
+    buckets = BucketStore(foundation.database)
+
+    def gauges() -> dict[str, float]:
+        return {**foundation.connections.figures(), "waiting_clients": foundation.signals.waiting}
+
+    async def families() -> Sequence[Family]:
+        rows: dict[tuple[str, ...], float] = {
+            (limit,): count for limit, count in foundation.refusals.by_limit.items()
+        }
+        meaning = "Requests refused with 429, by the limit that refused them."
+        return [Family("refused_requests", meaning, rows, ("limit",), is_total=True)]
+
+    return Room(
+        name="limits",
+        running=(
+            partial(_buckets_kept, foundation, buckets),
+            lambda: running(foundation.refusals.report_forever()),
+        ),
+        emptied=(partial(afterwards, foundation.quotas.forget_all),),
+        sweeps=(buckets.sweep,),
+        gauges=gauges,
+        families=families,
+        totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
+    )
+
+
+@asynccontextmanager
+async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
+    """Buckets are saved with every commit to a file, once a second when there is none, and at the end; or
+    each charge is the database's.
+    """
+    quotas, file = foundation.quotas, foundation.database_file
+    if not isinstance(quotas, Quotas) or file is None:
+        async with shared_buckets_open(quotas):
+            yield
+        return
+    quotas.restore(await buckets.load(foundation.clock.now_us()))
+
+    def with_next_commit() -> Callable[[], Transaction[None]] | None:
+        unsaved = quotas.take_unsaved()
+        return partial(save, unsaved) if unsaved else None
+
+    foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
+    file.add_commit_hook(with_next_commit)
+    async with running(_save_forever(foundation)):
+        yield
+    quotas.forget_nothing()
+    try:
+        await save_quotas(foundation)
+    except UnavailableError as error:
+        log.warning("quotas_not_saved", reason=error.detail)
+
+
+async def _save_forever(foundation: Foundation) -> None:
+    while True:
+        await asyncio.sleep(_SAVE_SECONDS)
+        with suppress(UnavailableError):  # the next second tries again
+            await save_quotas(foundation)
+
+
+# The processes on one PostgreSQL database. A file belongs to one process alone.
+
+
+def processes_room(foundation: Foundation) -> Room:
+    """This process among the others; nothing where the database is a file."""
+    if foundation.settings.database is None:
+        return Room(name="processes")
+    room: Room = import_module(_POSTGRES).postgres_processes_room(foundation)
+    return room
+
+
+def neighbours_of(foundation: Foundation) -> Neighbours | None:
+    """The other processes on the database, to be asked for their figures; None where it is a file."""
+    if foundation.settings.database is None:
+        return None
+    database, live = foundation.database, foundation.live
+    return Neighbours(
+        lambda: processes_on(database),
+        import_module(_POSTGRES).number_in(database),
+        lambda: secret_of(live.current.admin_token),
+    )
+
+
+async def processes_on(database: Database) -> Sequence[Process]:
+    """The servers on a PostgreSQL database, oldest first."""
+    found: Sequence[Process] = await import_module(_POSTGRES).processes_on(database)
+    return found
+
+
+# Commands that write to the database of a running server, which then notices their changes.
+
+_WATCH_SECONDS = 1.0
+_WATCH_REST = 20
+_EAGER_SECONDS = 0.1
+
+
+_HasChanged: TypeAlias = Callable[[], Awaitable[bool]]
+
+
+def commands_room(
+    has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
+) -> Room:
+    """Messages that a command queues are sent soon after, and requests that it approves are signed.
+
+    `has_changed` tells whether a command has committed something since it was last asked. What an operator
+    approves at another server on the database is signed at once.
+    """
+    events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.look_again())
+    events.on_gap(approvals.look_again)
+    return Room(
+        name="commands",
+        running=(lambda: running(_watch_forever(has_changed, dispatcher, approvals, events)),),
+    )
+
+
+async def _watch_forever(
+    has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
+) -> None:
+    must_recount, rests_until = False, 0.0
+    while True:
+        await _pause(approvals)
+        try:
+            if await has_changed():
+                approvals.look_again()
+                events.publish(ChangedOutside())
+                must_recount = True
+            started = perf_counter()
+            if must_recount and started >= rests_until:
+                must_recount = False
+                await dispatcher.recount()
+                rests_until = perf_counter() + _WATCH_REST * (perf_counter() - started)
+        except Exception as error:  # the next time may go better
+            log.warning("outside_changes_not_seen", error=str(error))
+
+
+async def _pause(approvals: Approvals) -> None:
+    """Wait until it is time to look again: sooner when a request waits for a decision."""
+    if approvals.waiting:
+        await asyncio.sleep(_EAGER_SECONDS)
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WATCH_SECONDS):
+            await approvals.some_wait()

@@ -8,15 +8,12 @@ from bridge_server.assembly.room import Room
 from bridge_server.kernel.secrets import OneToken
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.push.providers.sinks import SINK_ANSWERS
-from bridge_server.storage.failures import ORDERED_FAILURES
-from bridge_server.testmode.fault_wire import Words
-from bridge_server.testmode.handlers import TestModeHandlers
+from bridge_server.storage.connection import ORDERED_FAILURES
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import Where
-from bridge_server.testmode.routes import only_this_machine, testmode_routes
-from bridge_server.testmode.service import Controls
-from bridge_server.testmode.store import EveryTable
-from bridge_server.web.routes import Route
+from bridge_server.testmode.routes import TestModeHandlers, only_this_machine, testmode_routes
+from bridge_server.testmode.service import Controls, EveryTable
+from bridge_server.testmode.wire import Words
 
 _WORDS: Words = {
     Where.NODE: None,
@@ -47,7 +44,7 @@ def controls_of(
         EveryTable(foundation.database),
         foundation.signals,
         [emptied for room in rooms for emptied in room.emptied],
-        sweeper.sweep_without_pauses,
+        sweeper,
         [room.catch_up for room in rooms if room.catch_up is not None],
     )
     names = frozenset(row.name for room in rooms for row in room.routes)
@@ -55,7 +52,8 @@ def controls_of(
     return TestMode(instruments, controls, names, words)
 
 
-def routes_of(mode: TestMode) -> tuple[Route, ...]:
+def testmode_room(mode: TestMode) -> Room:
     """The control routes."""
     handlers = TestModeHandlers(mode.controls, mode.instruments, mode.routes, mode.words)
-    return testmode_routes(handlers, OneToken(mode.instruments.token), only_this_machine())
+    routes = testmode_routes(handlers, OneToken(mode.instruments.token), only_this_machine())
+    return Room(name="testmode", routes=routes)

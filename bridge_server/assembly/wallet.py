@@ -2,54 +2,96 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.instruments import node_failure
+from aiohttp import web
+
+from bridge_server.assembly.engine import OwnUrl, WalletRole, served_in_turn
+from bridge_server.assembly.foundation import Foundation, node_failure
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet_accounts import wallet_accounts
-from bridge_server.assembly.wallet_role import WalletRole, served_in_turn
-from bridge_server.assembly.wallet_transactions import wallet_transactions
-from bridge_server.kernel.background import running
-from bridge_server.kernel.own_url import OwnUrl
+from bridge_server.kernel.background import KeyedLock, running
 from bridge_server.kernel.sweeper import Sweep
-from bridge_server.outbox.recording import BRIDGE
-from bridge_server.settings.checks import secret_of
+from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.approval_store import ApprovalStore
-from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.audit_file import AuditLog
+from bridge_server.wallet.approvals import Approvals, ApprovalStore
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.rpc.access import Access
-from bridge_server.wallet.rpc.discovery import DISCOVERY
-from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers, WalletElsewhere
-from bridge_server.wallet.rpc.handlers import WalletHandlers
-from bridge_server.wallet.rpc.method_table import MethodTable
-from bridge_server.wallet.rpc.methods import WalletMethods
-from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
-from bridge_server.wallet.rpc.routes import description_routes, wallet_routes
-from bridge_server.wallet.rpc.signing_turns import SigningTurns
-from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
-from bridge_server.wallet.signing import Signing, TypedDataScheme
+from bridge_server.wallet.rpc.methods import (
+    MethodTable,
+    QueuedTransactions,
+    TransactionMethods,
+    WalletMethods,
+)
+from bridge_server.wallet.rpc.routes import (
+    DISCOVERY,
+    Access,
+    MovingWalletHandlers,
+    SigningTurns,
+    WalletElsewhere,
+    WalletHandlers,
+    description_routes,
+    wallet_routes,
+)
+from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
+from bridge_server.wallet.transactions.broadcasting import Broadcasting, Confirming
+from bridge_server.wallet.transactions.requests import Filling
+from bridge_server.wallet.transactions.service import (
+    TransactionService,
+    TransactionSigning,
+    TransactionWorker,
+)
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
-from bridge_server.wallet.transactions.worker import TransactionWorker
-from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
-from bridge_server.web.exchanges import Exchange
 from bridge_server.web.json_rpc import gist
-from bridge_server.web.routes import Route
-from bridge_server.web.traffic import TrafficLog
-from bridge_server.web.turned_away import TurnedAway
+from bridge_server.web.request_log import TurnedAway
+from bridge_server.web.routes import AllowedOrigins, Route, is_loopback_origin
+from bridge_server.web.traffic import Exchange, TrafficLog
+
+# The wallet's transactions: the services that fill, sign, broadcast and confirm them.
+
+
+class WalletTransactions(NamedTuple):
+    """The services of transactions."""
+
+    store: TransactionStore
+    service: TransactionService
+    worker: TransactionWorker
+
+
+def wallet_transactions(
+    foundation: Foundation,
+    accounts: Accounts,
+    approvals: Approvals,
+    audit: AuditLog,
+    node: Node,
+    fence: Fence | None,
+) -> WalletTransactions:
+    """The services of transactions, which share one lock per sender."""
+    clock = foundation.clock
+    store, locks, filling = TransactionStore(foundation.database, fence), KeyedLock(), Filling(node)
+    signing = TransactionSigning(accounts, approvals, audit, clock)
+    broadcasting = Broadcasting(store, node, foundation.stopping, clock)
+    confirming = Confirming(store, node, filling, locks, clock)
+    kept_ms = foundation.settings.settled_request_ttl * 1000
+    service = TransactionService(
+        store, node, filling, signing, broadcasting, confirming, locks, clock, kept_ms
+    )
+    worker = TransactionWorker(
+        store, service, signing, broadcasting, confirming, node, foundation.events, clock
+    )
+    accounts.on_unlocked(worker.wake)
+    return WalletTransactions(store, service, worker)
+
 
 _FORWARDING_SECONDS = 60
 """The longest time of a forwarded call beside the waits for the node and for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledWallet:
+class AssembledWallet(NamedTuple):
     """The wallet without its endpoint."""
 
     accounts: Accounts
@@ -217,7 +259,9 @@ def _routes(
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
     access = Access(addresses, settings.operators_hosts, origins, has_token=token is not None)
-    here = WalletHandlers(wallet.method_tables, wallet.node, turns, addresses)
+    here = WalletHandlers(
+        wallet.method_tables, wallet.node, turns, addresses, partial(_relay_url, settings.public_url)
+    )
     role = wallet.role
     return wallet_routes(
         here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
@@ -226,6 +270,13 @@ def _routes(
         token,
         origins,
         TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
+    )
+
+
+def _relay_url(public_url: str | None, request: web.Request) -> str:
+    """The address of the relay for clients of generation 2.x: without `public_url` that of the request."""
+    return (
+        f"ws://{request.host}" if public_url is None else f"ws{public_url.rstrip('/').removeprefix('http')}"
     )
 
 

@@ -2,16 +2,14 @@
 
 import os
 
-from bridge_server.ethereum.keystore_kdf import LIGHT_COST, STANDARD_COST
+from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.settings.checks import secret_of, text_of
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import Settings
-from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.derivations import Derivations
+from bridge_server.settings.types import secret_of, text_of
+from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.private_keys import development_keys, read_private_keys
 
 
 def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:

@@ -1,41 +1,52 @@
-"""`bridge-server account`: the wallet's key files. The commands work with or without a running server."""
+"""`bridge-server account` and `approvals`: key files, and requests that wait for the operator's decision."""
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiohttp
 import click
 import orjson
 
+from bridge_server.admin import approvals
+from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.assembly.wallet_accounts import wallet_accounts
-from bridge_server.cli.files import replacing
-from bridge_server.cli.groups import Group
-from bridge_server.cli.logs import configure_logs
-from bridge_server.cli.operator import Operator, for_operator, one_line, table
-from bridge_server.cli.options import CommandError
-from bridge_server.cli.running_server import development_accounts, running_url
-from bridge_server.cli.running_wallet import call_wallet, server_url
-from bridge_server.cli.secret_input import (
-    is_standard_input,
-    key_or_file,
-    new_passphrase,
-    passphrase,
-    passphrase_option,
-)
-from bridge_server.ethereum.address import checksummed
-from bridge_server.ethereum.hex_data import HexError, address_of, hex_of
-from bridge_server.ethereum.keystore import KeystoreError, read_keystore
-from bridge_server.ethereum.keystore_kdf import CostError
+from bridge_server.cli.commands import Group
+from bridge_server.cli.database_command import Operator, for_operator, one_line
+from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, replacing
+from bridge_server.cli.output import columns, table
+from bridge_server.cli.process import configure_logs, local_url
+from bridge_server.cli.running_server import development_accounts, json_of, running_url
+from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of
+from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, CostError, KeystoreError, read_keystore
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS, LONGEST_UNLOCK_SECONDS, Accounts
-from bridge_server.wallet.errors import UnknownAccountError
+from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of
+from bridge_server.storage.data_directory import is_held
+from bridge_server.version import USER_AGENT
+from bridge_server.wallet.accounts import (
+    DEFAULT_UNLOCK_SECONDS,
+    LONGEST_UNLOCK_SECONDS,
+    Accounts,
+    PrivateKeyError,
+    read_private_key,
+)
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountSource, Address, WalletAccount
-from bridge_server.wallet.private_keys import PrivateKeyError, read_private_key
+from bridge_server.wallet.models import (
+    AccountSource,
+    Address,
+    ApprovalRequest,
+    ApprovalState,
+    UnknownAccountError,
+    WalletAccount,
+)
 
 Result = TypeVar("Result")
 
@@ -53,6 +64,12 @@ def _read_address(context: click.Context, parameter: click.Parameter, value: str
 _address_argument = click.argument("address", callback=_read_address)
 
 
+_passphrase_option = click.option(
+    "--passphrase-file", type=click.Path(allow_dash=True),
+    help="Read the passphrase from the first line of this file (- is standard input), not from the terminal.",
+)  # fmt: skip
+
+
 @click.group("account", cls=Group)
 def account_group() -> None:
     """Manage the wallet's accounts. Works with or without a running server.
@@ -64,11 +81,11 @@ def account_group() -> None:
 
 
 @account_group.command("new")
-@passphrase_option
+@_passphrase_option
 @for_operator
 def new_command(operator: Operator, passphrase_file: str | None) -> None:
     """Create an account with a new key file, and print its address."""
-    secret = new_passphrase(passphrase_file)
+    secret = _new_passphrase(passphrase_file)
     _add(operator, lambda accounts: accounts.create(secret))
 
 
@@ -95,7 +112,7 @@ def list_command(operator: Operator) -> None:
 
 @account_group.command("import")
 @click.argument("file", required=False, type=click.Path(allow_dash=True))
-@passphrase_option
+@_passphrase_option
 @for_operator
 def import_command(operator: Operator, file: str | None, passphrase_file: str | None) -> None:
     """Import a private key in hexadecimal, or a key file of another wallet.
@@ -104,14 +121,14 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
     with - it reads standard input. A private key is encrypted with a new passphrase. A key file is stored
     unchanged after its passphrase has opened it.
     """
-    if is_standard_input(file) and is_standard_input(passphrase_file):
+    if _is_standard_input(file) and _is_standard_input(passphrase_file):
         raise CommandError("standard input gives the key: name the passphrase's file with --passphrase-file")
-    content = key_or_file(file)
+    content = _key_or_file(file)
     if content.lstrip().startswith(b"{"):
-        opening = passphrase(passphrase_file)
+        opening = _passphrase(passphrase_file)
         _add(operator, lambda accounts: accounts.import_file(content, opening))
     else:
-        secret, new = _private_key(content), new_passphrase(passphrase_file)
+        secret, new = _private_key(content), _new_passphrase(passphrase_file)
         _add(operator, lambda accounts: accounts.import_key(secret, new))
 
 
@@ -121,7 +138,7 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
 @click.option(
     "--output", type=click.Path(path_type=Path), help="Write to this file, readable by its owner only."
 )
-@passphrase_option
+@_passphrase_option
 @for_operator
 def export_command(
     operator: Operator, address: Address, raw: bool, output: Path | None, passphrase_file: str | None
@@ -135,8 +152,8 @@ def export_command(
     except BridgeError as error:
         raise CommandError(one_line(error)) from error
     if raw:
-        content = _raw_key(operator, address, content, passphrase(passphrase_file))
-    _write(content.rstrip() + b"\n", output)
+        content = _raw_key(operator, address, content, _passphrase(passphrase_file))
+    _write_key(content.rstrip() + b"\n", output)
 
 
 @account_group.command("unlock")
@@ -146,15 +163,15 @@ def export_command(
     show_default=True, help="How long the account stays unlocked; 0 means until the server stops.",
 )  # fmt: skip
 @click.option("--url", help="The server's URL.  [default: the server that runs on the data directory]")
-@passphrase_option
+@_passphrase_option
 @for_operator
 def unlock_command(
     operator: Operator, address: Address, seconds: int, url: str | None, passphrase_file: str | None
 ) -> None:
     """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
-    url = server_url(operator.settings) if url is None else url
-    params = [address, passphrase(passphrase_file), seconds]
-    call_wallet(operator.settings, url, "personal_unlockAccount", params)
+    url = _server_url(operator.settings) if url is None else url
+    params = [address, _passphrase(passphrase_file), seconds]
+    _call_wallet(operator.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
     operator.show(
         {"address": checksummed(address), "seconds": seconds}, [f"{checksummed(address)} is unlocked {until}"]
@@ -171,15 +188,15 @@ def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
-        return [_fields(account, files) for account in accounts.accounts()]
+        return [_account_fields(account, files) for account in accounts.accounts()]
 
-    return _done(operator, files, listed)
+    return _run_on_accounts(operator, files, listed)
 
 
 def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
     """The rows of the running server's accounts; `known` with a warning if it does not answer."""
     try:
-        addresses = call_wallet(operator.settings, url, "eth_accounts", [])
+        addresses = _call_wallet(operator.settings, url, "eth_accounts", [])
     except CommandError as error:
         click.echo(f"bridge-server: {error.message}; these are the accounts of the settings", err=True)
         return known
@@ -192,7 +209,7 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
     return rows
 
 
-def _done(
+def _run_on_accounts(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
     """Run `work` on the accounts of the settings. Raises CommandError."""
@@ -211,11 +228,11 @@ def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Addr
         address = await work(accounts)
         return {"address": checksummed(address), "file": str(files.file(address))}
 
-    fields = _done(operator, files, added)
+    fields = _run_on_accounts(operator, files, added)
     operator.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _fields(account: WalletAccount, files: KeystoreFiles) -> dict[str, str]:
+def _account_fields(account: WalletAccount, files: KeystoreFiles) -> dict[str, str]:
     file = str(files.file(account.address)) if account.source is AccountSource.KEYSTORE else ""
     return {"address": checksummed(account.address), "source": account.source.value, "file": file}
 
@@ -237,9 +254,250 @@ def _raw_key(operator: Operator, address: Address, file: bytes, opening: str) ->
     return key.encode()
 
 
-def _write(content: bytes, output: Path | None) -> None:
+def _write_key(content: bytes, output: Path | None) -> None:
     if output is None:
         sys.stdout.buffer.write(content)
         return
     with replacing(output) as stream:
         stream.write(content)
+
+
+# Calls of commands to the wallet of a running server, over its JSON-RPC.
+
+_ANSWER_SECONDS = 60.0
+_HEADERS = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+
+
+def _server_url(settings: Settings) -> str:
+    """The URL of the server on the data directory, or else of one with these settings.
+
+    Raises CommandError.
+    """
+    running = running_url(settings)
+    if running is not None:
+        return running
+    if not settings.port:
+        raise CommandError("the server listens on any free port: name its address with --url")
+    return local_url(settings.host, settings.port)
+
+
+def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -> Any:
+    """Call a JSON-RPC method of the server at the URL; returns its result. Raises CommandError."""
+    body = _request_body(method, params)
+    try:
+        endpoint = f"{http_url(url).rstrip('/')}/rpc"
+    except ValueError as error:
+        raise CommandError(f"--url {error}") from error
+    try:
+        status, content = asyncio.run(_answer(endpoint, body, settings))
+    except TimeoutError:
+        raise CommandError(f"the server at {url} does not answer") from None
+    except aiohttp.ClientError as error:
+        raise CommandError(f"no server answers at {url}: start it, or name another with --url") from error
+    return _result(url, status, content)
+
+
+def _request_body(method: str, params: list[Any]) -> bytes:
+    try:
+        return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    except orjson.JSONEncodeError as error:
+        raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
+
+
+async def _answer(url: str, body: bytes, settings: Settings) -> tuple[int, bytes]:
+    """The status and the body of the answer. The previous token is tried where the present one is refused."""
+    token, previous = secret_of(settings.rpc_token), secret_of(settings.rpc_token_previous)
+    answer = await _post(url, body, token)
+    if answer[0] == HTTPStatus.UNAUTHORIZED and previous is not None:
+        return await _post(url, body, previous)
+    return answer
+
+
+async def _post(url: str, body: bytes, token: str | None) -> tuple[int, bytes]:
+    headers = _HEADERS if token is None else {**_HEADERS, "Authorization": f"Bearer {token}"}
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+    ):
+        return response.status, await response.read()
+
+
+def _result(url: str, status: int, content: bytes) -> Any:
+    match json_of(content):
+        case {"error": {"message": str(refusal)}} if status == HTTPStatus.OK:
+            raise CommandError(f"the server refused: {refusal}")
+        case {"result": result} if status == HTTPStatus.OK:
+            return result
+        case _ if status == HTTPStatus.UNAUTHORIZED:
+            raise CommandError(
+                "the server requires its rpc_token: give it to this command too, "
+                "as BRIDGE_RPC_TOKEN or with --config"
+            )
+        case {"detail": str(refusal)}:
+            raise CommandError(f"the server refused: {refusal}")
+        case _:
+            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
+
+
+# Input of secrets: typed at the terminal without echo, from a file, or from standard input.
+#
+# A secret is never an argument: every user of the machine can see arguments, and the shell stores them.
+
+
+def _is_standard_input(file: str | None) -> bool:
+    """Whether the input comes from standard input: `-` was given, or no file and no terminal."""
+    return file == STANDARD_STREAM or (file is None and not sys.stdin.isatty())
+
+
+def _new_passphrase(file: str | None) -> str:
+    """Read the passphrase of a new key file; a terminal asks for it twice. Raises CommandError."""
+    return _read_passphrase(file, repeated="Repeat the passphrase")
+
+
+def _passphrase(file: str | None) -> str:
+    """Read the passphrase of an existing key file. Raises CommandError."""
+    return _read_passphrase(file, repeated=False)
+
+
+def _key_or_file(file: str | None) -> bytes:
+    """Read a key file or private key to import; on a terminal without a file, ask for a private key.
+
+    Raises CommandError.
+    """
+    if file is None and not _is_standard_input(file):
+        return _asked("Private key").encode(errors="surrogateescape")
+    with reading(file or STANDARD_STREAM) as stream:
+        return stream.read(LARGEST_FILE_BYTES + 1)
+
+
+def _read_passphrase(file: str | None, repeated: str | bool) -> str:
+    if file is None and not _is_standard_input(file):
+        return _asked("Passphrase", repeated)
+    with reading(file or STANDARD_STREAM) as stream:
+        line = stream.readline()
+    if not line and file is None:
+        raise CommandError("there is no passphrase: write it to standard input, or name a --passphrase-file")
+    return line.rstrip(b"\r\n").decode(errors="surrogateescape")
+
+
+def _asked(question: str, repeated: str | bool = False) -> str:
+    return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
+
+
+# `bridge-server approvals`: signing requests that wait for the operator's decision.
+
+_APPROVALS_HEADER = ("approval", "method", "account", "client", "until")
+_SHOWN_OF_AN_ID = 8
+_LEAST_OF_AN_ID = 4
+"""The fewest characters that name a request: an empty variable or a typing mistake must not select one."""
+
+
+@click.group("approvals", cls=Group)
+def approvals_group() -> None:
+    """Approve or reject signing requests, on a server with the setting approve = "queue".
+
+    APPROVAL is the id of a request, or the first characters of it (at least 4) if no other id has them.
+    """
+
+
+@approvals_group.command("list")
+@for_operator
+def list_approvals_command(operator: Operator) -> None:
+    """Print the waiting requests, oldest first."""
+
+    async def pending(opened: OperatorServices) -> Sequence[ApprovalRequest]:
+        return await opened.approvals.pending(opened.clock.now_ms())
+
+    waiting = _run_on_waiting(operator, pending)
+    operator.show(
+        {"approvals": [approvals.approval_fields(approval) for approval in waiting]},
+        table(
+            _APPROVALS_HEADER,
+            [_approval_row(approval) for approval in waiting],
+            "no request is waiting for approval",
+        ),
+    )
+
+
+@approvals_group.command("show")
+@click.argument("approval")
+@for_operator
+def show_command(operator: Operator, approval: str) -> None:
+    """Print in words what a request would sign."""
+    found = _run_on_waiting(operator, lambda opened: _approval_named(opened, approval))
+    operator.show(approvals.approval_fields(found), columns(approvals.lines(found)))
+
+
+@approvals_group.command("approve")
+@click.argument("approval")
+@for_operator
+def approve_command(operator: Operator, approval: str) -> None:
+    """Approve a request: the wallet signs it."""
+    _decide(operator, approval, ApprovalState.APPROVED)
+
+
+@approvals_group.command("reject")
+@click.argument("approval")
+@for_operator
+def reject_command(operator: Operator, approval: str) -> None:
+    """Reject a request: its caller gets the error 4001."""
+    _decide(operator, approval, ApprovalState.REJECTED)
+
+
+def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
+    async def decide(opened: OperatorServices) -> ApprovalRequest:
+        approval = await _approval_named(opened, name)
+        is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
+        approval = await opened.approvals.get(approval.approval_id) or approval
+        if not is_decided:
+            raise CommandError(f"{approval.approval_id} is not waiting any more: it is {_outcome(approval)}")
+        return approval
+
+    decided = _run_on_waiting(operator, decide)
+    operator.show(
+        approvals.approval_fields(decided),
+        [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"],
+    )
+
+
+def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
+    """Run `work`. Without a running server every waiting request expires first: nothing could sign it.
+
+    A server on another machine may use the PostgreSQL database of this one.
+    """
+
+    async def on_waiting_requests(opened: OperatorServices) -> Result:
+        if operator.settings.database is None and not is_held(operator.settings.data_dir):
+            await opened.approvals.expire_all(opened.clock.now_ms())
+        return await work(opened)
+
+    return operator.run(on_waiting_requests)
+
+
+async def _approval_named(opened: OperatorServices, name: str) -> ApprovalRequest:
+    if len(name) < _LEAST_OF_AN_ID:
+        raise CommandError(f"write at least {_LEAST_OF_AN_ID} characters of the approval's id")
+    found = await opened.approvals.named(name.lower())
+    if not found:
+        raise CommandError(
+            f"there is no approval {name}: `bridge-server approvals list` prints the pending ones"
+        )
+    if len(found) > 1:
+        raise CommandError(f"several approvals begin with {name}: write more of the id")
+    return found[0]
+
+
+def _outcome(approval: ApprovalRequest) -> str:
+    """The state of a request that can no longer be decided: a pending one has expired."""
+    return ApprovalState.EXPIRED if approval.state is ApprovalState.PENDING else approval.state
+
+
+def _approval_row(approval: ApprovalRequest) -> tuple[str, ...]:
+    return (
+        approval.approval_id[:_SHOWN_OF_AN_ID],
+        approval.method,
+        checksummed(approval.address),
+        approval.caller.origin or approval.caller.address,
+        rfc3339(approval.expires_at_ms),
+    )

@@ -1,17 +1,32 @@
-"""`bridge-server backup`."""
+"""`bridge-server backup`, `restore` and `copy`."""
 
+import sqlite3
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bridge_server.cli.operator import Operator, for_operator, refuse_postgresql
+from bridge_server.cli.database_command import Operator, for_operator, refuse_postgresql
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.time_stamp import time_stamp
+from bridge_server.cli.output import progress_bar
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.backup import BackupError, backup
-from bridge_server.storage.backup_series import LastBackup, SeriesBackup, backup_into, write_record
+from bridge_server.storage.backup import (
+    BackupError,
+    LastBackup,
+    SeriesBackup,
+    backup,
+    backup_into,
+    write_record,
+)
+from bridge_server.storage.data_directory import DataDirectoryError, require_data
+from bridge_server.storage.database import DatabaseRefusedError, checked_url, url_without_password
+from bridge_server.storage.migrate import NewerSchemaError, packaged_migrations
+from bridge_server.storage.restore import RestoreError, restore
 
 _USUALLY_KEPT = 7
 
@@ -47,8 +62,13 @@ def backup_command(
             _into_directory(operator, directory, keep or _USUALLY_KEPT, with_keys)
         elif file is not None:
             _to_file(operator, file)
-    except BackupError as error:
+    except (BackupError, DataDirectoryError) as error:
         raise CommandError(str(error)) from error
+
+
+def time_stamp() -> str:
+    """The present second in UTC, such as 20260102T030405Z: names sort by time."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def _to_file(operator: Operator, file: Path) -> None:
@@ -62,14 +82,14 @@ def _into_directory(operator: Operator, directory: Path, keep: int, with_keys: b
     keystore = settings.keystore if with_keys else None
     made = backup_into(directory, time_stamp(), settings.database_file, keep, keystore)
     _remember(settings, made.file, made.size_bytes)
-    operator.show(_fields(made), _lines(made))
+    operator.show(_series_fields(made), _series_lines(made))
 
 
 def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
     write_record(settings.data_dir, LastBackup(SystemClock().now_ms(), str(file.absolute()), size_bytes))
 
 
-def _fields(made: SeriesBackup) -> dict[str, Any]:
+def _series_fields(made: SeriesBackup) -> dict[str, Any]:
     return {
         "file": str(made.file),
         "bytes": made.size_bytes,
@@ -78,7 +98,7 @@ def _fields(made: SeriesBackup) -> dict[str, Any]:
     }
 
 
-def _lines(made: SeriesBackup) -> list[str]:
+def _series_lines(made: SeriesBackup) -> list[str]:
     keys = [] if made.keys is None else [f"{made.keys}: {_key_files(made.keys)}"]
     removed = [f"{file}: removed" for file in made.removed]
     return [f"{made.file}: {made.size_bytes} bytes, checked", *keys, *removed]
@@ -89,3 +109,98 @@ def _key_files(folder: Path) -> str:
     if not count:
         return "the wallet has no key files"
     return f"{count} key file{'' if count == 1 else 's'} of the wallet"
+
+
+# `bridge-server restore FILE`.
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@for_operator
+def restore_command(operator: Operator, file: Path) -> None:
+    """Put the backup FILE into the place of the database. The server must be stopped.
+
+    FILE is checked and copied. The database that it replaces is kept beside it, and FILE stays as it is.
+    """
+    refuse_postgresql(operator, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
+    database, migrations = operator.settings.database_file, packaged_migrations()
+    try:
+        restored = restore(file, database, time_stamp(), migrations)
+    except (RestoreError, DataDirectoryError) as error:
+        raise CommandError(str(error)) from error
+    fields = {
+        "database": str(database),
+        "schema": restored.schema,
+        "bytes": restored.size_bytes,
+        "kept": None if restored.kept is None else str(restored.kept),
+    }
+    operator.show(fields, _restored_lines(fields, restored.schema < migrations[-1].version))
+
+
+def _restored_lines(fields: dict[str, object], is_older: bool) -> list[str]:
+    kept = fields["kept"]
+    return [
+        f"{fields['database']}: restored, {fields['bytes']} bytes, schema {fields['schema']}",
+        "there was no database before" if kept is None else f"{kept}: the database of before",
+        *(["the server brings the schema up to date when it starts"] if is_older else []),
+    ]
+
+
+# `bridge-server copy`: everything that is in the database file, into a PostgreSQL database.
+
+_COPYING = "bridge_server.assembly.postgres_copy"
+
+
+@click.command("copy")
+@click.option(
+    "--to", "url", required=True, metavar="URL",
+    help="The PostgreSQL database, as postgresql://user@host/name. It must be empty. PGPASSWORD or ~/.pgpass "
+    "has its password: other users can see arguments.",
+)  # fmt: skip
+@for_operator
+def copy_command(operator: Operator, url: str) -> None:
+    """Copy the database file into a PostgreSQL database, while the server is stopped.
+
+    Everything is copied or nothing, and the rows are counted on both sides. The file stays as it is; key
+    files and the audit log stay in data_dir. Afterwards start the server with `database` set to the URL.
+    """
+    _require_possible(operator, url)
+    try:
+        require_data(operator.settings.database_file)
+        copying = import_module(_COPYING)
+        with progress_bar("copying", copying.rows_in(operator.settings), is_quiet=operator.as_json) as bar:
+            copied = copying.copied_to_postgres(
+                operator.settings, url, lambda table, rows: bar.update(rows, table)
+            )
+    except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
+        raise CommandError(str(error)) from error
+    except sqlite3.Error as error:
+        raise CommandError(
+            f"the database {operator.settings.database_file} cannot be read: {error}"
+        ) from error
+    operator.show({"database": url_without_password(url), "rows": dict(copied)}, [_copied_line(url, copied)])
+
+
+def _require_possible(operator: Operator, url: str) -> None:
+    settings = operator.settings
+    if settings.database is not None:
+        raise CommandError("`database` names a PostgreSQL database already: leave it out to copy the file")
+    if not settings.database_file.exists():
+        raise CommandError(
+            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
+        )
+    try:
+        checked_url(url)
+    except ValueError as error:
+        raise CommandError(f"--to: {error}") from error
+    if find_spec("asyncpg") is None:
+        raise CommandError(
+            'PostgreSQL needs a driver that is not installed: pip install "bridge-server[postgres]"'
+        )
+
+
+def _copied_line(url: str, copied: Mapping[str, int]) -> str:
+    filled = sum(1 for count in copied.values() if count)
+    return (
+        f"{sum(copied.values()):,} rows of {filled} tables copied to {url_without_password(url)}, and counted"
+    )

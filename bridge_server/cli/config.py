@@ -9,9 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from bridge_server.assembly.engine import database_fault
-from bridge_server.cli.groups import Group
-from bridge_server.cli.json_option import json_option
-from bridge_server.cli.operator import columns
+from bridge_server.cli.commands import Group
 from bridge_server.cli.options import (
     CommandError,
     config_option,
@@ -19,8 +17,8 @@ from bridge_server.cli.options import (
     loaded_settings,
     set_option,
 )
-from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, Settings
-from bridge_server.settings.shown import shown_settings, shown_value
+from bridge_server.cli.output import columns, json_option
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, Settings, shown_settings, shown_value
 
 
 @click.group("config", cls=Group)

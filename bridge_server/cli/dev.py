@@ -1,17 +1,26 @@
 """`bridge-server dev`: a server for development, which everybody on this machine may control."""
 
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 import click
+import orjson
+import segno
 
-from bridge_server.assembly.demo import DemoProject
-from bridge_server.cli.config_out import remove_config_file
-from bridge_server.cli.dev_data import DevData
-from bridge_server.cli.dev_run import DEMO_NAME, DEMO_TYPES, PROJECT_ID, DevOptions, beside_dev
-from bridge_server.cli.dev_settings import dev_settings, refuse_own_keys
-from bridge_server.cli.logs import configure_logs
+from bridge_server.assembly.room import DemoProject
+from bridge_server.cli.console import open_console
 from bridge_server.cli.options import (
     CommandError,
     config_option,
@@ -21,11 +30,436 @@ from bridge_server.cli.options import (
     set_option,
     stop_with_parent_option,
 )
-from bridge_server.cli.parent import Parent
-from bridge_server.cli.reachable_url import lan_address
-from bridge_server.cli.serving import ServerRun, run_server
-from bridge_server.cli.start_warnings import warn_of_mistakes
-from bridge_server.settings.sources import LoadedSettings
+from bridge_server.cli.output import Output, Screen, screen_of
+from bridge_server.cli.process import configure_logs, lan_address, typed_command, write_private
+from bridge_server.cli.serve import warn_of_mistakes
+from bridge_server.cli.server_run import ServerRun, Started, lan_listening, run_server
+from bridge_server.ethereum.address import hex_of
+from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.background import running
+from bridge_server.kernel.process import is_running
+from bridge_server.kernel.secrets import new_secret
+from bridge_server.projects.service import SECRET_PREFIX
+from bridge_server.relay.wire import V07
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import CommandSettings, LoadedSettings
+from bridge_server.storage.data_directory import ThrowawayDirectory
+from bridge_server.version import NAME, VERSION
+from bridge_server.wallet.accounts import development_secrets
+from bridge_server.wallet.rpc.routes import REFUSED_PAGES
+from bridge_server.wallet.visible_text import visible
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, exchange_line, with_short_ids
+
+# The settings of `bridge-server dev`.
+
+_COMMAND = "bridge-server dev"
+_APPROVE_OF_POLICY = {"approve": "auto", "queue": "queue"}
+_DEFAULTS = {"console": "on", "admin_wallet": True}
+"""Settings for the operator's side, which any source may change."""
+
+_OWN_KEYS = ("private_keys", "private_keys_file", "keystore_dir")
+
+
+def dev_settings(data_dir: Path, policy: str) -> CommandSettings:
+    """The settings that the command brings along, over this data directory."""
+    fixed = {
+        "host": "127.0.0.1",
+        "data_dir": data_dir,
+        "test": True,
+        "dev_accounts": True,
+        "dev_accounts_public": False,
+        "allow_private_webhooks": True,
+        "admin_token": new_secret(os.urandom),
+        "approve": _APPROVE_OF_POLICY[policy],
+    }
+    defaults = {name: value for name, value in _DEFAULTS.items() if name in Settings.model_fields}
+    return CommandSettings(_COMMAND, fixed, defaults)
+
+
+def refuse_own_keys(loaded: LoadedSettings) -> None:
+    """Raise CommandError for keys that are worth something: every program here has this wallet sign."""
+    named = [name for name in _OWN_KEYS if getattr(loaded.settings, name) is not None]
+    if named:
+        where = ", ".join(f"{name} ({loaded.origins[name]})" for name in named)
+        raise CommandError(
+            f"{where}: dev signs for every program on this machine, with published keys only: "
+            "leave it out, or use serve"
+        )
+
+
+# The data directory of `dev`: it goes with the process, or it is kept.
+
+_PREFIX = "bridge-server-dev-"
+_DATABASE = "bridge.sqlite3"
+_MARK = "dev.json"
+_SECRET = "project_secret"  # noqa: S105 - the name of a member
+
+
+class DevData:
+    """The data directory of one run, and the demo project's secret, which stays with a kept directory.
+
+    As a context manager it removes a directory that is not kept.
+    """
+
+    def __init__(self, kept: Path | None) -> None:
+        self.is_kept = kept is not None
+        if kept is None:
+            self._throwaway: ThrowawayDirectory | None = ThrowawayDirectory(_PREFIX)
+            self.path = self._throwaway.path / "data"
+            self.project_secret = _new_project_secret()
+        else:
+            if kept == Path():
+                raise CommandError("--keep .: name a directory: data is never put into the working directory")
+            self._throwaway = None
+            self.path = kept.expanduser().absolute()
+            self.project_secret = _kept_secret(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove a directory that is not kept."""
+        if self._throwaway is not None:
+            self._throwaway.remove()
+
+
+def _kept_secret(directory: Path) -> str:
+    """The secret of the last run over the directory, or a new one. Raises CommandError.
+
+    Test mode can empty the database: a directory that no `dev` has begun is refused.
+    """
+    mark = directory / _MARK
+    if (directory / _DATABASE).exists() and not mark.exists():
+        raise CommandError(
+            f"--keep {directory}: it has another server's data, which dev may empty: name a new directory"
+        )
+    try:
+        return str(orjson.loads(mark.read_bytes())[_SECRET])
+    except FileNotFoundError:
+        secret = _new_project_secret()
+        _write_mark(directory, secret)
+        return secret
+    except OSError as error:
+        raise CommandError(f"--keep {directory}: {error.strerror}: name another directory") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CommandError(f"{mark} cannot be read: remove it, and the project has a new secret") from error
+
+
+def _write_mark(directory: Path, secret: str) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(directory / _MARK, orjson.dumps({_SECRET: secret}))
+    except OSError as error:
+        raise CommandError(f"--keep {directory}: {error.strerror}: name another directory") from error
+
+
+def _new_project_secret() -> str:
+    return f"{SECRET_PREFIX}demo_{new_secret(os.urandom)}"
+
+
+# The file of `dev --config-out`: the banner's facts, for programs.
+
+_ENV_SUFFIX = ".env"
+_ENV_MARK = f"# {_COMMAND}, process "
+
+
+@contextmanager
+def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None]:
+    """Keep the file during the block, for its owner alone (mode 0600): JSON, or shell if it is named *.env.
+
+    A file that `dev` did not write is not overwritten, nor the file of a running `dev`. Raises CommandError.
+    """
+    if path is None:
+        yield
+        return
+    _require_own(path)
+    content = _as_env(facts) if path.suffix == _ENV_SUFFIX else _as_json(facts)
+    try:
+        write_private(path, content)
+    except OSError as error:
+        raise CommandError(f"--config-out {path}: {error.strerror or error}: name another file") from error
+    try:
+        yield
+    finally:
+        remove_config_file(path)
+
+
+def remove_config_file(path: Path) -> None:
+    """Remove the file if this process wrote it."""
+    if _pid_in(path) == os.getpid():
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _as_json(facts: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(
+        {"made_by": _COMMAND, **facts}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
+
+
+def _as_env(facts: Mapping[str, Any]) -> bytes:
+    """Variables of the names that tests and their fixtures read."""
+    project = facts["project"]
+    values = {
+        "BRIDGE_URL": facts["url"],
+        "BRIDGE_V07_URL": facts["v07_url"],
+        "BRIDGE_RPC_URL": facts["rpc_url"],
+        "BRIDGE_LAN_URL": facts.get("lan_url"),
+        "BRIDGE_TEST_TOKEN": facts["test_token"],
+        "BRIDGE_ADMIN_TOKEN": facts["admin_token"],
+        "BRIDGE_PROJECT_ID": project["id"],
+        "BRIDGE_PROJECT_SECRET": project["secret"],
+    }
+    lines = [f"export {name}={value}" for name, value in values.items() if value is not None]
+    return "\n".join([f"{_ENV_MARK}{facts['pid']}", *lines, ""]).encode()
+
+
+def _require_own(path: Path) -> None:
+    if not path.exists() and not path.is_symlink():
+        return
+    pid = _pid_in(path) if path.is_file() else None
+    if pid is None:
+        raise CommandError(f"--config-out {path}: it is there, and dev did not write it: name another file")
+    if pid != os.getpid() and is_running(pid):
+        raise CommandError(f"--config-out {path}: it belongs to process {pid}, which runs: name another file")
+
+
+def _pid_in(path: Path) -> int | None:
+    """The process that wrote the file; None if it was not `dev`."""
+    with suppress(OSError, ValueError):
+        text = path.read_text("utf-8")
+        if text.startswith(_ENV_MARK):
+            return int(text.splitlines()[0].removeprefix(_ENV_MARK))
+        document = orjson.loads(text)
+        if isinstance(document, dict) and document.get("made_by") == _COMMAND:
+            return int(document["pid"])
+    return None
+
+
+# One line on the terminal for each request that the server answered or sent.
+
+_MOST_WAITING = 2_000
+"""Requests whose lines wait for the terminal; of more, the oldest have none."""
+
+_PATH_COLUMNS = 34
+_ROOM_FOR_PATHS = 80
+"""Columns from which on a terminal has room for paths of one width."""
+
+_FIRST_FAILURE = 400
+_COLOURS = {0: "red", 4: "yellow", 5: "red"}
+"""The colours by the first digit of a status."""
+
+
+class TrafficLines:
+    """Follows the record of requests. A terminal that stands still delays only its own lines."""
+
+    def __init__(self, traffic: TrafficLog, write: Callable[[str], None], screen: Screen) -> None:
+        self._traffic = traffic
+        self._write = write
+        self._screen = screen
+        self._news: deque[Recorded] = deque(maxlen=_MOST_WAITING)
+        self._missed = 0
+        self._some_came = asyncio.Event()
+
+    async def run_forever(self) -> None:
+        """Write the lines of all requests from now on."""
+        with self._traffic.watched_by(self._note):
+            while True:
+                await self._some_came.wait()
+                await asyncio.to_thread(self._write, "\n".join(self._lines()))
+
+    def _note(self, recorded: Recorded) -> None:
+        self._missed += len(self._news) == _MOST_WAITING
+        self._news.append(recorded)
+        self._some_came.set()
+
+    def _lines(self) -> list[str]:
+        gap = [f"... {self._missed} requests are not shown: they came too fast"] if self._missed else []
+        lines = gap + [request_line(each, self._screen) for each in self._news]
+        self._news.clear()
+        self._missed = 0
+        self._some_came.clear()
+        return lines
+
+
+def request_line(recorded: Recorded, screen: Screen) -> str:
+    """The line of a request. The failure of a request stands in it whole, whatever the width."""
+    exchange = recorded.exchange
+    moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
+    is_wide = screen.columns is None or screen.columns >= _ROOM_FOR_PATHS
+    line = exchange_line(
+        exchange.who,
+        exchange.method,
+        visible(with_short_ids(exchange.path)),
+        status=exchange.status,
+        milliseconds=exchange.milliseconds,
+        waited_seconds=exchange.waited_seconds,
+        gist=visible(_remedy(exchange) or exchange.gist),
+        path_columns=_PATH_COLUMNS if is_wide else 0,
+    )
+    text = f"{moment:%H:%M:%S}  {line}"
+    if exchange.status >= _FIRST_FAILURE or not exchange.status:
+        return screen.coloured(text, _COLOURS[exchange.status // 100])
+    if screen.columns is not None and len(text) > screen.columns:
+        return f"{text[: screen.columns - 1]}…"
+    return text
+
+
+def _remedy(exchange: Exchange) -> str | None:
+    """The flag that lets a web page call the wallet, if it may not yet; else None."""
+    if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
+        return None
+    headers = {name.lower(): value for name, value in exchange.request.headers.items()}
+    origin = headers["origin"]
+    return f"{origin} may not call the wallet: --rpc-origins {origin}"
+
+
+# A QR code of block characters, two squares in each.
+
+_WHITE_ON_BLACK, _AS_BEFORE = "\x1b[97;40m", "\x1b[0m"
+_BORDER = 2
+
+
+def qr_code(text: str, *, has_colours: bool) -> list[str]:
+    """The lines of the code. With colours it is dark on light on every terminal, as cameras expect it."""
+    drawn = StringIO()
+    segno.make(text, micro=False, error="l").terminal(drawn, border=_BORDER, compact=True)
+    lines = drawn.getvalue().splitlines()
+    return [f"{_WHITE_ON_BLACK}{line}{_AS_BEFORE}" for line in lines] if has_colours else lines
+
+
+# The text that `dev` prints when the server is ready: addresses, project, accounts with their keys.
+
+_COLUMNS_OF_QR_CODE = 37
+
+
+def dev_banner(facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server") -> str:
+    """The lines to print; `facts` stand in the ready file, `command` starts this program in the shell."""
+    return "\n".join([*_head(facts, command), *_account_lines(facts, screen), *_picture(facts, screen)])
+
+
+def _head(facts: Mapping[str, Any], command: str) -> Iterator[str]:
+    url, lan_url, project = facts["url"], facts.get("lan_url"), facts["project"]
+    kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
+    yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
+    if "console_url" in facts:
+        yield f"  console   {facts['console_url']:<34} sign in by: {command} console {_beside(facts)}"
+    yield f"  bridge    {url:<34} 0.7 clients: {facts['v07_url']}"
+    if lan_url is not None:
+        yield f"  phone     {lan_url:<34} the bridge alone, for others in this network"
+    yield f"  wallet    {facts['rpc_url']:<34} {_wallet(facts, command)}"
+    yield f"  project   {project['id']:<34} types {', '.join(project['types'])}"
+    yield f"  secret    {project['secret']}"
+    yield f"  admin     {facts['admin_token']}"
+    yield "  stop      Ctrl-C"
+
+
+def _beside(facts: Mapping[str, Any]) -> str:
+    """The option with which other commands find the server."""
+    return f"--data-dir {facts['data_dir']}"
+
+
+def _wallet(facts: Mapping[str, Any], command: str) -> str:
+    chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
+    waiting = f"waits for: {command} approvals {_beside(facts)}"
+    policy = "approves by itself" if facts["policy"] == "approve" else waiting
+    node = "" if facts["has_node"] else "; no node: --node-url"
+    return f"{chain}, {policy}{node}"
+
+
+def _account_lines(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    for number, account in enumerate(facts["accounts"]):
+        yield f"  ({number}) {account['address']}  {account.get('private_key', '')}".rstrip()
+    yield screen.coloured("Never send these accounts anything of value.", "yellow")
+
+
+def _picture(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """The QR code of the address for phones, where it can be drawn."""
+    lan_url = facts.get("lan_url")
+    has_room = screen.columns is None or screen.columns >= _COLUMNS_OF_QR_CODE
+    if lan_url is not None and screen.has_blocks and has_room:
+        yield from qr_code(lan_url, has_colours=screen.has_colours)
+
+
+# The parts of `dev` beside the server: banner, request lines, a listener for phones, a ready file.
+
+PROJECT_ID = "demo"
+DEMO_NAME = "Demo"
+DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Alerts"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    """The options of the command."""
+
+    data: DevData
+    admin_token: str
+    address_for_phones: str | None = None
+    config_out: Path | None = None
+    opens: bool = False
+    approves: bool = True
+
+
+@asynccontextmanager
+async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield the banner's facts for the ready file."""
+    if options.opens:
+        _require_console(server)
+    output, screen = Output(), screen_of(sys.stdout)
+    async with AsyncExitStack() as stack:
+        lan_url = None
+        if options.address_for_phones is not None:
+            application = server.built.lan_application(server.url)
+            port = urlsplit(server.url).port or 0
+            lan_url = await stack.enter_async_context(
+                lan_listening(application, options.address_for_phones, port)
+            )
+        facts = dev_facts(options, server, lan_url)
+        stack.enter_context(config_file_at(options.config_out, {**server.facts, **facts}))
+        output.write(dev_banner({**server.facts, **facts}, screen, typed_command()))
+        if server.built.traffic is not None:
+            lines = TrafficLines(server.built.traffic, output.write, screen)
+            await stack.enter_async_context(running(lines.run_forever()))
+        if options.opens:
+            await stack.enter_async_context(running(open_console(server.settings, output.write)))
+        yield facts
+
+
+def _require_console(server: Started) -> None:
+    if "console_url" not in server.facts:
+        raise CommandError("--open: the console is off: leave out --open, or set console=on")
+
+
+def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict[str, Any]:
+    """The banner's lines beyond the facts of every server."""
+    settings = server.settings
+    return {
+        "test_token": server.built.test_token,
+        "v07_url": server.url + V07.path,
+        **({} if lan_url is None else {"lan_url": lan_url}),
+        "chain_id": settings.known_chain_id,
+        "has_node": settings.node_url is not None,
+        "policy": "approve" if options.approves else "queue",
+        "project": {
+            "id": PROJECT_ID, "secret": options.data.project_secret, "types": list(DEMO_TYPES),
+        },
+        "admin_token": options.admin_token,
+        "accounts": list(_accounts(settings)),
+        "data_dir": str(settings.data_dir),
+        "kept": options.data.is_kept,
+    }  # fmt: skip
+
+
+def _accounts(settings: Settings) -> Iterator[dict[str, str]]:
+    """The development accounts, with their keys if these are the published ones."""
+    mnemonic = settings.dev_mnemonic.get_secret_value()
+    for secret in development_secrets(mnemonic, settings.dev_account_count):
+        key = {"private_key": hex_of(secret)} if mnemonic == DEVELOPMENT_MNEMONIC else {}
+        yield {"address": SigningKey(secret).address, **key}
 
 
 @click.command("dev")
@@ -62,7 +496,6 @@ def dev_command(
     config_file: Path | None,
     assignments: tuple[str, ...],
     ready_file: Path | None,
-    stop_with_parent: bool,
     **flags: Any,
 ) -> None:
     """Run a server for development: nothing is kept, everybody knows the keys.
@@ -70,7 +503,6 @@ def dev_command(
     It listens on this machine alone, signs with published accounts, has a project to send notifications with,
     and prints a line for each request.
     """
-    parent = Parent() if stop_with_parent else None
     with DevData(keep) as data:
         command = dev_settings(data.path, policy)
         loaded = _checked(loaded_settings(config_file, assignments, command, **flags))
@@ -89,7 +521,6 @@ def dev_command(
                 reload=partial(reread_settings, config_file, assignments, command, **flags),
                 companion=partial(beside_dev, options),
                 ready_file=ready_file,
-                parent=parent,
                 demo=DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES),
                 logs_start=False,
                 address_options="--port",

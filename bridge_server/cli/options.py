@@ -1,11 +1,17 @@
 """Options that several commands share, and their conversion to settings."""
 
-from collections.abc import Sequence
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import Any, BinaryIO, cast
 
 import click
 
+from bridge_server.cli.main import PARENT_OPTION, PARENT_VARIABLE
 from bridge_server.settings.sources import (
     CONFIG_VARIABLE,
     NO_COMMAND,
@@ -33,8 +39,11 @@ ready_file_option = click.option(
     help="Once the server is ready, write a JSON object with its url and pid to this file.",
 )  # fmt: skip
 stop_with_parent_option = click.option(
-    "--stop-with-parent", is_flag=True, help="Stop when the process that started the server has ended."
-)
+    PARENT_OPTION, expose_value=False, is_flag=False, flag_value="", metavar="[=PID]",
+    help="Stop when the process PID has ended, by default the parent of this one. The variable "
+    f"{PARENT_VARIABLE} names a PID, too.",
+)  # fmt: skip
+"""`cli.main` carries it out, before anything else is loaded."""
 
 
 class CommandError(click.ClickException):
@@ -47,7 +56,10 @@ class CommandError(click.ClickException):
 
 
 class EndedItselfError(CommandError):
-    """The server has ended itself, because it could not do its work any more; the exit code is 1."""
+    """The server has ended itself, because it could not do its work any more; the exit code is 1.
+
+    It may serve again as it is: the service manager starts it anew, which it does not after exit code 2.
+    """
 
     exit_code = 1
 
@@ -81,3 +93,55 @@ def _assignment(text: str) -> tuple[str, str]:
     if not separator or not name.strip():
         raise CommandError(f"--set {text}: write NAME=VALUE, as in --set max_wait=10")
     return name.strip().lower().replace("-", "_"), value
+
+
+# Files that commands read and write. The name `-` means standard input or standard output.
+
+STANDARD_STREAM = "-"
+
+
+@contextmanager
+def reading(file: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-`, as a binary stream. Raises CommandError."""
+    if file == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise CommandError(f"{click.format_filename(file)} cannot be read: {error.strerror}") from error
+    with stream:
+        yield stream
+
+
+def regular_size(stream: BinaryIO) -> int | None:
+    """The bytes of an open file; None for a pipe, a terminal and whatever else has no size."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # a stream of a test has no descriptor
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file that replaces `file` at the end of the block; on failure `file` is unchanged.
+
+    Raises CommandError.
+    """
+    target, name = file.resolve(), click.format_filename(file)
+    if target.exists() and not target.is_file():
+        raise CommandError(f"{name} is not a file: name one, or - for standard output")
+    partial: Path | None = None
+    try:
+        with NamedTemporaryFile(prefix=f"{target.name}.", dir=target.parent, delete=False) as stream:
+            partial = Path(stream.name)
+            yield cast(BinaryIO, stream.file)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(target)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be written: {error.strerror}") from error
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)

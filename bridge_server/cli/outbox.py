@@ -1,19 +1,31 @@
-"""`bridge-server outbox`: messages that are owed to webhooks and devices, and dead letters."""
+"""`bridge-server outbox`, `webhook test`, `push test` and `device list`: what the server sends."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import click
 import orjson
 
-from bridge_server.admin.outbox import wire
-from bridge_server.admin.outbox.service import drop_all_dead, retry_all_dead
-from bridge_server.assembly.operator import OperatorServices
-from bridge_server.cli.groups import Group
-from bridge_server.cli.operator import Operator, columns, for_operator, table
+from bridge_server.admin import outbox, projects
+from bridge_server.admin.delivery_tests import TestedDelivery, WebhookTests, tested_fields
+from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
+from bridge_server.assembly.command_line import OperatorServices, pushing
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.cli.commands import Group
+from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.output import columns, table
+from bridge_server.cli.process import configure_logs
+from bridge_server.cli.running_server import running_url, troubles_of
+from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.message_store import MessageStore
-from bridge_server.outbox.stored import MessageFilter, MessagePlace, MessageState, StoredMessage
+from bridge_server.outbox.models import MessageFilter, MessagePlace, MessageState, StoredMessage
+from bridge_server.outbox.topics import Topic
+from bridge_server.projects.devices import DeviceState
+from bridge_server.push.models import ProviderFailedError
+from bridge_server.settings.settings import Settings
 
 _HEADER = ("message", "state", "purpose", "destination", "attempts", "since", "error")
 _WEBHOOKS = ("http", "https")
@@ -49,7 +61,7 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
     messages, now_ms = operator.run(found)
     is_chosen = dead or destination is not None
     operator.show(
-        {"messages": [wire.message_fields(message, now_ms) for message in messages]},
+        {"messages": [outbox.message_fields(message, now_ms) for message in messages]},
         table(
             _HEADER,
             [_row(message, now_ms) for message in messages],
@@ -65,10 +77,10 @@ def show_command(operator: Operator, message: str) -> None:
     """Print one message with its headers; its body only if it is a project's event."""
 
     async def found(opened: OperatorServices) -> dict[str, object]:
-        whole, now_ms = await _store(opened).whole(*wire.read_id(message)), opened.clock.now_ms()
+        whole, now_ms = await _store(opened).whole(*outbox.read_id(message)), opened.clock.now_ms()
         is_webhook = whole.message.channel in _WEBHOOKS
         headers = opened.foundation.webhooks.headers(whole.message, now_ms) if is_webhook else {}
-        return wire.whole_fields(whole, headers, now_ms)
+        return outbox.whole_fields(whole, headers, now_ms)
 
     fields = operator.run(found)
     operator.show(fields, columns([(name, _cell(value)) for name, value in fields.items()]))
@@ -147,10 +159,10 @@ def _change_one(
     done: str,
 ) -> None:
     async def changed(opened: OperatorServices) -> None:
-        await change(_store(opened), *wire.read_id(message), opened.clock.now_ms())
+        await change(_store(opened), *outbox.read_id(message), opened.clock.now_ms())
 
     operator.run(changed)
-    operator.show(wire.count_fields(1), [f"{message} {done}"])
+    operator.show(outbox.count_fields(1), [f"{message} {done}"])
 
 
 def _change_dead(
@@ -164,7 +176,7 @@ def _change_dead(
 
     count = operator.run(changed)
     lines = [f"{count:,} dead letters {done}"] if count else ["there are no such dead letters"]
-    operator.show(wire.count_fields(count), lines)
+    operator.show(outbox.count_fields(count), lines)
 
 
 def _row(message: StoredMessage, now_ms: int) -> tuple[str, ...]:
@@ -185,3 +197,121 @@ def _cell(value: object) -> str:
     if isinstance(value, list):
         return orjson.dumps(value).decode()
     return "-" if value is None else str(value)
+
+
+# `bridge-server webhook test`.
+
+
+@click.group("webhook", cls=Group)
+def webhook_group() -> None:
+    """Test webhooks."""
+
+
+@webhook_group.command("test")
+@click.argument("url")
+@for_operator
+def test_command(operator: Operator, url: str) -> None:
+    """Send one signed message to URL at once, as the server would, and print its answer.
+
+    The message is sent once and is not stored. The exit code is 1 if the receiver did not take it.
+    """
+    try:
+        checked = http_url(url)
+    except ValueError as error:
+        raise CommandError(f"URL {error}") from error
+    configure_logs(operator.settings.log_level, operator.settings.log_format)
+    tested = asyncio.run(_send(operator.settings, checked))
+    if tested.outcome.verdict is Verdict.DELIVERED:
+        lines = [f"the receiver took it and answered {tested.outcome.status} in {tested.milliseconds:.0f} ms"]
+        operator.show(tested_fields(tested), lines)
+        return
+    if operator.as_json:
+        operator.show(tested_fields(tested), [])
+    else:
+        click.echo(f"bridge-server: the receiver did not take it: {tested.outcome.reason}", err=True)
+    raise SystemExit(1)
+
+
+async def _send(settings: Settings, url: str) -> TestedDelivery:
+    foundation = lay_foundation(settings)
+    tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
+    async with foundation.webhooks:
+        return await tests.send(url)
+
+
+# `bridge-server push test`.
+
+
+@click.group("push", cls=Group)
+def push_group() -> None:
+    """Test pushes to registered clients."""
+
+
+@push_group.command("test")
+@click.option("--topic", required=True, help="The topic that a client has registered with POST /new.")
+@for_operator
+def test_push_command(operator: Operator, topic: str) -> None:
+    """Send one push to the client that is registered for a topic, and print the provider's answer.
+
+    If the provider reports that the token is no longer valid, the client is unregistered, as with any push.
+    """
+
+    async def send(opened: OperatorServices) -> Outcome:
+        async with pushing(opened) as push_server:
+            try:
+                return await push_server.push(Topic(topic), None)
+            except ProviderFailedError as error:
+                raise CommandError(f"the provider did not take it: {error.reason}") from error
+
+    configure_logs(operator.settings.log_level, operator.settings.log_format)
+    status = operator.run(send).status
+    answer = "" if status is None else f" and answered {status}"
+    operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])
+
+
+# `bridge-server device list`.
+
+
+@click.group("device", cls=Group)
+def device_group() -> None:
+    """Inspect the devices that accounts have registered for notifications."""
+
+
+@device_group.command("list")
+@click.argument("account")
+@for_operator
+def list_devices_command(operator: Operator, account: str) -> None:
+    """Print the devices of ACCOUNT (CAIP-10) and the state of deliveries to them.
+
+    The addresses and tokens of the devices are not shown.
+    """
+
+    async def states(opened: OperatorServices) -> list[DeviceState]:
+        return await opened.devices.of_account(projects.read_account(account).key)
+
+    devices = operator.run(states)
+    rows = [
+        (
+            device.device_id,
+            device.channel,
+            device.state.value,
+            str(device.queued),
+            "-" if device.delivered_at_ms is None else rfc3339(device.delivered_at_ms),
+            device.last_error or "-",
+        )
+        for device in devices
+    ]
+    header = ("device", "channel", "state", "queued", "last delivered", "last error")
+    listed = table(header, rows, f"{account} has no devices")
+    operator.show(projects.devices_fields(devices), [*listed, *_server_state(operator, devices)])
+
+
+def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
+    """Reasons on the server's side why deliveries wait: no server runs, or it reports a problem."""
+    if operator.as_json:
+        return
+    url = running_url(operator.settings)
+    if url is not None:
+        yield from troubles_of(url)
+    elif any(device.queued for device in devices):
+        yield f"no server runs on {operator.settings.data_dir}: queued messages wait for one"

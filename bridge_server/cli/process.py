@@ -1,18 +1,33 @@
-"""The process and its environment: file descriptors, ready file, server file, systemd notification."""
+"""The process and its environment: descriptors, files, signals, its URLs, its log."""
 
 import asyncio
+import logging
 import os
 import resource
+import shlex
+import signal
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from shutil import which
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
+from structlog.typing import Processor
 
 from bridge_server.cli.options import CommandError
+from bridge_server.kernel.fields import is_loopback_address
+from bridge_server.kernel.secrets import redact
+from bridge_server.settings.settings import LiveSettings
+from bridge_server.settings.sources import LoadedSettings, SettingsError
+
+ENOUGH_DESCRIPTORS = 5_500
+"""Open files with which a server serves many waiting clients; with fewer it warns."""
 
 _WANTED_DESCRIPTORS = 65_536
 
@@ -119,3 +134,218 @@ def notify_systemd(state: str) -> None:
             channel.sendall(state.encode())
     except OSError as error:
         log.warning("service_manager_not_told", state=state, error=str(error))
+
+
+# The command that starts this program again: a module of Python, or the file that `scripts/build` made.
+
+_NAME = "bridge-server"
+
+
+def own_command() -> list[str]:
+    """The absolute path of the installed command, or Python with the name of the module."""
+    if getattr(sys, "frozen", False):  # one executable, whose Python has no other way in
+        return [sys.executable]
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py" or not started.is_file():
+        return [sys.executable, "-m", "bridge_server"]
+    return [str(started.resolve())]
+
+
+def typed_command() -> str:
+    """The words that start this program in the shell: its name if that is on the PATH, else its place.
+
+    In a checkout it is not: `scripts/serve` runs the command of the virtual environment.
+    """
+    own = own_command()
+    found = which(_NAME)
+    if found is not None and str(Path(found).resolve()) in (own[0], str(Path(sys.executable).parent / _NAME)):
+        return _NAME
+    return shlex.join([_short(own[0]), *own[1:]])
+
+
+def _short(file: str) -> str:
+    """The path from the working directory if the file is below it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+# The URL of a listening server: for programs on the same machine, and for other machines.
+
+_LOOPBACK_OF_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound to it here
+_DOCUMENTATION_ADDRESS = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses that belong to no machine: the route to them starts at the address that other machines see."""
+_ANY_PORT = 9
+
+
+def local_url(host: str, port: int) -> str:
+    """The URL for programs on this machine of a server that listens on `host`: loopback for a wildcard."""
+    reachable = _LOOPBACK_OF_WILDCARD.get(host, host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def url_for_others(url: str, host: str) -> str:
+    """The URL for other machines of a server with the local URL `url` that listens on `host`."""
+    if host not in _LOOPBACK_OF_WILDCARD:
+        return url
+    families = (socket.AF_INET6, socket.AF_INET) if ":" in host else (socket.AF_INET,)
+    addresses = filter(None, map(_outgoing_address, families))
+    return local_url(next(addresses, socket.gethostname()), urlsplit(url).port or 0)
+
+
+def lan_address() -> str | None:
+    """The address at which other machines in the network reach this one; None without a network."""
+    addresses = filter(None, map(_outgoing_address, (socket.AF_INET, socket.AF_INET6)))
+    return next((address for address in addresses if not is_loopback_address(address)), None)
+
+
+def _outgoing_address(family: socket.AddressFamily) -> str | None:
+    """The source address of this machine's packets; None without a route. No packet is sent."""
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((_DOCUMENTATION_ADDRESS[family], _ANY_PORT))
+        return str(probe.getsockname()[0])
+    return None
+
+
+# SIGTERM and SIGINT stop the server; a second Ctrl-C ends the process at once.
+
+_INTERRUPTED = 130
+_IMPATIENT_SECONDS = 0.5
+"""Programs that run this one often pass on the Ctrl-C that it has had from the terminal already."""
+
+
+def stop_at_signals(
+    stop: asyncio.Event, abandon: Callable[[], None] | None, again: asyncio.Event | None = None
+) -> None:
+    """Set `stop` at the first SIGTERM or SIGINT, and `again` at a later one.
+
+    With `abandon`, a later SIGINT calls it and ends the process at once, with exit code 130.
+    """
+    loop = asyncio.get_running_loop()
+    first_at: float | None = None
+
+    def is_repeated() -> bool:
+        """Whether the stop was requested a while ago; if not, request it."""
+        nonlocal first_at
+        if first_at is None:
+            first_at = loop.time()
+            stop.set()
+        return loop.time() - first_at >= _IMPATIENT_SECONDS
+
+    def terminate() -> None:
+        if is_repeated() and again is not None:
+            again.set()
+
+    def interrupt() -> None:
+        if abandon is None:
+            terminate()
+        elif is_repeated():
+            abandon()
+            os._exit(_INTERRUPTED)
+
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+
+
+# SIGHUP: the terminal was closed, or the operator asks the server to reload its settings.
+
+_STANDARD_INPUT = 0
+
+
+def hangup_stops() -> bool:
+    """Whether SIGHUP stops this process: it does on a terminal, unless SIGHUP is ignored (nohup).
+
+    Call this at the start: a closed terminal cannot be recognised as a terminal.
+    """
+    outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return os.isatty(_STANDARD_INPUT) and not outlives_terminal
+
+
+class SettingsReloader:
+    """Reloads the settings on request. `run_forever` must be running."""
+
+    def __init__(self, live: LiveSettings, read: Callable[[], LoadedSettings]) -> None:
+        self._live = live
+        self._read = read
+        self._requested = asyncio.Event()
+
+    def request(self) -> None:
+        """Request a reload. Requests that come before it starts are merged into one."""
+        self._requested.set()
+
+    async def run_forever(self) -> None:
+        """Reload at each request, until cancelled."""
+        while True:
+            await self._requested.wait()
+            self._requested.clear()
+            await self._reload()
+
+    async def _reload(self) -> None:
+        """Apply what can change without a restart, and log names without values. A fault changes nothing."""
+        try:
+            loaded = await asyncio.to_thread(self._read)
+            taken = self._live.take(loaded.settings, loaded.origins)
+        except SettingsError as error:
+            log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
+            return
+        except Exception:  # a failed reload must not stop the server
+            log.exception("settings_not_taken")
+            return
+        write = log.warning if taken.needs_restart else log.info
+        write("settings_taken", changed=taken.changed, needs_restart=taken.needs_restart)
+
+
+# The log: formatted on a terminal, one JSON object per line elsewhere. Secrets are redacted in both.
+
+
+def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None:
+    """Send the log of this program and of its libraries to standard error."""
+    console = form == "console" or (form == "auto" and sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        redact,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(console))
+    )
+    handler.addFilter(is_not_a_client_fault)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("hpack").setLevel(logging.INFO)  # its debug log has requests with device tokens
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its debug log has every operation twice
+
+
+def set_log_level(level: str) -> None:
+    """Log events of this level and above."""
+    logging.getLogger().setLevel(level.upper())
+
+
+def is_not_a_client_fault(record: logging.LogRecord) -> bool:
+    """Filter out what only a client did wrong, unless the level is debug.
+
+    Bytes that are not HTTP are answered 400 and need no traceback; a WebSocket subprotocol that the server
+    does not have needs no warning.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    is_bad_http = record.name == "aiohttp.server" and isinstance(error, HttpProcessingError)
+    if is_bad_http or record.name == "aiohttp.websocket":
+        return logging.getLogger().isEnabledFor(logging.DEBUG)
+    return True
+
+
+def _rendering(console: bool) -> list[Processor]:
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if console:
+        return [strip, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    return [strip, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_dumps)]
+
+
+def _dumps(value: Any, **_: Any) -> str:
+    return orjson.dumps(value, default=str).decode()

@@ -1,24 +1,41 @@
-"""`bridge-server project ...`."""
+"""`bridge-server project` and `subscriber`: projects, their types, and the accounts that subscribe."""
 
+import asyncio
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any, BinaryIO, TypeAlias
 
 import click
+import orjson
 
-from bridge_server.admin.projects import wire
-from bridge_server.admin.projects.analytics_wire import analytics_fields
-from bridge_server.cli.groups import Group
-from bridge_server.cli.operator import Operator, columns, for_operator, table
-from bridge_server.cli.options import CommandError
-from bridge_server.cli.project_type import type_group
+from bridge_server.admin import projects
+from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.cli.commands import Group
+from bridge_server.cli.database_command import Operator, for_operator, one_line
+from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, regular_size, replacing
+from bridge_server.cli.output import columns, progress_bar, table
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
-from bridge_server.projects.analytics import Analytics
-from bridge_server.projects.models import ProjectDetails, ReadFigures
+from bridge_server.projects.models import (
+    NewSubscription,
+    ProjectDetails,
+    ReadFigures,
+    Subscription,
+    SubscriptionChange,
+    TypeId,
+    listed,
+)
+from bridge_server.projects.service import Analytics
+
+_project_argument = click.argument("project_id", metavar="PROJECT")
+
 
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
-
-project_argument = click.argument("project_id", metavar="PROJECT")
 
 
 @click.group("project", cls=Group)
@@ -29,9 +46,6 @@ def project_group() -> None:
     """
 
 
-project_group.add_command(type_group)
-
-
 @project_group.command("create")
 @click.argument("name")
 @click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: random]")
@@ -40,36 +54,37 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
     """Create a project called NAME, and print its first secret, which is shown only once."""
     project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
-    operator.show(wire.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE])
+    operator.show(
+        projects.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE]
+    )
 
 
 @project_group.command("list")
 @for_operator
 def list_command(operator: Operator) -> None:
     """Print every project."""
-    projects = operator.run(lambda opened: opened.projects.overview())
+    found = operator.run(lambda opened: opened.projects.overview())
     rows = [
-        (listed.project.project_id, listed.project.name, rfc3339(listed.project.created_at_ms))
-        for listed in projects
+        (each.project.project_id, each.project.name, rfc3339(each.project.created_at_ms)) for each in found
     ]
     operator.show(
-        wire.project_list_fields(projects, operator.servers_limit),
+        projects.project_list_fields(found, operator.servers_limit),
         table(("project", "name", "created"), rows, "there are no projects: `project create` makes one"),
     )
 
 
 @project_group.command("show")
-@project_argument
+@_project_argument
 @for_operator
 def show_command(operator: Operator, project_id: str) -> None:
     """Print a project, its notification types, its number of subscribers and the numbers of its secrets."""
     details = operator.run(lambda opened: opened.projects.show(project_id))
-    fields = wire.details_fields(details, operator.servers_limit)
+    fields = projects.details_fields(details, operator.servers_limit)
     operator.show(fields, _describe(details, fields["account_limit"]))
 
 
 @project_group.command("rotate-secret")
-@project_argument
+@_project_argument
 @for_operator
 def rotate_secret_command(operator: Operator, project_id: str) -> None:
     """Create a second secret and print it, which is done only once.
@@ -78,11 +93,11 @@ def rotate_secret_command(operator: Operator, project_id: str) -> None:
     """
     secret = operator.run(lambda opened: opened.projects.rotate_secret(project_id))
     lines = columns([("number", str(secret.number)), ("secret", secret.secret)])
-    operator.show(wire.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
+    operator.show(projects.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
 
 
 @project_group.command("revoke-secret")
-@project_argument
+@_project_argument
 @click.argument("number", type=click.IntRange(1, 10**18))
 @for_operator
 def revoke_secret_command(operator: Operator, project_id: str, number: int) -> None:
@@ -92,7 +107,7 @@ def revoke_secret_command(operator: Operator, project_id: str, number: int) -> N
 
 
 @project_group.command("limits")
-@project_argument
+@_project_argument
 @click.option("--per-hour", type=float, help="Notifications per hour to one account, on average.")
 @click.option("--burst", type=int, help="The most notifications to one account at once.")
 @click.option("--reset", is_flag=True, help="Remove the project's limit: the server's applies again.")
@@ -114,12 +129,12 @@ def limits_command(
         project = operator.run(lambda opened: opened.projects.show(project_id)).project
     else:
         raise CommandError("--per-hour and --burst go together")
-    fields = wire.account_limit_fields(project.account_limit, operator.servers_limit)
+    fields = projects.account_limit_fields(project.account_limit, operator.servers_limit)
     operator.show(fields, [_describe_limit(fields)])
 
 
 @project_group.command("webhook")
-@project_argument
+@_project_argument
 @click.option("--url", help="POST every change of a subscription to this URL.")
 @click.option("--remove", is_flag=True, help="Remove the webhook.")
 @for_operator
@@ -133,7 +148,7 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
     if url is not None:
         webhook = operator.run(lambda opened: opened.projects.set_webhook(project_id, url))
         lines = columns([("webhook", webhook.url), ("signing secret", webhook.signing_secret)])
-        operator.show(wire.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
+        operator.show(projects.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
     elif remove:
         operator.run(lambda opened: opened.projects.remove_webhook(project_id))
         operator.show({"success": True}, ["the webhook is removed"])
@@ -144,7 +159,7 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
 
 
 @project_group.command("delete")
-@project_argument
+@_project_argument
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @for_operator
 def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
@@ -159,7 +174,7 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
 
 
 @project_group.command("analytics")
-@project_argument
+@_project_argument
 @click.option("--from", "first", metavar="DAY", help="The first day, such as 2026-01-31.")
 @click.option("--to", "last", metavar="DAY", help="The last day.  [default: today; the period is 30 days]")
 @for_operator
@@ -170,7 +185,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     do not count in the read rate.
     """
     found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    operator.show(analytics_fields(found), _describe_analytics(found))
+    operator.show(projects.analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:
@@ -195,14 +210,14 @@ def _describe(details: ProjectDetails, limit: dict[str, Any]) -> list[str]:
             ("created", rfc3339(project.created_at_ms)),
             ("account limit", _describe_limit(limit)),
             ("webhook", "-" if project.webhook is None else project.webhook.url),
-            *_listed("secrets", secrets),
-            *_listed("types", types),
+            *_rows_of_list("secrets", secrets),
+            *_rows_of_list("types", types),
             ("subscribers", str(details.subscribers)),
         ]
     )
 
 
-def _listed(label: str, entries: Sequence[str]) -> list[tuple[str, str]]:
+def _rows_of_list(label: str, entries: Sequence[str]) -> list[tuple[str, str]]:
     first, *others = entries or ["-"]
     return [(label, first), *(("", entry) for entry in others)]
 
@@ -226,3 +241,333 @@ def _describe_analytics(analytics: Analytics) -> list[str]:
 def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, str, str, str, str]:
     rate = "-" if figures.read_rate is None else f"{figures.read_rate:.1%}"
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate
+
+
+# `bridge-server project type ...`.
+
+_type_argument = click.argument("type_id", metavar="TYPE")
+
+_NO_TYPES = "this project has no notification types: `project type add` makes one"
+
+
+@click.group("type", cls=Group)
+def type_group() -> None:
+    """Manage the notification types of a project, which accounts subscribe to."""
+
+
+@type_group.command("add")
+@_project_argument
+@click.argument("name")
+@click.option("--id", "type_id", help="The type's id: letters, digits and . _ -  [default: made from NAME]")
+@for_operator
+def add_type_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
+    """Add a type called NAME. At first only accounts that subscribe to all types receive it."""
+    added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
+    operator.show(projects.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
+
+
+@type_group.command("rename")
+@_project_argument
+@_type_argument
+@click.argument("name")
+@for_operator
+def rename_type_command(operator: Operator, project_id: str, type_id: str, name: str) -> None:
+    """Change the displayed name of a type. Its id stays."""
+    renamed = operator.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
+    operator.show(projects.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
+
+
+@type_group.command("remove")
+@_project_argument
+@_type_argument
+@for_operator
+def remove_type_command(operator: Operator, project_id: str, type_id: str) -> None:
+    """Remove a type, also from every subscription. Its past notifications stay in the analytics."""
+    operator.run(lambda opened: opened.projects.remove_type(project_id, type_id))
+    operator.show({"success": True}, [f"type {type_id} is removed"])
+
+
+@type_group.command("list")
+@_project_argument
+@for_operator
+def list_types_command(operator: Operator, project_id: str) -> None:
+    """Print the types of a project."""
+    types = operator.run(lambda opened: opened.projects.types(project_id))
+    rows = [(kind.type_id, kind.name, rfc3339(kind.created_at_ms)) for kind in types]
+    operator.show(projects.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))
+
+
+project_group.add_command(type_group)
+
+# Subscribers as lines of text: JSON objects (JSON Lines), or account ids.
+
+_LONGEST_LINE_BYTES = 65_536
+_JSON = b"{"
+_ONLY_ACCOUNTS = (
+    " The line has an account id and nothing else: of a CSV file, give the column without its header."
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberEntry:
+    """The subscription in one line of a file."""
+
+    line: int
+    wanted: NewSubscription
+
+
+class LineError(CommandError):
+    """A line is not valid."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+
+
+def read_entries(
+    stream: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
+) -> Iterator[SubscriberEntry]:
+    """Read the subscriptions of a file line by line, without empty lines. Raises LineError.
+
+    `on_bytes` is called with the length of each line.
+    """
+    number = 0
+    while line := stream.readline(_LONGEST_LINE_BYTES + 1):
+        number += 1
+        on_bytes(len(line))
+        if len(line) > _LONGEST_LINE_BYTES:
+            raise LineError(number, f"is longer than {_LONGEST_LINE_BYTES} bytes")
+        text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
+        if text:
+            try:
+                yield SubscriberEntry(number, projects.read_subscriber(text))
+            except InvalidInputError as error:
+                hint = "" if text.startswith(_JSON) else _ONLY_ACCOUNTS
+                raise LineError(number, one_line(error) + hint) from error
+
+
+def write_entry(subscription: Subscription) -> bytes:
+    """The line of a subscription."""
+    chosen = {} if subscription.follows_all else {"notification_types": subscription.types}
+    return orjson.dumps({"account": subscription.account, **chosen}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+# `bridge-server subscriber ...`.
+
+_SLICE = 500
+_PAGE = 1000
+_BYTES_OF_A_STEP = 20_000
+
+Counts: TypeAlias = Counter[SubscriptionChange | None]
+
+_accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
+_file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
+
+
+@click.group("subscriber", cls=Group)
+def subscriber_group() -> None:
+    """Manage the subscribers of a project. Works with or without a running server."""
+
+
+@subscriber_group.command("list")
+@_project_argument
+@for_operator
+def list_subscribers_command(operator: Operator, project_id: str) -> None:
+    """Print the subscribers of a project and their notification types.
+
+    With --json: JSON Lines, one object per subscriber.
+    """
+
+    def as_json(page: Sequence[Subscription]) -> bytes:
+        return b"".join(
+            orjson.dumps(projects.subscription_fields(subscription), option=orjson.OPT_APPEND_NEWLINE)
+            for subscription in page
+        )
+
+    def as_text(page: Sequence[Subscription]) -> bytes:
+        rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
+        return "".join(f"{line}\n" for line in columns(rows)).encode()
+
+    written = _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+    if not written and not operator.as_json:
+        click.echo("this project has no subscribers")
+
+
+@subscriber_group.command("add")
+@_project_argument
+@_accounts_argument
+@click.option(
+    "--type", "types", metavar="TYPE", multiple=True, help="The id of a notification type; repeatable."
+)
+@for_operator
+def add_subscriber_command(
+    operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
+) -> None:
+    """Subscribe accounts (CAIP-10), or change their types.
+
+    Without --type they receive every type, including types that are added later.
+    """
+    chosen = tuple(map(TypeId, types)) or None
+
+    async def add(opened: OperatorServices) -> Counts:
+        wanted = [NewSubscription(projects.read_account(account), chosen) for account in accounts]
+        await _require_types(opened, project_id, chosen or ())
+        counts = Counts()
+        for some in _slices(wanted):
+            counts.update(await _subscribe(opened, project_id, some))
+        return counts
+
+    _tell_counts(operator, operator.run(add))
+
+
+@subscriber_group.command("remove")
+@_project_argument
+@_accounts_argument
+@for_operator
+def remove_subscriber_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
+    """Unsubscribe accounts (CAIP-10)."""
+
+    async def remove(opened: OperatorServices) -> tuple[int, int]:
+        keys = list(dict.fromkeys(projects.read_account(account).key for account in accounts))
+        removed = 0
+        for some in _slices(keys):
+            removed += await opened.subscriptions.unsubscribe(project_id, some)
+        return removed, len(keys) - removed
+
+    removed, unknown = operator.run(remove)
+    operator.show(
+        {"unsubscribed": removed, "not_subscribed": unknown},
+        [f"{removed} unsubscribed, {unknown} not subscribed before"],
+    )
+
+
+@subscriber_group.command("export")
+@_project_argument
+@_file_argument
+@for_operator
+def export_command(operator: Operator, project_id: str, file: str) -> None:
+    """Write the subscribers to FILE (default: standard output) as JSON Lines for `subscriber import`.
+
+    FILE is replaced when the export is complete. With --json and FILE, the number is printed as JSON.
+    """
+
+    def as_lines(page: Sequence[Subscription]) -> bytes:
+        return b"".join(map(write_entry, page))
+
+    if file == STANDARD_STREAM:
+        _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
+        return
+    with replacing(Path(file)) as stream:
+        written = _write_pages(operator, project_id, stream, as_lines, has_bar=not operator.as_json)
+    name = click.format_filename(file)
+    operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
+
+
+@subscriber_group.command("import")
+@_project_argument
+@_file_argument
+@for_operator
+def import_command(operator: Operator, project_id: str, file: str) -> None:
+    """Subscribe the accounts that are listed in FILE (default: standard input).
+
+    A line is an account id (CAIP-10), or a JSON object with account and notification_types; without
+    notification_types the account receives every type, including later ones. Lines are stored 500 at a
+    time. The first invalid line ends the import, and its number is printed. An import can be repeated.
+    """
+    with (
+        reading(file) as stream,
+        progress_bar(
+            "Importing", regular_size(stream), least_steps=_BYTES_OF_A_STEP, is_quiet=operator.as_json
+        ) as bar,
+    ):
+        entries = read_entries(stream, bar.update)
+        counts = operator.run(lambda opened: _import(opened, project_id, entries))
+    _tell_counts(operator, counts)
+
+
+async def _import(opened: OperatorServices, project_id: str, entries: Iterator[SubscriberEntry]) -> Counts:
+    await opened.projects.types(project_id)  # fails before the file is read if there is no project
+    counts = Counts()
+    try:
+        for some in _slices(entries):
+            await _require_types_of_entries(opened, project_id, some)
+            started = perf_counter()
+            counts.update(await _subscribe(opened, project_id, [entry.wanted for entry in some]))
+            await asyncio.sleep(perf_counter() - started)  # leaves half of the time to the running server
+    except (LineError, BridgeError) as error:
+        reason = one_line(error) if isinstance(error, BridgeError) else error.message
+        raise CommandError(f"{reason} (imported before that: {counts.total()})") from error
+    return counts
+
+
+async def _subscribe(opened: OperatorServices, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
+    return Counts(change for _, change in await opened.subscriptions.subscribe_all(project_id, wanted))
+
+
+async def _require_types(opened: OperatorServices, project_id: str, wanted: Iterable[TypeId]) -> None:
+    known = [kind.type_id for kind in await opened.projects.types(project_id)]
+    for type_id in wanted:
+        if type_id not in known:
+            raise CommandError(_unknown_type(type_id, known))
+
+
+async def _require_types_of_entries(
+    opened: OperatorServices, project_id: str, entries: Sequence[SubscriberEntry]
+) -> None:
+    known = [kind.type_id for kind in await opened.projects.types(project_id)]
+    for entry in entries:
+        for type_id in entry.wanted.types or ():
+            if type_id not in known:
+                raise LineError(entry.line, _unknown_type(type_id, known))
+
+
+def _unknown_type(type_id: TypeId, known: Sequence[TypeId]) -> str:
+    return f"the project has no notification type {type_id!r}, but {listed(known)}"
+
+
+def _tell_counts(operator: Operator, counts: Counts) -> None:
+    subscribed, updated, unchanged = (
+        counts[SubscriptionChange.SUBSCRIBED],
+        counts[SubscriptionChange.UPDATED],
+        counts[None],
+    )
+    operator.show(
+        {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
+        [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
+    )
+
+
+def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(things)
+    while some := list(islice(iterator, _SLICE)):
+        yield some
+
+
+def _write_pages(
+    operator: Operator,
+    project_id: str,
+    stream: BinaryIO,
+    spell: Callable[[Sequence[Subscription]], bytes],
+    *,
+    has_bar: bool = False,
+) -> int:
+    """Write every subscription, a page at a time; returns how many."""
+
+    async def write(opened: OperatorServices) -> int:
+        written, total = 0, (await opened.projects.show(project_id)).subscribers
+        with progress_bar("Exporting", total, is_quiet=not has_bar) as bar:
+            async for page in _pages(opened, project_id):
+                stream.write(spell(page))
+                written += len(page)
+                bar.update(len(page))
+        stream.flush()
+        return written
+
+    return operator.run(write)
+
+
+async def _pages(opened: OperatorServices, project_id: str) -> AsyncIterator[Sequence[Subscription]]:
+    after = ""
+    while page := await opened.subscriptions.page(project_id, after, _PAGE):
+        yield page
+        after = page[-1].account

@@ -1,13 +1,20 @@
-"""The server that runs on a data directory: its URL and its readiness, for commands."""
+"""The server that runs on a data directory: its URL, its admin API, and `bridge-server health`."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import click
+import orjson
 
+from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
+from bridge_server.cli.output import json_option
 from bridge_server.cli.process import read_server_file
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
 from bridge_server.version import USER_AGENT
 
@@ -17,8 +24,10 @@ DEVELOPMENT_ACCOUNTS = "development_accounts"
 CONSOLE_URL = "console_url"
 """The member of the server file with the URL of the console; there is none while it is off."""
 
-_ANSWER_SECONDS = 5.0
-_PROBLEM_PREFIX = "but "
+PROBLEM_PREFIX = "but "
+"""The beginning of a line of /readyz that names a problem of a server that is ready."""
+
+_READINESS_SECONDS = 5.0
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ValueError)
 
 
@@ -47,7 +56,7 @@ def troubles_of(url: str) -> list[str]:
     except _NO_ANSWER:
         return [_silent(url)]
     lines = text.splitlines()
-    return [line.removeprefix(_PROBLEM_PREFIX) for line in lines if line.startswith(_PROBLEM_PREFIX)]
+    return [line.removeprefix(PROBLEM_PREFIX) for line in lines if line.startswith(PROBLEM_PREFIX)]
 
 
 def fault_of_server(url: str) -> str | None:
@@ -72,9 +81,116 @@ def _facts(settings: Settings) -> dict[str, Any]:
 
 
 async def _readiness(url: str) -> tuple[int, str]:
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=_READINESS_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session,
         session.get(f"{url}/readyz", allow_redirects=False) as response,
     ):
         return response.status, await response.text()
+
+
+# Requests of commands to the admin API of the server that runs on the data directory.
+
+_ADMIN_ANSWER_SECONDS = 30.0
+
+
+def ask_server(settings: Settings, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The answer of the running server's admin API to GET. Raises CommandError."""
+    return asyncio.run(answer_of(settings, server_with_admin_api(settings), path, query))
+
+
+def server_with_admin_api(settings: Settings) -> str:
+    """The URL of the server that runs on the data directory. Raises CommandError."""
+    url = running_url(settings)
+    if url is None:
+        raise CommandError(
+            f"no server runs on {settings.data_dir}: start it, or name its data directory with --data-dir"
+        )
+    if settings.admin_token is None:
+        raise CommandError(
+            "these figures are in the server's memory, and it gives them to the bearer of admin_token: set "
+            "admin_token, restart the server, and give the command the same settings"
+        )
+    return url
+
+
+async def answer_of(
+    settings: Settings, url: str, path: str, query: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The answer to GET of the admin API at the URL. Raises CommandError.
+
+    A running server may still have the token that the file names as the previous one.
+    """
+    status, content = 0, b""
+    for token in admin_tokens(settings):
+        status, content = await _get(url + path, query or {}, token)
+        if status != HTTPStatus.UNAUTHORIZED:
+            break
+    return _admin_answer(url, status, content)
+
+
+def admin_tokens(settings: Settings) -> Sequence[str]:
+    """The tokens that the server may accept; the present token is the first."""
+    named = (secret_of(settings.admin_token), secret_of(settings.admin_token_previous))
+    return [token for token in named if token is not None]
+
+
+async def _get(url: str, query: Mapping[str, str], token: str) -> tuple[int, bytes]:
+    headers = {"Authorization": f"Bearer {token}", "User-Agent": USER_AGENT}
+    timeout = aiohttp.ClientTimeout(total=_ADMIN_ANSWER_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+            session.get(url, params=query, allow_redirects=False) as response,
+        ):
+            return response.status, await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise CommandError(f"the server at {url} does not answer: see its log") from error
+
+
+def _admin_answer(url: str, status: int, content: bytes) -> dict[str, Any]:
+    match json_of(content):
+        case dict() as fields if status == HTTPStatus.OK:
+            return fields
+        case _ if status == HTTPStatus.UNAUTHORIZED:
+            raise CommandError(
+                f"the server at {url} has another admin_token: give the command the server's own settings"
+            )
+        case _ if status == HTTPStatus.NOT_FOUND:
+            raise CommandError(f"the server at {url} was started without admin_token: restart it with one")
+        case {"detail": str(refusal)}:
+            raise CommandError(f"the server refused: {refusal}")
+        case _:
+            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
+
+
+def json_of(content: bytes) -> Any:
+    """The JSON of an answer's body; None if it is none, as from a proxy or another program."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+
+
+# `bridge-server health`: for the health check of a container, and for scripts.
+
+_UNHEALTHY = 1
+
+
+@click.command("health")
+@config_option
+@data_dir_option
+@json_option
+@click.pass_context
+def health_command(
+    context: click.Context, config_file: Path | None, data_dir: Path | None, as_json: bool
+) -> None:
+    """Ask the server that runs on the data directory whether it is ready; the exit code is 1 if it is not."""
+    settings = loaded_settings(config_file, data_dir=data_dir).settings
+    url = running_url(settings)
+    fault = f"no server runs on {settings.data_dir}" if url is None else fault_of_server(url)
+    if as_json:
+        click.echo(orjson.dumps({"ready": fault is None, "url": url, "fault": fault}))
+    else:
+        click.echo(fault or f"ready: {url}")
+    context.exit(_UNHEALTHY if fault else 0)

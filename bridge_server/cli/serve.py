@@ -1,4 +1,4 @@
-"""`bridge-server serve`: start the server, announce its URL, run until a signal, shut down cleanly."""
+"""`bridge-server serve`: the command, and its warnings of settings that are probably mistakes."""
 
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import structlog
 
-from bridge_server.cli.banner import banner
-from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.options import (
     config_option,
     data_dir_option,
@@ -21,9 +20,16 @@ from bridge_server.cli.options import (
     set_option,
     stop_with_parent_option,
 )
-from bridge_server.cli.parent import Parent
-from bridge_server.cli.serving import ServerRun, Started, run_server
-from bridge_server.cli.start_warnings import warn_of_mistakes, warn_of_open_doors
+from bridge_server.cli.process import (
+    ENOUGH_DESCRIPTORS,
+    configure_logs,
+    raise_descriptor_limit,
+)
+from bridge_server.cli.server_run import ServerRun, Started, banner, run_server
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
+
+log = structlog.get_logger()
 
 
 @click.command("serve")
@@ -62,12 +68,10 @@ from bridge_server.cli.start_warnings import warn_of_mistakes, warn_of_open_door
 def serve_command(
     config_file: Path | None,
     ready_file: Path | None,
-    stop_with_parent: bool,
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
     """Run the server."""
-    parent = Parent() if stop_with_parent else None
     loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     warn_of_open_doors(loaded.settings)
@@ -78,10 +82,9 @@ def serve_command(
         reload=partial(reread_settings, config_file, assignments, **flags),
         companion=_banner_on_terminal,
         ready_file=ready_file,
-        parent=parent,
     )
     if loaded.settings.processes > 1:
-        import_module("bridge_server.cli.several").run_several(run)
+        import_module("bridge_server.cli.serve_processes").run_several(run)
         return
     run_server(run)
 
@@ -91,3 +94,41 @@ async def _banner_on_terminal(server: Started) -> AsyncIterator[Mapping[str, Any
     if sys.stdout.isatty():
         click.echo(banner(server.url, server.settings))
     yield {}
+
+
+# Warnings at the start of a server: settings that are probably mistakes, or that make it less safe.
+
+
+def warn_of_open_doors(settings: Settings) -> None:
+    """Warn of settings that are for tests and development only."""
+    if settings.dev_accounts:
+        log.warning(
+            "development_accounts", advice="everybody knows their keys: never send them anything of value"
+        )
+    if settings.test:
+        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
+
+
+def warn_of_mistakes(loaded: LoadedSettings) -> None:
+    """Warn of settings that are probably mistakes."""
+    for variable in loaded.unknown_variables:
+        log.warning("unknown_setting", variable=variable)
+    _warn_of_open_wallet(loaded.settings)
+    descriptors = raise_descriptor_limit()
+    if descriptors < ENOUGH_DESCRIPTORS:
+        log.warning(
+            "few_file_descriptors", limit=descriptors, wanted=ENOUGH_DESCRIPTORS,
+            advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
+        )  # fmt: skip
+
+
+def _warn_of_open_wallet(settings: Settings) -> None:
+    """Warn that a proxy without X-Forwarded-For makes every client look like one on this machine."""
+    way = settings.way_through_a_proxy
+    if way is None or settings.rpc_token is not None or not settings.has_wallet:
+        return
+    log.warning(
+        "wallet_without_token", because=way,
+        advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
+        "them: set rpc_token",
+    )  # fmt: skip

@@ -1,16 +1,20 @@
-"""`bridge-server stats`: the running server at a glance."""
+"""`bridge-server stats`, `clients` and `processes`: the running servers at a glance."""
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from bridge_server.cli.amounts import duration_text, size_text
-from bridge_server.cli.clients import client_lines, missing_of
-from bridge_server.cli.operator import Operator, columns, for_operator
-from bridge_server.cli.running_admin import ask_server
+from bridge_server.assembly.storage import processes_on
+from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.output import columns, duration_text, size_text, table
+from bridge_server.cli.running_server import ask_server
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.storage.database import Process
+from bridge_server.web.recorder import ORDERS
 
 _WATCH_SECONDS = 2.0
 
@@ -23,18 +27,18 @@ def stats_command(operator: Operator, watch: bool) -> None:
 
     The figures are in the server's memory: it answers them to the bearer of admin_token.
     """
-    _print(operator, ask_server(operator.settings, "/admin/stats"), clears=watch)
+    _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=watch)
     if not watch:
         return
     try:
         while True:
             time.sleep(_WATCH_SECONDS)
-            _print(operator, ask_server(operator.settings, "/admin/stats"), clears=True)
+            _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=True)
     except KeyboardInterrupt:
         return
 
 
-def _print(operator: Operator, stats: dict[str, Any], *, clears: bool) -> None:
+def _print_stats(operator: Operator, stats: dict[str, Any], *, clears: bool) -> None:
     if clears and not operator.as_json and sys.stdout.isatty():
         click.clear()
     operator.show(stats, stats_lines(stats))
@@ -75,3 +79,100 @@ def _made(counts: Mapping[str, int]) -> str:
 
 def _outcomes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in counts.items()) or "none"
+
+
+# `bridge-server clients`: the client addresses that ask for the most, or are refused the most.
+
+_REQUESTS = "requests"
+_CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
+_CLIENTS_NUMBERS = (1, 2, 3, 4, 5, 6)
+
+
+@click.command("clients")
+@click.option(
+    "--by", type=click.Choice(ORDERS), default=_REQUESTS, show_default=True, help="The figure to sort by."
+)
+@click.option(
+    "--last", default="1h", show_default=True, metavar="TIME",
+    help="How far back: 5m to 1h, or start for everything since the server's start.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
+@for_operator
+def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
+    """Print the heaviest clients of the running server, by address; IPv6 clients by their /64.
+
+    The figures are in the server's memory: it answers them to the bearer of admin_token.
+    """
+    query = {"by": by, "last": last, "limit": str(limit)}
+    fields = ask_server(operator.settings, "/admin/clients", query)
+    missing = [
+        f"without process {each['number']} ({each['url']}), which {each['fault']}"
+        for each in missing_of(fields)
+    ]
+    shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
+    operator.show(shown, [*client_lines(fields["clients"], by), *missing])
+
+
+def missing_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The processes whose figures are not in the answer."""
+    return [each for each in fields.get("processes", ()) if each["fault"] is not None]
+
+
+def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> list[str]:
+    """The lines of a table of clients, which are sorted by this figure."""
+    if not clients and by != _REQUESTS:
+        return [f"no client has a figure of {by} in this time: --by {_REQUESTS} has all clients"]
+    if not clients:
+        return ["no client has asked for anything in this time"]
+    return columns([_CLIENTS_HEADER, *map(_client_row, clients)], _CLIENTS_NUMBERS)
+
+
+def _client_row(client: Mapping[str, Any]) -> tuple[str, ...]:
+    counted = (f"{client[name]:,}" for name in ("requests", "refused", "sessions", "sockets", "waits"))
+    limits = ", ".join(f"{name} {count:,}" for name, count in client["refused_by"].items())
+    return (client["address"], *counted, size_text(client["bytes"]), limits)
+
+
+# `bridge-server processes`: the servers that share a PostgreSQL database.
+
+_PROCESSES_HEADER = ("number", "state", "started", "seen", "version", "url", "wallet")
+
+
+@click.command("processes")
+@for_operator
+def processes_command(operator: Operator) -> None:
+    """List the servers on the PostgreSQL database, and servers that have stopped within ten minutes.
+
+    A server that is silent has crashed, is frozen, or does not reach the database.
+    """
+    if operator.settings.database is None:
+        raise CommandError(
+            "the database is a file in data_dir, which one process uses: several share a PostgreSQL "
+            "database, which `database` names"
+        )
+    found = operator.run(lambda opened: processes_on(opened.foundation.database))
+    lines = table(_PROCESSES_HEADER, [_process_row(each) for each in found], "no server uses the database")
+    operator.show({"processes": [_process_fields(each) for each in found]}, lines)
+
+
+def _process_row(process: Process) -> Sequence[str]:
+    seen = f"{duration_text(int(process.seen_seconds_ago))} ago"
+    wallet = "holds it" if process.holds_wallet else ""
+    started = _started(process) or "-"
+    return str(process.number), process.state, started, seen, process.version, process.url, wallet
+
+
+def _process_fields(process: Process) -> dict[str, Any]:
+    return {
+        "number": process.number,
+        "url": process.url,
+        "version": process.version,
+        "state": process.state,
+        "started_at": _started(process),
+        "seen_seconds_ago": process.seen_seconds_ago,
+        "holds_wallet": process.holds_wallet,
+    }
+
+
+def _started(process: Process) -> str | None:
+    return None if process.started_at_ms is None else rfc3339(process.started_at_ms)

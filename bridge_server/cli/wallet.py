@@ -1,30 +1,231 @@
 """`bridge-server wallet`: a wallet that pairs by URI and answers by rules, for tests, CI and demos."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
+import orjson
 
-from bridge_server.cli.files import reading
-from bridge_server.cli.logs import configure_logs
-from bridge_server.cli.options import CommandError
-from bridge_server.cli.parent import Parent
-from bridge_server.cli.wallet_run import Plan, run_wallet
-from bridge_server.client import BadPairingError, Generation
-from bridge_server.client.relay_url import required_relay_url
+from bridge_server.cli.options import CommandError, reading, stop_with_parent_option
+from bridge_server.cli.process import configure_logs, ready_file_at
 from bridge_server.ethereum.mnemonic import MnemonicError
-from bridge_server.headless.actions import POLICIES, Ask, Policy, RuleError
-from bridge_server.headless.methods import UnknownMethodError, require_known
-from bridge_server.headless.rule_file import RuleFile, read_rule_file
-from bridge_server.headless.rules import Rule, read_rule
-from bridge_server.headless.scan import ScanError, uri_in_picture
-from bridge_server.headless.uris import generation_of
-from bridge_server.headless.wallet import HeadlessWallet
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.fields import http_url
-from bridge_server.wallet.private_keys import PrivateKeyError, read_private_keys
+from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
+from bridge_server.kit.client.dapp_and_wallet import required_relay_url
+from bridge_server.kit.headless.control import ControlFacts, ListeningError, control_api, event_fields
+from bridge_server.kit.headless.keys import UnknownMethodError, require_known
+from bridge_server.kit.headless.rules import Rule, RuleFile, read_rule, read_rule_file
+from bridge_server.kit.headless.scan import ScanError, uri_in_picture
+from bridge_server.kit.headless.sessions import (
+    POLICIES,
+    Ask,
+    Happening,
+    PairingFailed,
+    Policy,
+    RuleError,
+    SessionDecided,
+    SessionEnded,
+    Watch,
+)
+from bridge_server.kit.headless.terminal import TerminalLines
+from bridge_server.kit.headless.wallet import HeadlessWallet, generation_of
+from bridge_server.wallet.accounts import PrivateKeyError, read_private_keys
+
+# A headless wallet in a process of its own: from its URIs to its exit code.
+
+ENDED, UNREACHABLE, USAGE, UNMET = range(4)
+"""The exit codes."""
+
+_READ_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The options of the command."""
+
+    make: Callable[[], HeadlessWallet]
+    uris: tuple[str, ...]
+    reads_input: bool
+    generation: Generation | None
+    listen: tuple[str, int] | None
+    ready_file: Path | None
+    is_once: bool
+    expected: dict[str, int]
+    output: Literal["lines", "json", "quiet"]
+
+
+async def run_wallet(plan: Plan) -> int:
+    """Run until the sessions are over, or a signal comes; returns the exit code. Raises CommandError."""
+    try:
+        async with plan.make() as wallet, _controlled(wallet, plan.listen) as facts:
+            run = _Run(wallet, plan)
+            run.stop_at_signals()  # before the ready file: a signal may follow it at once
+            shown = _shown(plan.output)
+            ready = {
+                "url": facts and facts.url, "token": facts and facts.token,
+                "pid": os.getpid(), "accounts": wallet.accounts,
+            }  # fmt: skip
+            with (
+                wallet.feed.watched_by(shown) if shown else nullcontext(),
+                ready_file_at(plan.ready_file, ready, is_secret=True),
+            ):
+                return await run.until_over()
+    except InvalidInputError as error:
+        raise CommandError(error.detail) from error
+    except BridgeError as error:
+        click.echo(f"bridge-server: {error.detail}", err=True)
+        return UNREACHABLE
+    except (ListeningError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+@asynccontextmanager
+async def _controlled(
+    wallet: HeadlessWallet, listen: tuple[str, int] | None
+) -> AsyncIterator[ControlFacts | None]:
+    if listen is None:
+        yield None
+        return
+    async with control_api(wallet, *listen) as facts:
+        yield facts
+
+
+def _shown(output: Literal["lines", "json", "quiet"]) -> Watch | None:
+    match output:
+        case "lines":
+            return TerminalLines(_print).watch
+        case "json":
+            return lambda happening: _print(orjson.dumps(event_fields(happening)))
+        case "quiet":
+            return None
+
+
+def _print(line: str | bytes) -> None:
+    with suppress(OSError):  # nobody reads any more, and the sessions go on
+        click.echo(line)
+
+
+class _Run:
+    """The sessions of one run, and what ends it."""
+
+    def __init__(self, wallet: HeadlessWallet, plan: Plan) -> None:
+        self._wallet = wallet
+        self._plan = plan
+        self._code = ENDED
+        self._stop = asyncio.Event()
+        self._sessions: set[asyncio.Task[None]] = set()
+
+    def stop_at_signals(self) -> None:
+        """Have SIGTERM and SIGINT end the run."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+
+    async def until_over(self) -> int:
+        """Run the sessions to their end, or until a signal; returns the exit code."""
+        with self._wallet.feed.watched_by(self._watch):
+            work = asyncio.create_task(self._follow_all())
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in (work, stopping, *self._sessions):
+                task.cancel()
+            await asyncio.gather(work, stopping, *self._sessions, return_exceptions=True)
+        return self._code or self._expectations()
+
+    def _watch(self, happening: Happening) -> None:
+        match happening:
+            case SessionEnded(session) | SessionDecided(session) if session.is_over:
+                if session.ended_by == "bridge":
+                    self._fail(UNREACHABLE, session.reason)
+                if self._plan.is_once:
+                    self._stop.set()
+
+    async def _follow_all(self) -> None:
+        for uri in self._plan.uris:
+            self._follow(uri)
+        if self._plan.reads_input:
+            async for line in _lines_of_input():
+                self._follow(line)
+        if self._plan.listen is not None:
+            await self._stop.wait()
+        while self._sessions:
+            await asyncio.wait(self._sessions)
+
+    def _follow(self, uri: str) -> None:
+        task = asyncio.create_task(self._pair(uri))
+        self._sessions.add(task)
+        task.add_done_callback(self._sessions.discard)
+
+    async def _pair(self, uri: str) -> None:
+        try:
+            session = await self._wallet.pair(uri, generation=self._plan.generation)
+        except BadPairingError as error:
+            self._not_paired(USAGE, str(error))
+        except BridgeUnreachableError as error:
+            self._not_paired(UNREACHABLE, f"{error} Start the bridge, or correct the URL that the dapp uses.")
+        except BridgeClientError as error:
+            self._not_paired(UNREACHABLE, str(error))
+        else:
+            await session.wait_until_over()
+
+    def _not_paired(self, code: int, reason: str) -> None:
+        self._fail(code, reason)
+        self._wallet.feed.tell(PairingFailed(reason))
+        if self._plan.is_once:
+            self._stop.set()
+
+    def _fail(self, code: int, reason: str) -> None:
+        self._code = self._code or code
+        click.echo(f"bridge-server: {reason}", err=True)
+
+    def _expectations(self) -> int:
+        counts = self._wallet.call_log.counts
+        for method, count in self._plan.expected.items():
+            if counts[method] != count:
+                click.echo(
+                    f"bridge-server: --expect {method}={count} was not met: {counts[method]} came", err=True
+                )
+        is_met = all(counts[method] == count for method, count in self._plan.expected.items())
+        return ENDED if is_met else UNMET
+
+
+async def _lines_of_input() -> AsyncIterator[str]:
+    """The lines of standard input, read in a thread that nobody has to wait for."""
+    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+    def hand_over(line: str | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    threading.Thread(target=_read_input, args=(hand_over,), daemon=True).start()
+    while (line := await lines.get()) is not None:
+        if line.strip():
+            yield line.strip()
+
+
+def _read_input(hand_over: Callable[[str | None], None]) -> None:
+    """Read without the lock of `sys.stdin`, on which the end of the program would wait."""
+    rest = b""
+    try:
+        while content := os.read(sys.stdin.fileno(), _READ_BYTES):
+            *lines, rest = (rest + content).split(b"\n")
+            for line in lines:
+                hand_over(line.decode(errors="replace"))
+        hand_over(rest.decode(errors="replace"))
+    except (OSError, ValueError, AttributeError):  # there is no standard input
+        pass
+    hand_over(None)
+
 
 _LARGEST_FILE_BYTES = 32 * 2**20
 _POLICY = click.Choice(POLICIES)
@@ -57,9 +258,7 @@ Read = TypeVar("Read")
     "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write a JSON object with url, token, pid and accounts here, for the owner alone.",
 )  # fmt: skip
-@click.option(
-    "--stop-with-parent", is_flag=True, help="Stop when the process that started the wallet has ended."
-)
+@stop_with_parent_option
 @click.option("--once", is_flag=True, help="Leave when the first session ends.")
 @click.option(
     "--expect", "expected", metavar="METHOD=N", multiple=True, help="Exit with 3 unless N calls came."
@@ -96,7 +295,6 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
         generation=generation,
         listen=listen,
         ready_file=options["ready_file"],
-        parent=Parent() if options["stop_with_parent"] else None,
         is_once=options["once"],
         expected=_expected(options["expected"], rules),
         output="json" if options["as_json"] else "quiet" if options["quiet"] else "lines",

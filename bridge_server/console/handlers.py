@@ -1,19 +1,22 @@
 """The handlers around every page: the door, the page's view or change, and the answer."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 
-from bridge_server.console.access import ConsoleAccess
-from bridge_server.console.changes import PageChanges
-from bridge_server.console.cookies import SessionCookies
-from bridge_server.console.door import Door
-from bridge_server.console.errors import REFUSED_ATTEMPTS, UnknownChangeError
-from bridge_server.console.forms import read_form
-from bridge_server.console.framing import Framing, faults_of
+from bridge_server.console.access import (
+    REFUSED_ATTEMPTS,
+    ConsoleAccess,
+    Door,
+    SessionCookies,
+    SessionEnds,
+    UnknownChangeError,
+)
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -24,15 +27,72 @@ from bridge_server.console.models import (
     PageStream,
     View,
 )
-from bridge_server.console.notices import NOTICE, OneTimeNotices
-from bridge_server.console.rendering import HEADERS, Rendering
-from bridge_server.console.signed_in_source import SignedInSource
-from bridge_server.kernel.errors import BridgeError, NotFoundError
-from bridge_server.web.event_stream import EventStream
-from bridge_server.web.hosts import host_of
+from bridge_server.console.rendering import (
+    HEADERS,
+    NOTICE,
+    Framing,
+    OneTimeNotices,
+    PageChanges,
+    Rendering,
+    faults_of,
+)
+from bridge_server.kernel.background import cancelled
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnsupportedMediaError
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.addresses import host_of
+from bridge_server.web.answers import EventStream, Source, StaticFiles, WholeAnswer
 from bridge_server.web.problems import status_of
-from bridge_server.web.routes import Handler
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.web.routes import Handler, Route
+
+BODY_LIMIT_BYTES = 256 * 1024
+_MOST_FIELDS = 100
+_FORM = "application/x-www-form-urlencoded"
+
+
+# Forms as browsers send them.
+
+
+async def read_form(request: web.Request) -> Mapping[str, str]:
+    """The fields of a form; of several with one name, the last.
+
+    Raises UnsupportedMediaError, InvalidInputError.
+    """
+    if request.content_type != _FORM:
+        raise UnsupportedMediaError("The console takes forms, as its own pages send them.")
+    try:
+        text = (await request.read()).decode()
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise InvalidInputError("The form cannot be read.") from error
+
+
+# Events for a signed-in browser: they end when its session does.
+
+
+class SignedInSource:
+    """The events of another source, until the session of the browser has ended."""
+
+    def __init__(self, source: Source, end_of_session: Callable[[], Awaitable[None]]) -> None:
+        self._source = source
+        self._end_of_session = end_of_session
+
+    async def flow(self, outlet: EventStream) -> None:
+        """Let the events flow until there are no more, or the session has ended."""
+        tasks = [
+            asyncio.ensure_future(self._source.flow(outlet)),
+            asyncio.ensure_future(self._end_of_session()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            await cancelled(tasks)
+
+    def leave(self) -> None:
+        """Release the source: the stream is over, or never began."""
+        self._source.leave()
+
 
 _Work: TypeAlias = Callable[[web.Request, ConsoleSession], Awaitable[web.StreamResponse]]
 
@@ -43,6 +103,7 @@ class ConsoleHandlers:
     def __init__(
         self,
         access: ConsoleAccess,
+        session_ends: SessionEnds,
         cookies: SessionCookies,
         door: Door,
         rendering: Rendering,
@@ -53,6 +114,7 @@ class ConsoleHandlers:
     ) -> None:
         """`home` is the path of the first page."""
         self._access = access
+        self._session_ends = session_ends
         self._cookies = cookies
         self._door = door
         self._rendering = rendering
@@ -94,8 +156,7 @@ class ConsoleHandlers:
         """The handler of a page's stream of events."""
 
         async def begin(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
-            source = stream.opened(_asked(request))
-            return EventStream(SignedInSource(source, partial(self._access.lasts, session)))
+            return self._events(stream.opened(_asked(request)), session)
 
         return self._for_signed_in(begin)
 
@@ -139,7 +200,7 @@ class ConsoleHandlers:
             topics = request.query.get("on", "").split(",")
             since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
-            return EventStream(self._changes.watch(topics, number, partial(self._access.lasts, session)))
+            return self._events(self._changes.watch(topics, number), session)
 
         return await self._for_signed_in(stream)(request)
 
@@ -160,6 +221,9 @@ class ConsoleHandlers:
                 return self._refused(request, error)
 
         return handle
+
+    def _events(self, source: Source, session: ConsoleSession) -> EventStream:
+        return EventStream(SignedInSource(source, partial(self._session_ends.of, session)))
 
     def _to_first_page(self, request: web.Request) -> web.Response:
         """A redirect; or a page that goes there by itself, for a link in a page of another site.
@@ -208,3 +272,36 @@ def _see_other(place: str) -> web.Response:
     response = WholeAnswer(status=HTTPStatus.SEE_OTHER, headers=HEADERS)
     response.headers[hdrs.LOCATION] = place
     return response
+
+
+def console_routes(
+    handlers: ConsoleHandlers, static_files: StaticFiles, pages: Sequence[ConsolePage], every_request: Limit
+) -> tuple[Route, ...]:
+    """Every route of the console."""
+
+    def row(method: str, path: str, name: str, handler: Handler, *, waits: bool = False) -> Route:
+        return Route(
+            method=method, path=f"{ROOT}{path}", name=f"console-{name}", handler=handler, waits=waits,
+            body_limit_bytes=BODY_LIMIT_BYTES if method == "POST" else 0, limits=(every_request,),
+            who="console",
+        )  # fmt: skip
+
+    def rows_of(page: ConsolePage) -> Iterator[Route]:
+        for number, path in enumerate(page.paths, 1):
+            name = page.name if number == 1 else f"{page.name}-{number}"
+            yield row("GET", path.path, name, handlers.showing(page, path))
+            if path.changes:
+                yield row("POST", path.path, f"change-{name}", handlers.changing(page, path))
+        for number, stream in enumerate(page.streams, 1):
+            name = f"{page.name}-stream-{number}"
+            yield row("GET", stream.path, name, handlers.streaming(stream), waits=True)
+
+    return (
+        row("GET", "", "home", handlers.home),
+        row("GET", "/sign-in", "sign-in", handlers.sign_in),
+        row("POST", "/sign-out", "sign-out", handlers.sign_out),
+        row("GET", "/events", "events", handlers.events, waits=True),
+        row("GET", "/static/{name}", "static", static_files.answer),
+        *(row for page in pages for row in rows_of(page)),
+        row("GET", "/{anything:.*}", "nothing", handlers.nothing),
+    )

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.web.event_stream import Source
+from bridge_server.web.answers import Source
+from bridge_server.web.bodies import JsonObject
 
 ROOT = "/console"
 """The path of every page begins with this."""
@@ -120,3 +121,23 @@ class ServerState:
     is_test: bool
     ahead_ms: int = 0
     """The time by which tests have moved the clock."""
+
+
+# Fields of forms as the values that the admin API's shapes check.
+
+
+def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> JsonObject:
+    """The fields as texts. An optional field that is empty is left out."""
+    values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}
+    values |= {name: form[name].strip() for name in optional if form.get(name, "").strip()}
+    return JsonObject(values, None)
+
+
+def number_of(text: str) -> Any:
+    """The number that the text spells, or the text itself: no shape takes it for a number."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,16 +1,234 @@
-"""Templates become answers. Whatever a field holds is shown as text, its unseen characters made visible."""
+"""How a page is rendered: its frame and navigation, notices and failures, changes as they come, words."""
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bridge_server.console.words import count_of, duration_of, moment_of, seen, seen_lines
-from bridge_server.web.page_headers import page_headers
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.admin import projects
+from bridge_server.console.models import (
+    Asked,
+    ConsolePage,
+    ConsoleSession,
+    Done,
+    NavigationGroup,
+    ServerState,
+    View,
+)
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.secrets import new_secret
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.service import Projects
+from bridge_server.wallet.visible_text import visible
+from bridge_server.web.addresses import host_of
+from bridge_server.web.answers import KEEP_ALIVE, EventStream, WholeAnswer, page_headers
+from bridge_server.web.problems import status_of
+
+# Messages that the page after a change shows once. They are kept in memory: some of them show a secret.
+
+NOTICE = "notice"
+"""The query parameter that names a message."""
+
+_MOST_NOTICES = 100
+
+
+class OneTimeNotices:
+    """The messages that nobody has seen yet; the oldest go when there are too many."""
+
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
+        self._kept: OrderedDict[tuple[bytes, str], Done] = OrderedDict()
+
+    def keep(self, session: ConsoleSession, done: Done) -> str:
+        """Keep the message of a change; returns the name under which its page finds it."""
+        name = new_secret(self._random_bytes)
+        self._kept[session.digest, name] = done
+        while len(self._kept) > _MOST_NOTICES:
+            self._kept.popitem(last=False)
+        return name
+
+    def take(self, session: ConsoleSession, name: str) -> Done | None:
+        """The message of this name, once; None if there is none, or it is another session's."""
+        return self._kept.pop((session.digest, name), None)
+
+
+# Live pages: streams of server-sent events name the topics that have changed since a page was made.
+#
+# A browser then loads its page again. So a stream carries no data, and a thousand changes in a second are one
+# event.
+
+MOST_WATCHES = 64
+_GATHERING_SECONDS = 0.5
+_KEEP_ALIVE_SECONDS = 15.0
+
+
+class PageChanges:
+    """The number of each topic's last change. Numbers grow, also from one run of the server to the next."""
+
+    def __init__(self, first_number: int, topics: Sequence[str]) -> None:
+        self.number = first_number
+        self._last = dict.fromkeys(topics, first_number)
+        self._watches: dict[Watch, None] = {}
+        self._is_over = False
+
+    def follow(
+        self, events: Events, topics: Mapping[str, Sequence[type[DomainEvent]]], everything: type[DomainEvent]
+    ) -> None:
+        """Note the changes that commits announce, in any process; an event of type `everything` changes every
+        topic.
+        """
+        for topic, kinds in topics.items():
+            for kind in kinds:
+                events.subscribe(kind, self._noting(topic), everywhere=True)
+            events.subscribe(everything, self._noting(topic))
+            events.on_gap(partial(self.note, topic))
+
+    def note(self, topic: str) -> None:
+        """Count a change of the topic."""
+        self.number += 1
+        self._last[topic] = self.number
+        for watch in self._watches:
+            watch.wake()
+
+    def watch(self, topics: Sequence[str], since: int) -> "Watch":
+        """A stream of the changes of these topics after the number `since`.
+
+        The oldest stream ends when there are too many.
+        """
+        if len(self._watches) >= MOST_WATCHES:
+            next(iter(self._watches)).end()
+        watch = Watch(self, [topic for topic in topics if topic in self._last], since)
+        self._watches[watch] = None
+        if self._is_over:
+            watch.end()
+        return watch
+
+    def changed(self, topics: Sequence[str], since: int) -> list[str]:
+        """The topics among these that have changed after that number."""
+        return [topic for topic in topics if self._last[topic] > since]
+
+    def is_watched(self, topic: str) -> bool:
+        """Whether an open page waits for changes of the topic."""
+        return any(topic in watch.topics for watch in self._watches)
+
+    def leave(self, watch: "Watch") -> None:
+        """Forget a stream."""
+        self._watches.pop(watch, None)
+
+    def end(self) -> None:
+        """End every stream: the server stops."""
+        self._is_over = True
+        for watch in list(self._watches):
+            watch.end()
+
+    def _noting(self, topic: str) -> Callable[[DomainEvent], None]:
+        return lambda _: self.note(topic)
+
+
+class Watch:
+    """The stream of one open page."""
+
+    def __init__(self, changes: PageChanges, topics: Sequence[str], since: int) -> None:
+        self._changes = changes
+        self.topics = topics
+        self._since = since
+        self._changed = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def flow(self, outlet: EventStream) -> None:
+        """Write an event for each topic that has changed, until the page is gone."""
+        while not self._ended.is_set():
+            self._changed.clear()
+            topics, number = self._changes.changed(self.topics, self._since), self._changes.number
+            if topics:
+                self._since = number
+                await outlet.write(b"".join(_event(topic, number) for topic in topics))
+                await self._rest()
+            elif not await self._is_woken():
+                await outlet.write(KEEP_ALIVE)
+
+    def wake(self) -> None:
+        """Have the stream look again: a topic has changed."""
+        self._changed.set()
+
+    def end(self) -> None:
+        """Write no more events."""
+        self._ended.set()
+        self._changed.set()
+
+    def leave(self) -> None:
+        """Leave the streams: this one is over, or never began."""
+        self._changes.leave(self)
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
+
+    async def _is_woken(self) -> bool:
+        try:
+            await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _event(topic: str, number: int) -> bytes:
+    return f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n".encode()
+
+
+# Figures and texts as a person reads them.
+
+# Within an emoji, joiners and variation selectors are seen: as the emoji. So is the space between thousands.
+_SEEN = re.compile(
+    r"((?<=[\u2600-\u27bf\U0001f000-\U0001faff])[\u200d\ufe0f]{1,2}|(?<=[0-9])\u00a0(?=[0-9]{3}))"
+)
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+_STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def count_of(number: int) -> str:
+    """A number with a no-break space between thousands."""
+    return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def duration_of(milliseconds: int) -> str:
+    """A duration in its two largest units, such as `1 d 2 h`."""
+    left, parts = abs(milliseconds) // 1000, []
+    for seconds, unit in _STEPS:
+        number, left = divmod(left, seconds)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def moment_of(text: str | None) -> str:
+    """A moment of the admin API in the words of a table, such as `2026-01-31 12:00:00`, in UTC."""
+    return "" if text is None else text[:19].replace("T", " ")
+
+
+def seen_lines(text: str) -> str:
+    """The text with its unseen characters as `<U+202E>`, and its lines as they are."""
+    return "\n".join(map(seen, text.split("\n")))
+
+
+def seen(text: str) -> str:
+    """The text with its unseen characters as `<U+202E>`."""
+    parts = _SEEN.split(text)
+    return "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
+
+
+# Templates become answers. Whatever a field holds is shown as text, its unseen characters made visible.
 
 _FOLDER = Path(__file__).parent
 HEADERS = page_headers()
@@ -59,3 +277,113 @@ def _shown(value: Any) -> Any:
     if value is None:
         return ""
     return seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+StateOf: TypeAlias = Callable[[], Awaitable[ServerState]]
+
+
+class Framing:
+    """Puts views into the frame that all pages have."""
+
+    def __init__(
+        self, rendering: Rendering, changes: PageChanges, pages: Sequence[ConsolePage], state: StateOf
+    ) -> None:
+        self._rendering = rendering
+        self._changes = changes
+        self._pages = pages
+        self._state = state
+
+    def begin(self, request: web.Request, session: ConsoleSession, page: ConsolePage) -> dict[str, Any]:
+        """The fields of every page that are known before it is read."""
+        return {
+            "page": page,
+            "host": host_of(request),
+            "here": str(request.rel_url.without_query_params(NOTICE)),
+            "form_token": session.form_token,
+            "since": self._changes.number,
+        }
+
+    async def finish(
+        self,
+        frame: dict[str, Any],
+        view: View,
+        notice: Done | None = None,
+        error: BridgeError | None = None,
+        sent: Mapping[str, str] | None = None,
+    ) -> web.Response:
+        """The page: the view in a frame that was begun. `sent` are the fields of a form that stay filled."""
+        error = error or view.error
+        fields = {
+            **frame,
+            **view.fields,
+            "live": ",".join(view.live),
+            "navigation": await self._navigation(),
+            "state": await self._state(),
+            "notice": notice,
+            "error": error,
+            "faults": faults_of(error),
+            "sent": sent or {},
+        }
+        return self._rendering.page(view.template, fields, 200 if error is None else status_of(error))
+
+    async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
+        """The groups that have pages, with the pages' numbers."""
+        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
+        groups = [
+            (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
+        ]
+        return [(group, entries) for group, entries in groups if entries]
+
+
+def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
+    """The places of an input's faults, as its form names them, with their descriptions."""
+    if not isinstance(error, InvalidInputError):
+        return []
+    return [(fault.pointer.rpartition("/")[2].replace("_", " "), fault.detail) for fault in error.faults]
+
+
+# The folder of the console's scripts and stylesheet.
+
+STATIC_FOLDER = Path(__file__).parent / "static"
+STYLESHEET = STATIC_FOLDER / "console.css"
+"""The stylesheet, which other pages of the server use, too."""
+
+
+# The choice of a project on pages that show one project.
+
+MOST_LISTED = 100
+"""The most projects in the list. When there are more, the page asks for an id."""
+
+
+class ProjectChoice:
+    """Reads the query parameter `project_id`. Without it, the oldest project is shown."""
+
+    def __init__(self, projects: Projects, account_limit: Limit) -> None:
+        self._projects = projects
+        self._account_limit = account_limit
+
+    async def fields(self, asked: Asked) -> dict[str, Any]:
+        """The oldest projects for the list, and the chosen one as `project`, None if there is none.
+
+        Raises ProjectNotFoundError.
+        """
+        found = await self._projects.overview(limit=MOST_LISTED + 1)
+        page = projects.project_page_fields(found, MOST_LISTED, self._account_limit)
+        listed = page["projects"]
+        chosen = asked.names.get("project_id") or asked.query.get("project_id")
+        if not chosen and listed:
+            chosen = listed[0]["project_id"]
+        project = await self._details(chosen) if chosen else None
+        return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
+
+    async def _details(self, project_id: str) -> Mapping[str, Any]:
+        return projects.details_fields(await self._projects.show(project_id), self._account_limit)
+
+
+# The process whose request or attempt a page shows, where several share a database.
+
+
+def chosen_process(asked: Asked) -> int | None:
+    """The number of the process in the query; None: that which answers."""
+    text = asked.query.get("process", "")
+    return int(text) if _NUMBER.fullmatch(text) else None

@@ -1,5 +1,5 @@
-"""The server's description of itself: an OpenAPI document, made from the rows of its routes.
+"""The server's description of itself: the OpenAPI document and the pages at `/docs/`.
 
-Each room describes its own routes (`description.py`); here they become one document. Nothing of this is
-imported before somebody asks for it.
+The document is drawn from the rows of the routes; each room describes its own routes.
+Nothing of this is imported before somebody asks for it.
 """

@@ -1,10 +1,13 @@
 """The OpenAPI document of a server, made from its rows."""
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import TypeAdapter
 
 from bridge_server.description.operations import described
-from bridge_server.description.paths import other_parameter, path_parameters, spelled
 from bridge_server.description.problems import (
     by_status,
     every_kind,
@@ -12,14 +15,53 @@ from bridge_server.description.problems import (
     problem_response,
     problems_of,
 )
-from bridge_server.description.shapes import Schemas, example_of
-from bridge_server.description.texts import HEADERS, INTRODUCTION, SECURITY, TAGS, WAIT_PARAMETERS
-from bridge_server.description.webhooks import SHAPES, webhooks_of
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.description import JSON, DescribedAnswer, Operation
+from bridge_server.web.description import (
+    JSON,
+    Account,
+    AnswerShape,
+    Count,
+    DescribedAnswer,
+    Moment,
+    Operation,
+    Parameter,
+    ProjectId,
+    TypeId,
+    text,
+)
 from bridge_server.web.routes import Route
 
 OPENAPI_VERSION = "3.1.0"
+
+
+_REFERENCE = "#/components/schemas/{model}"
+
+_SCHEME_OF = {
+    "backend": "projectSecret",
+    "app": "inboxToken",
+    "operator": "adminToken",
+    "rpc": "rpcToken",
+    "test": "testToken",
+}
+"""The tokens by the callers of rows that ask for one."""
+
+
+class Schemas:
+    """The schemas of these shapes, and of all that they are made of."""
+
+    def __init__(self, shapes: Iterable[Any]) -> None:
+        adapters = {repr(shape): (shape, TypeAdapter(shape)) for shape in shapes}
+        inputs = [(name, "validation", adapter) for name, (_, adapter) in adapters.items()]
+        found, rest = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)  # type: ignore[arg-type]
+        definitions = rest.get("$defs", {})
+        self._found: dict[str, dict[str, Any]] = {name: _tidy(schema) for (name, _), schema in found.items()}
+        self.components: dict[str, Any] = {
+            shape_name(name): _tidy(schema) for name, schema in sorted(definitions.items())
+        }
+
+    def of(self, shape: Any) -> dict[str, Any]:
+        """The schema of one of the shapes: a reference, if it has a name."""
+        return self._found[repr(shape)]
 
 
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
@@ -119,10 +161,401 @@ def _schemes(row: Route) -> tuple[str, ...]:
     return (_SCHEME_OF.get(row.who, "metricsToken"),)
 
 
-_SCHEME_OF = {
-    "backend": "projectSecret",
-    "app": "inboxToken",
-    "operator": "adminToken",
-    "rpc": "rpcToken",
-    "test": "testToken",
+# Paths of rows as the document spells them, with their parameters.
+
+_SESSION = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
+_CALL = "0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8"
+_ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+
+_PARAMETER = re.compile(r"\{(\w+)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
+
+_MEANINGS: Mapping[str, tuple[str, str]] = {
+    "session_id": ("The id of a session, from `POST /session/new`.", _SESSION),
+    "call_id": ("The id of a call, from `POST /session/{session_id}/call/new`.", _CALL),
+    "project_id": ("The id of a project.", "example-app"),
+    "type_id": ("The id of a notification type.", "price-alert"),
+    "account": ("An account id (CAIP-10).", _ACCOUNT),
+    "device_id": ("The id of a device.", "0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d"),
+    "handle": ("The handle of a session, from the list of sessions.", "s4Jd0cRk"),
+    "call": ("The handle of a call, from the record of requests.", "c9Xw2LmQ"),
 }
+"""The meaning of each parameter in a path, with an example. An operation may describe it otherwise."""
+
+
+def spelled(path: str) -> str:
+    """The path with its parameters' names alone."""
+    return _PARAMETER.sub(lambda found: f"{{{found[1]}}}", path)
+
+
+def path_parameters(row: Route, operation: Operation) -> list[dict[str, Any]]:
+    """The parameters in the row's path."""
+    own = {each.name: each for each in operation.parameters if each.place == "path"}
+    return [_path_parameter(name, pattern, own.get(name)) for name, pattern in _PARAMETER.findall(row.path)]
+
+
+def other_parameter(parameter: Parameter) -> dict[str, Any]:
+    """A parameter of the query, or a header field."""
+    spelled_example = {} if parameter.example is None else {"example": _value(parameter)}
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.text,
+        "schema": dict(parameter.schema),
+        **spelled_example,
+    }
+
+
+def _value(parameter: Parameter) -> Any:
+    kind = parameter.schema.get("type")
+    if parameter.example is not None and kind == "integer":
+        return int(parameter.example)
+    return parameter.example
+
+
+def _path_parameter(name: str, pattern: str, own: Parameter | None) -> dict[str, Any]:
+    if own is not None:
+        meaning, example = own.text, own.example
+    else:
+        meaning, example = _MEANINGS[name]
+    schema = {"type": "string", "pattern": f"^{pattern}$"} if pattern else {"type": "string"}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": meaning,
+        "schema": schema,
+        "example": example,
+    }
+
+
+def shape_name(name: str) -> str:
+    """The name of a schema. Shapes of requests are classes that end in `Shape`, of answers in `Answer`."""
+    return f"{name.removesuffix('Shape')}Input" if name.endswith("Shape") else name.removesuffix("Answer")
+
+
+def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
+    """A value of the schema, made of the examples in it."""
+    if "$ref" in schema:
+        return example_of(components[schema["$ref"].rpartition("/")[2]], components)
+    for name in ("examples", "enum"):
+        if schema.get(name):
+            return schema[name][0]
+    if "const" in schema:
+        return schema["const"]
+    for choices in (schema.get("anyOf"), schema.get("oneOf")):
+        if choices:
+            return example_of(choices[0], components)
+    return _of_type(schema, components)
+
+
+def _of_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
+    match schema.get("type"):
+        case "object":
+            properties = schema.get("properties", {})
+            return {name: example_of(each, components) for name, each in properties.items()}
+        case "array":
+            items = schema.get("items")
+            return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
+        case "boolean":
+            return True
+        case "integer" | "number":
+            return 0
+        case "null":
+            return None
+    return "text"
+
+
+def _tidy(schema: Any) -> Any:
+    """The schema without titles made of names and without defaults of null, its references by their names."""
+    if isinstance(schema, list):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for name, value in schema.items():
+        if (name == "title" and isinstance(value, str)) or (name == "default" and value is None):
+            continue
+        if name == "$ref":
+            prefix, _, target = value.rpartition("/")
+            kept[name] = f"{prefix}/{shape_name(target)}"
+        elif name in ("properties", "$defs"):
+            kept[name] = {key: _tidy(each) for key, each in value.items()}
+        elif name in ("examples", "enum", "const", "default"):
+            kept[name] = value
+        else:
+            kept[name] = _tidy(value)
+    return kept
+
+
+# The messages that this server sends to webhooks, described as the answers are.
+
+
+class NewCallMessage(AnswerShape):
+    """A session has a new call."""
+
+    sessionId: Annotated[str, text(_SESSION)]  # noqa: N815
+    callId: Annotated[str, text("0192f7c8-8a10-7c11-9d7e-5b0a6f2c1e3d")]  # noqa: N815
+    pushType: Annotated[str, text("fcm")]  # noqa: N815
+    pushToken: Annotated[str, text("d7Zt3k")]  # noqa: N815
+    dappName: Annotated[str, text("Example Shop")]  # noqa: N815
+
+
+class TopicMessage(AnswerShape):
+    """A topic has a new call."""
+
+    topic: Annotated[str, text(_SESSION)]
+
+
+class SubscriptionMessage(AnswerShape):
+    """A subscription has changed. `number` increases with each change."""
+
+    event: Literal["subscribed", "updated", "unsubscribed"]
+    number: Count
+    project_id: ProjectId
+    account: Account
+    notification_types: list[TypeId]
+    at: Moment
+
+
+class RequestNotice(AnswerShape):
+    """A registered wallet has a new request."""
+
+    event: Literal["request"]
+    title: Annotated[str, text("Example Shop")]
+    body: Annotated[str, text("New request from Example Shop")]
+    topic: Annotated[str, text(_SESSION)]
+    bridge: Annotated[str, text("https://bridge.example.org")]
+
+
+class NotificationNotice(AnswerShape):
+    """An account has a new notification."""
+
+    event: Literal["notification"]
+    id: Annotated[str, text("1")]
+    project_id: ProjectId
+    project_name: Annotated[str, text("Example App")]
+    account: Account
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
+    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, text("https://app.example.org/eth")] | None
+    sent_at: Moment
+
+
+class WebhookTestMessage(AnswerShape):
+    """A test, which a receiver has nothing to do for."""
+
+    event: Literal["test"]
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    tag: str
+    summary: str
+    text: str
+    shape: Any
+
+
+_WEBHOOKS: Mapping[str, _Webhook] = {
+    "new-call": _Webhook(
+        "Bridge", "A new call, to the wallet's push webhook",
+        "Sent to the `push.webhook` of the session.", NewCallMessage,
+    ),
+    "new-call-of-topic": _Webhook(
+        "Bridge", "A new call, to the webhooks of its topic",
+        "Sent to each webhook that was registered with `POST /subscribe`.", TopicMessage,
+    ),
+    "subscription-changed": _Webhook(
+        "Notifications", "A changed subscription, to the project's webhook",
+        "Sent to the webhook that the operator has set for the project, signed with its own secret. Messages "
+        "may arrive out of order.", SubscriptionMessage,
+    ),
+    "request-push": _Webhook(
+        "Push", "A new request, to a wallet's device",
+        "Sent to the `token` of a registration with the type `webhook` (`POST /new`), in the client's "
+        "language.", RequestNotice,
+    ),
+    "notification-push": _Webhook(
+        "Inbox", "A notification, to an account's device",
+        "Sent to the `address` of a device with the channel `webhook` (`POST /inbox/devices`).",
+        NotificationNotice,
+    ),
+    "webhook-test": _Webhook(
+        "Outbox", "A test, to the URL that an operator names",
+        "Sent once by `POST /admin/webhooks/test` and `bridge-server webhook test`.", WebhookTestMessage,
+    ),
+}  # fmt: skip
+SHAPES = tuple(webhook.shape for webhook in _WEBHOOKS.values())
+"""The shapes of all messages."""
+
+_HEADERS = {
+    "webhook-id": "The id of the message, the same in each attempt, so that a receiver can drop repeats.",
+    "webhook-timestamp": "When this attempt was sent, in seconds since the Unix epoch.",
+    "webhook-signature": "Signatures by Standard Webhooks, separated by spaces; only where a secret is set.",
+}
+_OPTIONAL_HEADER = "webhook-signature"
+_RESPONSES = {
+    "2XX": {"description": "The message has arrived."},
+    "410": {
+        "description": "The receiver wants no more messages. Its registration is removed, unless it is the "
+        "webhook of a project."
+    },
+    "default": {
+        "description": "It has not arrived, and is sent again, ten times over about 24 hours. A test is not."
+    },
+}
+
+
+def webhooks_of(schemas: Schemas) -> dict[str, Any]:
+    """The member `webhooks` of the document."""
+    return {name: {"post": _message(name, webhook, schemas)} for name, webhook in _WEBHOOKS.items()}
+
+
+def _message(name: str, webhook: _Webhook, schemas: Schemas) -> dict[str, Any]:
+    schema = schemas.of(webhook.shape)
+    content = {"schema": schema, "example": example_of(schema, schemas.components)}
+    return {
+        "operationId": name,
+        "tags": [webhook.tag],
+        "summary": webhook.summary,
+        "description": webhook.text,
+        "parameters": [
+            {
+                "name": header,
+                "in": "header",
+                "required": header != _OPTIONAL_HEADER,
+                "description": meaning,
+                "schema": {"type": "string"},
+            }
+            for header, meaning in _HEADERS.items()
+        ],
+        "requestBody": {"required": True, "content": {JSON: content}},
+        "responses": _RESPONSES,
+        "security": [],
+    }
+
+
+# Texts of the document that belong to no room: introduction, tags, security schemes, header fields.
+
+INTRODUCTION = """\
+One server with four interfaces on one port: a relay bridge for dapps and wallets, a notification service for
+apps and their accounts, a push server, and a wallet that answers JSON-RPC.
+
+**Errors** are problems (RFC 9457, `application/problem+json`); `type` ends in a code that never changes. Any
+request may also get `bad-request` (400), `target-too-long` (414) and `header-field-too-long` (431) before a
+route is looked for, `not-found` (404) for an unknown path, `method-not-allowed` (405), and `server-error`
+(500), which is a bug. The wallet answers JSON-RPC errors with status 200 instead.
+
+**Rate limits** are token buckets. Answers of limited routes have the header fields `RateLimit` and
+`RateLimit-Policy`, a 429 has `Retry-After`.
+
+**Later versions** may add members to answers, routes and codes of problems. Unknown members of a request are
+ignored unless its description says otherwise.
+"""
+
+TAGS = {
+    "Bridge": "Sessions and calls between a dapp and a wallet. An id is a capability: there is no other "
+    "authentication. Payloads are encrypted by the clients and opaque to the server. Web pages of any origin "
+    "may call these routes.",
+    "Bridge, generation 0.7": "The same sessions and calls for clients of generation 0.7, under their own "
+    "path and in their own envelope.",
+    "Sockets": "WebSockets for clients of generations 1.x and 2.x.",
+    "Notifications": "For an app's backend, with a secret of its project. No web page may call these routes.",
+    "Inbox": "For an account, which signs in with Ethereum (EIP-4361). Web pages of configured origins may "
+    "call these routes.",
+    "Push": "Registration of a wallet's devices, and pushes to them. Web pages of any origin may call these "
+    "routes.",
+    "Wallet": "Ethereum JSON-RPC of the accounts whose keys the server has.",
+    "Projects": "For the operator, with the admin token: projects, their secrets, types, limits and "
+    "subscribers.",
+    "Accounts": "For the operator: what is known of an account.",
+    "Wallet administration": "For the operator: accounts, approvals, transactions and signatures.",
+    "Outbox": "For the operator: messages that are owed to webhooks and devices.",
+    "Observation": "For the operator: requests, clients, sessions, figures and settings.",
+    "Operation": "Health, metrics and this description.",
+    "Test mode": "Control routes of a server that runs for tests (`serve --test`). They exist on no other.",
+}
+
+SECURITY: dict[str, Any] = {
+    "projectSecret": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A secret of the project in the path (`bsk_...`). It belongs in the app's backend.",
+    },
+    "inboxToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The token of `POST /inbox/login`, for which an account signs in with Ethereum.",
+    },
+    "adminToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The setting `admin_token`. The Host field must name this machine, the address that "
+        "the request came to, `public_url` or one of `rpc_hosts`.",
+    },
+    "rpcToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The setting `rpc_token`. Without that setting only programs of the same machine may "
+        "call, and need no token.",
+    },
+    "metricsToken": {"type": "http", "scheme": "bearer", "description": "The setting `metrics_token`."},
+    "testToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`test_token` of the ready file.",
+    },
+}
+
+HEADERS: dict[str, Any] = {
+    "X-Request-ID": {
+        "description": "The id of the request: that of the request's own `X-Request-ID`, or a new one.",
+        "schema": {"type": "string"},
+    },
+    "RateLimit": {
+        "description": "What is left of each limit, and in how many seconds it is whole again: "
+        '`"requests";r=99;t=1`. Addresses that are exempt from limits get none.',
+        "schema": {"type": "string"},
+    },
+    "RateLimit-Policy": {
+        "description": 'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.',
+        "schema": {"type": "string"},
+    },
+    "Link": {
+        "description": 'The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.',
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {
+        "description": "After how many seconds another attempt may succeed.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "Preference-Applied": {
+        "description": "`wait=N`, if the request had `Prefer: wait`: the seconds that it might have waited.",
+        "schema": {"type": "string"},
+    },
+    "WWW-Authenticate": {
+        "description": "`Bearer`.",
+        "required": True,
+        "schema": {"type": "string", "const": "Bearer"},
+    },
+    "Allow": {
+        "description": "The methods of the path.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+}
+
+WAIT_PARAMETERS = (
+    Parameter(
+        "Prefer",
+        "`wait=N` (RFC 7240) has the server wait up to N seconds, 25 at most, for something to answer.",
+        {"type": "string", "examples": ["wait=25"]},
+        "header",
+    ),
+    Parameter(
+        "wait", "As `Prefer: wait=N`, for clients that cannot send it.", {"type": "integer", "minimum": 0}
+    ),
+)

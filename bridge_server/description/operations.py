@@ -2,21 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from bridge_server.admin.accounts.description import ACCOUNT_OPERATIONS
-from bridge_server.admin.approvals.description import APPROVAL_OPERATIONS
-from bridge_server.admin.clients.description import CLIENT_OPERATIONS
-from bridge_server.admin.notifications.description import NOTIFICATION_OPERATIONS
-from bridge_server.admin.outbox.description import OUTBOX_OPERATIONS
-from bridge_server.admin.projects.description import PROJECT_OPERATIONS
-from bridge_server.admin.pushes.description import PUSH_DESK_OPERATIONS
-from bridge_server.admin.sessions.description import SESSION_OPERATIONS
-from bridge_server.admin.settings.description import SETTINGS_OPERATIONS
-from bridge_server.admin.stats.description import STATS_OPERATIONS
-from bridge_server.admin.traffic.description import TRAFFIC_OPERATIONS
-from bridge_server.admin.wallet.description import WALLET_OPERATIONS
-from bridge_server.admin.webhooks.description import WEBHOOK_OPERATIONS
-from bridge_server.description.service import SERVICE_OPERATIONS
+from bridge_server.admin.observation_description import OBSERVATION_OPERATIONS
+from bridge_server.admin.outbox_description import OUTBOX_OPERATIONS
+from bridge_server.admin.projects_description import PROJECT_OPERATIONS
+from bridge_server.admin.wallet_description import WALLET_OPERATIONS
 from bridge_server.inbox.description import INBOX_OPERATIONS
 from bridge_server.notify.description import NOTIFY_OPERATIONS
 from bridge_server.pubsub.description import PUBSUB_OPERATIONS
@@ -24,8 +15,46 @@ from bridge_server.push.description import PUSH_OPERATIONS
 from bridge_server.relay.description import RELAY_OPERATIONS
 from bridge_server.testmode.description import TESTMODE_OPERATIONS
 from bridge_server.wallet.rpc.description import RPC_OPERATIONS
-from bridge_server.web.description import Operation
+from bridge_server.web.description import TEXT, DescribedAnswer, Operation
 from bridge_server.web.routes import Route
+
+_TAG = "Operation"
+
+SERVICE_OPERATIONS = {
+    "livez": Operation(
+        tag=_TAG,
+        summary="Is the process alive",
+        text="Answers as long as the process runs, whatever its database does.",
+        answers=(DescribedAnswer(200, "It runs.", str, TEXT),),
+        needs_database=False,
+    ),
+    "readyz": Operation(
+        tag=_TAG,
+        summary="Can the server do its work",
+        text="Reads and writes the database. Each line after the first names a trouble that lasts until an "
+        "operator mends it; the status stays 200.",
+        answers=(DescribedAnswer(200, "`ready`, and a line `but ...` for each trouble.", str, TEXT),),
+    ),
+    "metrics": Operation(
+        tag=_TAG,
+        summary="Figures for Prometheus",
+        text="All figures in the Prometheus text format. The route exists if `metrics_token` is set.",
+        answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
+        needs_database=False,
+    ),
+    "openapi": Operation(
+        tag=_TAG,
+        summary="This description",
+        text="The routes of this server in OpenAPI 3.1, as its settings have them. `bridge-server openapi` "
+        "prints those of a server that has everything turned on.",
+        answers=(
+            DescribedAnswer(200, "The document.", dict[str, Any]),
+            DescribedAnswer(304, "It has not changed since the ETag of If-None-Match."),
+        ),
+        needs_database=False,
+    ),
+}
+
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
@@ -36,18 +65,9 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **PUSH_OPERATIONS,
         **RPC_OPERATIONS,
         **PROJECT_OPERATIONS,
-        **NOTIFICATION_OPERATIONS,
-        **ACCOUNT_OPERATIONS,
-        **APPROVAL_OPERATIONS,
         **WALLET_OPERATIONS,
         **OUTBOX_OPERATIONS,
-        **PUSH_DESK_OPERATIONS,
-        **WEBHOOK_OPERATIONS,
-        **TRAFFIC_OPERATIONS,
-        **CLIENT_OPERATIONS,
-        **SESSION_OPERATIONS,
-        **STATS_OPERATIONS,
-        **SETTINGS_OPERATIONS,
+        **OBSERVATION_OPERATIONS,
         **TESTMODE_OPERATIONS,
         **SERVICE_OPERATIONS,
     }

@@ -15,7 +15,7 @@ from bridge_server.kernel.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from bridge_server.storage.failures import DatabaseFullError
+from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.web.description import Operation
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import Route

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.kernel.rfc3339 import date_time_of, milliseconds_of
-from bridge_server.kernel.rfc3986 import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.instants import milliseconds_of, rfc3339
 
 Value = TypeVar("Value")
 
@@ -83,12 +83,12 @@ def write_sign_in_message(message: SignInMessage) -> str:
         f"Version: {message.version}",
         f"Chain ID: {message.chain_id}",
         f"Nonce: {message.nonce}",
-        f"Issued At: {date_time_of(message.issued_at_ms)}",
+        f"Issued At: {rfc3339(message.issued_at_ms)}",
     ]
     if message.expires_at_ms is not None:
-        lines.append(f"Expiration Time: {date_time_of(message.expires_at_ms)}")
+        lines.append(f"Expiration Time: {rfc3339(message.expires_at_ms)}")
     if message.not_before_ms is not None:
-        lines.append(f"Not Before: {date_time_of(message.not_before_ms)}")
+        lines.append(f"Not Before: {rfc3339(message.not_before_ms)}")
     if message.request_id is not None:
         lines.append(f"Request ID: {message.request_id}")
     if message.resources:

@@ -4,36 +4,143 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated
 
-from bridge_server.inbox import notification_wire, wire
-from bridge_server.inbox.description_shapes import (
-    ChangedSubscriptionAnswer,
-    InboxOverviewAnswer,
-    InboxPageAnswer,
-    InboxTokenAnswer,
-    ReadNotificationsAnswer,
-    RegisteredDeviceAnswer,
-    RegisteredDevicesAnswer,
-    SignInNonceAnswer,
-)
-from bridge_server.inbox.errors import (
+from bridge_server.inbox import wire
+from bridge_server.inbox.models import (
     DeviceNotFoundError,
+    ReadBy,
     SignInRefusedError,
     TooManyDevicesError,
     TooManyStreamsError,
 )
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.projects.errors import ProjectNotFoundError, SubscriptionNotFoundError
-from bridge_server.projects.wire import SubscriptionShape
+from bridge_server.projects.models import (
+    PROJECT_ID_PATTERN,
+    ProjectNotFoundError,
+    SubscriptionNotFoundError,
+)
+from bridge_server.projects.service import SubscriptionShape
 from bridge_server.web.description import (
+    ABSENT,
     EVENTS,
     HTML,
+    Account,
+    AnswerShape,
+    Count,
     DescribedAnswer,
+    Moment,
     Operation,
     Parameter,
+    ProjectId,
+    TypeId,
     done,
     operation,
     text,
 )
+
+NotificationId = Annotated[str, text("42")]
+Cursor = Annotated[str, text("41..42")]
+
+
+class SignInNonceAnswer(AnswerShape):
+    """A nonce for one sign-in."""
+
+    nonce: Annotated[str, text("f105bc23077db1ca46f4e6afc00558b9")]
+    expires_at: Moment
+
+
+class InboxTokenAnswer(AnswerShape):
+    """The bearer token of an account, until it expires or signs out."""
+
+    token: Annotated[str, text("Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
+    account: Account
+    expires_at: Moment
+
+
+class AvailableTypeAnswer(AnswerShape):
+    """A notification type that a project has."""
+
+    id: TypeId
+    name: Annotated[str, text("Price alerts")]
+
+
+class InboxSubscriptionAnswer(AnswerShape):
+    """A project that the account subscribes to."""
+
+    project_id: ProjectId
+    project_name: Annotated[str, text("Example App")]
+    notification_types: list[TypeId]
+    available_types: list[AvailableTypeAnswer]
+    unread: Count
+    subscribed_at: Moment
+
+
+class LeftProjectAnswer(AnswerShape):
+    """A project that the account has left with unread notifications."""
+
+    project_id: ProjectId
+    project_name: Annotated[str, text("Example App")]
+    unread: Count
+
+
+class InboxOverviewAnswer(AnswerShape):
+    """The subscriptions of an account."""
+
+    subscriptions: list[InboxSubscriptionAnswer]
+    unsubscribed: list[LeftProjectAnswer]
+
+
+class ChangedSubscriptionAnswer(AnswerShape):
+    """The subscription after the change."""
+
+    project_id: ProjectId
+    account: Account
+    notification_types: list[TypeId]
+
+
+class InboxNotificationAnswer(AnswerShape):
+    """A notification as its account sees it."""
+
+    id: NotificationId
+    project_id: ProjectId
+    project_name: Annotated[str, text("Example App")]
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
+    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, text("https://app.example.org/eth")] | None
+    sent_at: Moment
+    read: bool
+    read_by: ReadBy | None
+    read_at: Moment = ABSENT
+
+
+class InboxPageAnswer(AnswerShape):
+    """Notifications, newest first, and the cursors of older and of newer ones."""
+
+    notifications: list[InboxNotificationAnswer]
+    next: Cursor | None
+    latest: Cursor
+
+
+class ReadNotificationsAnswer(AnswerShape):
+    """The number of notifications that were unread before."""
+
+    read: Count
+
+
+class RegisteredDeviceAnswer(AnswerShape):
+    """A device. Of its address only a webhook's is shown."""
+
+    id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
+    channel: Annotated[str, text("webhook")]
+    address: Annotated[str, text("https://app.example.org/hook")] | None
+    created_at: Moment
+
+
+class RegisteredDevicesAnswer(AnswerShape):
+    """The devices of an account."""
+
+    devices: list[RegisteredDeviceAnswer]
+
 
 _TAG = "Inbox"
 _MESSAGE = """\
@@ -48,7 +155,7 @@ Chain ID: 1
 Nonce: f105bc23077db1ca46f4e6afc00558b9
 Issued At: 2027-01-15T08:00:00Z"""
 
-_PROJECT_ID = {"type": "string", "pattern": "^[a-z0-9-]{1,64}$"}
+_PROJECT_ID = {"type": "string", "pattern": f"^{PROJECT_ID_PATTERN}$"}
 
 PAGE_QUERY = (
     Parameter("project_id", "Only notifications of this project.", _PROJECT_ID),
@@ -78,8 +185,7 @@ INBOX_OPERATIONS: Mapping[str, Operation] = {
         "Sign in",
         "Takes a sign-in message (EIP-4361) that the account has signed with `personal_sign`. Its domain and "
         "URI must be this server's own or one of `inbox_origins`, and its nonce unused. Clients without a "
-        "body "
-        "of JSON get a 400.",
+        "body of JSON get a 400.",
         DescribedAnswer(200, "The token of the account.", InboxTokenAnswer),
         body=wire.SignInShape,
         body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65},
@@ -93,15 +199,13 @@ INBOX_OPERATIONS: Mapping[str, Operation] = {
     "inbox-subscriptions": _operation(
         "List subscriptions",
         "The projects that the account subscribes to, with the number of unread notifications; and those "
-        "that "
-        "it has left with unread notifications.",
+        "that it has left with unread notifications.",
         DescribedAnswer(200, "The subscriptions.", InboxOverviewAnswer),
     ),
     "inbox-subscribe": _operation(
         "Subscribe, or change types",
-        "Subscribes the account to a project, or changes the types that it has chosen. Without types it "
-        "is all "
-        "of them, those made later too.",
+        "Subscribes the account to a project, or changes the types that it has chosen. Without types it is "
+        "all of them, those made later too.",
         DescribedAnswer(200, "The subscription.", ChangedSubscriptionAnswer),
         body=SubscriptionShape,
         body_example={"notification_types": ["price-alert"]},
@@ -116,20 +220,18 @@ INBOX_OPERATIONS: Mapping[str, Operation] = {
     ),
     "inbox-notifications": _operation(
         "List notifications",
-        "Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with "
-        "the next "
-        "notification.",
+        "Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with the "
+        "next notification.",
         DescribedAnswer(200, "A page.", InboxPageAnswer),
         parameters=PAGE_QUERY,
         polls=True,
     ),
     "inbox-mark-read": _operation(
         "Mark notifications as read",
-        "Marks at most 500 notifications as read by the user, which counts in the app's read rate. Ids "
-        "that the "
-        "account does not have are ignored.",
+        "Marks at most 500 notifications as read by the user, which counts in the app's read rate. Ids that "
+        "the account does not have are ignored.",
         DescribedAnswer(200, "How many were unread before.", ReadNotificationsAnswer),
-        body=notification_wire.ReadShape,
+        body=wire.ReadShape,
         body_example={"ids": ["42"]},
     ),
     "inbox-stream": _operation(
@@ -154,8 +256,7 @@ INBOX_OPERATIONS: Mapping[str, Operation] = {
     "inbox-add-device": _operation(
         "Register a device",
         "`channel` is `fcm`, `apns`, `webpush`, `webhook` or `log`, as far as the operator has configured "
-        "them. "
-        "`address` is a token, a URL, or the object that a browser's Push API gives; `log` has none.",
+        "them. `address` is a token, a URL, or the object that a browser's Push API gives; `log` has none.",
         DescribedAnswer(200, "The device.", RegisteredDeviceAnswer),
         body=wire.DeviceShape,
         body_example={"channel": "log"},

@@ -3,11 +3,97 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from bridge_server.inbox.device_store import DeviceStore
-from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
+from bridge_server.inbox.models import (
+    Device,
+    DeviceId,
+    DeviceNotFoundError,
+    NewDevice,
+    Reader,
+    TooManyDevicesError,
+)
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
+from bridge_server.outbox.store import withdraw
+from bridge_server.projects.store import TURN_OF_SENDINGS
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    Turns,
+    adding_transaction,
+    alone,
+    always,
+    scalar,
+    transaction,
+)
+
+_DEVICES = """
+SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
+"""
+_SAME = """
+SELECT device_id, channel, address, created_at_ms FROM devices
+WHERE account = ? AND channel = ? AND address = ?
+"""
+_COUNT = "SELECT count(*) FROM devices WHERE account = ?"
+_INSERT = """
+INSERT INTO devices (account, device_id, channel, address, lane, created_at_ms) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
+_FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
+
+# A notification that is being sent may have found the device: its messages are stored, then withdrawn.
+_after_sendings = always(Turns(shared=(TURN_OF_SENDINGS,)))
+
+
+class DeviceStore:
+    """Durable devices."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def devices(self, account: int) -> Sequence[Device]:
+        """The account's devices, oldest first."""
+        return [_device(row) for row in await self.database.read(_DEVICES, (account,))]
+
+    @adding_transaction(turns=lambda account, *_, **__: alone("account", str(account)))
+    def add(
+        self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
+    ) -> Transaction[Device]:
+        """Store a device, or return the stored device with equal values. Raises TooManyDevicesError."""
+        known = yield Statement(_SAME, (account, device.channel, device.url))
+        if known:
+            return _device(known[0])
+        count = scalar(int, (yield Statement(_COUNT, (account,))))
+        if count >= limit:
+            raise TooManyDevicesError(limit)
+        row = (account, device_id, device.channel, device.url, device.lane, now_ms)
+        yield Statement(_INSERT, row)
+        return Device(device_id, device.channel, device.url, now_ms)
+
+    @transaction(turns=_after_sendings)
+    def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
+        """Delete a device and its queued messages. Raises DeviceNotFoundError."""
+        ((deleted,),) = yield Statement(_DELETE, (account, device_id))
+        if not deleted:
+            raise DeviceNotFoundError
+        yield from withdraw(device_id)
+
+    @transaction(turns=_after_sendings)
+    def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
+        """Delete a device of any account, if it still has this address, and its queued messages.
+
+        The message `message_id` stays, because the outbox is settling it.
+        """
+        ((deleted,),) = yield Statement(_FORGET, (device_id, address))
+        if deleted:
+            yield from withdraw(device_id, message_id)
+
+
+def _device(row: Row) -> Device:
+    device_id, channel, address, created_at_ms = row
+    return Device(DeviceId(device_id), channel, address, created_at_ms)
 
 
 class DeviceChannels(Protocol):
@@ -28,7 +114,7 @@ class DeviceChannels(Protocol):
 
 
 class Devices:
-    """Registration of devices. Each notification is queued for each device (notify/device_notices.py)."""
+    """Registration of devices. A notification is queued for each of them (notify/service.py)."""
 
     def __init__(
         self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int

@@ -7,25 +7,27 @@ numbers increase: in every inbox a later notification has a higher number.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
+from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 
 DeviceId = NewType("DeviceId", str)
 
+_RETRY_STREAM_SECONDS = 5
 
-@dataclass(frozen=True, slots=True)
-class Nonce:
+
+class Nonce(NamedTuple):
     """A nonce, which is valid for one sign-in."""
 
     text: str
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SignInAttempt:
+class SignInAttempt(NamedTuple):
     """A sign-in message, as text and parsed, and its signature of 65 bytes."""
 
     text: str
@@ -42,8 +44,7 @@ class NewToken:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """A signed-in account: its number, and the digest and expiry of its token."""
 
     number: int
@@ -52,16 +53,14 @@ class Reader:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class AvailableType:
+class AvailableType(NamedTuple):
     """A notification type of a project."""
 
     type_id: TypeId
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class InboxSubscription:
+class InboxSubscription(NamedTuple):
     """A subscription of the account, with its number of unread notifications."""
 
     project_id: ProjectId
@@ -72,8 +71,7 @@ class InboxSubscription:
     subscribed_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnsubscribedProject:
+class UnsubscribedProject(NamedTuple):
     """A project that the account has unsubscribed from, with unread notifications."""
 
     project_id: ProjectId
@@ -81,8 +79,7 @@ class UnsubscribedProject:
     unread: int
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(NamedTuple):
     """The subscriptions of an account, and projects that it has left with unread notifications."""
 
     subscriptions: Sequence[InboxSubscription]
@@ -96,8 +93,7 @@ class ReadBy(Enum):
     BULK = "bulk"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNotification:
+class StoredNotification(NamedTuple):
     """A notification in an inbox. `read_at_ms` is set if the user has read it."""
 
     sending: int
@@ -112,8 +108,7 @@ class StoredNotification:
     read_at_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A range of an inbox: numbers above `since` and below `before` (None: no bound).
 
     `top` is the highest number that the account has received on the earlier pages.
@@ -124,16 +119,14 @@ class Cursor:
     top: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(NamedTuple):
     """Filters by project, and by unread (True) or read (False). None: no filter."""
 
     project_id: ProjectId | None = None
     unread: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationQuery:
+class NotificationQuery(NamedTuple):
     """A query for notifications, newest first, at most `limit`."""
 
     filters: Filters
@@ -141,8 +134,7 @@ class NotificationQuery:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A page of notifications. `next` is the cursor of earlier ones, None if there are none; `latest` is the
     cursor of later ones.
     """
@@ -152,8 +144,7 @@ class Page:
     latest: Cursor
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A notification, and the numbers of the accounts to which it was delivered."""
 
     notification: StoredNotification
@@ -181,3 +172,77 @@ class Device:
     channel: str
     url: str = field(repr=False)
     created_at_ms: int
+
+
+class SignInRefusedError(NotAuthenticatedError):
+    """The message is well formed, but its sign-in is refused; the detail says why."""
+
+    code = "sign-in-refused"
+    title = "The sign-in is refused"
+
+
+class WrongSignerError(SignInRefusedError):
+    """The signature is of another account or of another text."""
+
+    def __init__(self, signer: str) -> None:
+        super().__init__(
+            f"The signature of this message was made by {signer}, which is not the account that it names. "
+            "Sign exactly the text that is sent (personal_sign, EIP-191)."
+        )
+
+
+class NonceRefusedError(SignInRefusedError):
+    """The nonce is unknown, has been used, or has expired."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The nonce of the message is unknown, was used before, or has expired. "
+            "Get another with POST /inbox/nonce: it is good for one sign-in."
+        )
+
+
+class DeviceNotFoundError(NotFoundError):
+    """The account has no device of this id."""
+
+    code = "device-not-found"
+    title = "Device not found"
+
+    def __init__(self) -> None:
+        super().__init__("The account has no device of this id. GET /inbox/devices lists its devices.")
+
+
+class TooManyDevicesError(ConflictError):
+    """The account has reached the limit of devices."""
+
+    code = "too-many-devices"
+    title = "Too many devices"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The account has {limit} devices, which is the limit. Delete one first.")
+
+
+class TooManyStreamsError(LimitError):
+    """The account has reached the limit of open streams."""
+
+    code = "too-many-streams"
+    title = "Too many open streams"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The account has {limit} open streams, which is the limit. Close one first.",
+            _RETRY_STREAM_SECONDS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SignedOut(DomainEvent):
+    """The token of this digest (SHA-256 in hexadecimal digits) is valid no longer."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRead(DomainEvent):
+    """Notifications in the inbox of this account, which is given by its number, are marked as read."""
+
+    account: int

@@ -11,11 +11,9 @@ from string import Template
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from bridge_server.inbox.widget_file import widget_script
 from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.web.answers import ready_made
-from bridge_server.web.page_headers import page_headers
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.projects.models import PROJECT_ID_PATTERN
+from bridge_server.web.answers import WholeAnswer, page_headers, ready_made
 
 _PAGE = Path(__file__).parent / "page.html"
 _STYLE = (
@@ -25,8 +23,16 @@ _STYLE = (
     "h1 { font-size: 1.25rem; margin: 0 0 1rem; } "
     "@media (prefers-color-scheme: dark) { body { background: #14151a; color: #e8e9ef; } }"
 )
-_PROJECT = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
-_DIGITS = 32
+_PROJECT = re.compile(PROJECT_ID_PATTERN, re.ASCII)
+_ETAG_DIGITS = 32
+
+_FOLDER = Path(__file__).parent / "widget"
+_IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js'\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=const|class|function|async)", re.MULTILINE)
+_ENTRY = "component"
+_HEADER = (
+    "// Bridge Server's inbox for web pages, <bridge-inbox>: docs/inbox.md. Joined from several modules.\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class InboxPage:
     @cached_property
     def _script(self) -> _Script:
         body = widget_script()
-        etag = hashlib.sha256(body).hexdigest()[:_DIGITS]
+        etag = hashlib.sha256(body).hexdigest()[:_ETAG_DIGITS]
         headers = {
             "Content-Type": "text/javascript; charset=utf-8",
             "Cache-Control": "public, max-age=3600",
@@ -78,3 +84,26 @@ class InboxPage:
     def _page_headers(self) -> CIMultiDictProxy[str]:
         style = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
         return page_headers(style_src=f"'sha256-{style}'", img_src="data:", form_action="'none'")
+
+
+def widget_script() -> bytes:
+    """The web component as one file: the modules of the folder `widget`, joined in the order of imports.
+
+    The names that modules export share one scope.
+    """
+    names: list[str] = []
+    _collect(_ENTRY, names)
+    bodies = [_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in names]
+    return "\n".join([_HEADER, *bodies]).encode()
+
+
+def _collect(name: str, names: list[str]) -> None:
+    """Append the module after the modules that it imports."""
+    for imported in _IMPORT.findall(_source(name)):
+        if imported not in names:
+            _collect(imported, names)
+    names.append(name)
+
+
+def _source(name: str) -> str:
+    return (_FOLDER / f"{name}.js").read_text("utf-8")

@@ -1,11 +1,63 @@
-"""Reading of an inbox: pages of notifications, long polls, marking as read."""
+"""An account reads its inbox (pages, long polls, marking as read) and changes its subscriptions."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias, TypeVar
 
-from bridge_server.inbox.arrivals import Arrivals
-from bridge_server.inbox.models import Cursor, NotificationQuery, Page, ReadBy
+from bridge_server.inbox.models import Cursor, NotificationQuery, Overview, Page, ReadBy, Reader
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionNotFoundError, TypeId
+from bridge_server.projects.subscriptions import Subscriptions
+
+Value = TypeVar("Value")
+
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
+"""Called with the numbers of the accounts that have a new notification."""
+
+_WAITING = "inbox"
+
+
+class Arrivals:
+    """The listeners and the waiting readers of all inboxes.
+
+    A call to notify can reach hundreds of accounts, of which few wait: only the waiting ones are touched.
+    """
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._waiting: Counter[int] = Counter()
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` at every delivery."""
+        self._listeners.append(listener)
+
+    async def wait_for(
+        self, account: int, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
+    ) -> Value | None:
+        """The result of `read`, now or after a delivery; None if there is none within `wait_seconds`."""
+        self._waiting[account] += 1
+        try:
+            return await self._signals.wait_for(_key(account), read, wait_seconds)
+        finally:
+            self._waiting[account] -= 1
+            if not self._waiting[account]:
+                del self._waiting[account]
+
+    def arrived(self, accounts: Iterable[int]) -> None:
+        """Call the listeners, and wake the readers of these accounts that wait."""
+        numbers = frozenset(accounts)
+        for listener in self._listeners:
+            listener(numbers)
+        for account in numbers & self._waiting.keys():
+            self._signals.touch(_key(account))
+
+
+def _key(account: int) -> Key:
+    return _WAITING, str(account)
 
 
 class InboxReads:
@@ -52,3 +104,28 @@ class InboxReads:
         if len(found) > limit:
             following = Cursor(cursor.since, shown[-1].sending, top)
         return Page(shown, following, Cursor(top, None, top))
+
+
+class InboxSubscriptions:
+    """Reads and changes an account's subscriptions. An unknown project raises ProjectNotFoundError."""
+
+    def __init__(self, store: InboxStore, subscriptions: Subscriptions) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+
+    async def overview(self, reader: Reader) -> Overview:
+        """The account's subscriptions with their numbers of unread notifications."""
+        return await self._store.overview(reader.number)
+
+    async def subscribe(
+        self, reader: Reader, project_id: str, types: tuple[TypeId, ...] | None
+    ) -> Subscription:
+        """Subscribe to types of a project; None: to all, including later ones. Raises UnknownTypesError."""
+        wanted = NewSubscription(reader.account, types)
+        subscription, _ = await self._subscriptions.subscribe(project_id, wanted)
+        return subscription
+
+    async def unsubscribe(self, reader: Reader, project_id: str) -> None:
+        """Unsubscribe from a project. Raises SubscriptionNotFoundError."""
+        if not await self._subscriptions.unsubscribe(project_id, [reader.account.key]):
+            raise SubscriptionNotFoundError

@@ -1,24 +1,115 @@
 """Sign-in with Ethereum (EIP-4361): nonces, messages, tokens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import SignatureError, recover_address
 from bridge_server.ethereum.sign_in_message import SignInMessage
-from bridge_server.inbox.errors import WrongSignerError
-from bridge_server.inbox.models import NewToken, Nonce, Reader, SignInAttempt
-from bridge_server.inbox.origins import POINTER, loopback_origins, origin_faults
-from bridge_server.inbox.sign_in_store import SignInStore
+from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
+from bridge_server.inbox.models import (
+    NewToken,
+    Nonce,
+    NonceRefusedError,
+    Reader,
+    SignedOut,
+    SignInAttempt,
+    WrongSignerError,
+)
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
+from bridge_server.kernel.fields import web_origin
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import digest, new_secret
-from bridge_server.projects.caip10 import ethereum_account
+from bridge_server.projects.caip10 import Account, ethereum_account
+from bridge_server.projects.subscriptions import account_number
+from bridge_server.storage.database import (
+    Database,
+    Statement,
+    Transaction,
+    adding_transaction,
+    scalar,
+    sweeping,
+    transaction,
+)
+from bridge_server.web.routes import is_loopback_origin
+
+_INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
+_USE_NONCE = "DELETE FROM sign_in_nonces WHERE nonce = ? AND expires_at_ms > ?"
+_SIGN_IN = """
+INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)
+"""
+_READER = """
+SELECT inbox_tokens.account, accounts.account_key, inbox_tokens.account_id, inbox_tokens.expires_at_ms
+FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
+WHERE inbox_tokens.digest = ? AND inbox_tokens.expires_at_ms > ?
+"""
+_SIGN_OUT = "DELETE FROM inbox_tokens WHERE digest = ?"
+SWEEPS = (
+    """
+    DELETE FROM sign_in_nonces WHERE nonce IN
+        (SELECT nonce FROM sign_in_nonces WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+    """,
+    """
+    DELETE FROM inbox_tokens WHERE digest IN
+        (SELECT digest FROM inbox_tokens WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+    """,
+)
+_SWEEP_SLICE = 500
+
+_POINTER = "#/message"
+
+_SCHEMES = ("https", "http")
 
 CLOCK_SLACK_MS = 300_000
 """The accepted difference between this clock and the clock of the message's author."""
 
 _NONCE_BYTES = 16
+
+
+class SignInStore:
+    """Durable nonces and tokens. Rows that have expired at `now_ms` are not found."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @adding_transaction
+    def add_nonce(self, nonce: Nonce) -> Transaction[None]:
+        """Store a nonce."""
+        yield Statement(_INSERT_NONCE, (nonce.text, nonce.expires_at_ms))
+
+    @adding_transaction
+    def sign_in(
+        self, nonce: str, account: Account, digest: bytes, expires_at_ms: int, now_ms: int
+    ) -> Transaction[None]:
+        """Use the nonce up and store the token's digest, or do neither. Raises NonceRefusedError."""
+        ((used,),) = yield Statement(_USE_NONCE, (nonce, now_ms))
+        if not used:
+            raise NonceRefusedError
+        number = yield from account_number(account.key)
+        yield Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
+
+    async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
+        """The account whose token has this digest, or None."""
+        rows = await self.database.read(_READER, (digest, now_ms))
+        if not rows:
+            return None
+        number, key, spelled, expires_at_ms = rows[0]
+        account = Account(key, spelled)
+        return Reader(number, account, digest, expires_at_ms)
+
+    @transaction
+    def sign_out(self, digest: bytes) -> Transaction[None]:
+        """Remove the token. Publishes `SignedOut`."""
+        yield Statement(_SIGN_OUT, (digest,))
+        yield SignedOut(digest.hex())
+
+    @transaction(turns=sweeping("sign-ins"))
+    def sweep(self, now_ms: int) -> Transaction[int]:
+        """Delete a slice of the expired rows; returns how many."""
+        for statement in SWEEPS:
+            deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
+            if deleted:
+                return deleted
+        return 0
 
 
 class SignIn:
@@ -59,8 +150,8 @@ class SignIn:
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
         message, now_ms = attempt.message, self._clock.now_ms()
-        local = loopback_origins(message) if self._admits_loopback else frozenset()
-        faults = origin_faults(message, self._origins | own_origins | local)
+        local = _loopback_origins(message) if self._admits_loopback else frozenset()
+        faults = _origin_faults(message, self._origins | own_origins | local)
         faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
@@ -101,7 +192,7 @@ def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[
         faults.append(f"the Expiration Time has passed, {now}")
     if message.not_before_ms is not None and message.not_before_ms > now_ms:
         faults.append(f"the time of Not Before has not come, {now}")
-    return [Fault(POINTER, detail) for detail in faults]
+    return [Fault(_POINTER, detail) for detail in faults]
 
 
 def _require_signer(attempt: SignInAttempt) -> None:
@@ -112,3 +203,46 @@ def _require_signer(attempt: SignInAttempt) -> None:
         raise InvalidInputError(f"No valid signature: {detail}.", [Fault("#/signature", detail)]) from error
     if signer != attempt.message.address:
         raise WrongSignerError(signer)
+
+
+def _loopback_origins(message: SignInMessage) -> frozenset[str]:
+    """The origins of a message's domain and URI, as far as they are of pages on the server's own machine."""
+    urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
+    origins = filter(None, map(origin_of_url, urls))
+    return frozenset(filter(is_loopback_origin, origins))
+
+
+def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> list[Fault]:
+    """The faults of a message's domain, scheme and URI, if the server accepts sign-ins for these origins."""
+    details = _domain_fault(message, origins), _uri_fault(message, origins)
+    return [Fault(_POINTER, detail) for detail in details if detail]
+
+
+def _domain_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
+    named = [origin for scheme in _SCHEMES if (origin := origin_of_url(f"{scheme}://{message.domain}"))]
+    allowed = [origin for origin in named if origin in origins]
+    if not allowed:
+        known = _listed(origin.partition("://")[2] for origin in origins)
+        return f"the domain must be one that speaks for this server ({known}), and is {message.domain}"
+    if message.scheme is not None and origin_of_url(f"{message.scheme}://{message.domain}") not in allowed:
+        return f"the scheme before the domain must be that of {_listed(allowed)}, and is {message.scheme}"
+    return None
+
+
+def _uri_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
+    if origin_of_url(message.uri) in origins:
+        return None
+    return f"the URI must begin with an origin that speaks for this server: {_listed(origins)}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(sorted(set(texts))) or "none: set public_url or inbox_origins"
+
+
+def origin_of_url(url: str) -> str | None:
+    """The origin of a URL in the form of browsers; None if no web page can have it."""
+    try:
+        parts = urlsplit(url)
+        return web_origin(f"{parts.scheme}://{parts.netloc}".lower())
+    except ValueError:
+        return None

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import orjson
 
-from bridge_server.inbox import sql
-from bridge_server.inbox.events import MarkedRead
 from bridge_server.inbox.models import (
     Arrival,
     AvailableType,
     InboxSubscription,
+    MarkedRead,
     NotificationQuery,
     Overview,
     Positions,
@@ -18,18 +17,128 @@ from bridge_server.inbox.models import (
     UnsubscribedProject,
 )
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.projects.turns import FIGURES
+from bridge_server.projects.store import TURN_OF_FIGURES
+from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
     Transaction,
     Turns,
+    always,
     reading,
     scalar,
     transaction,
 )
-from bridge_server.storage.turns import always
+
+_CONTENT_COLUMNS = """
+    sendings.id, projects.project_id, projects.name, notification_types.type_id,
+    notifications.title, notifications.body, notifications.url, sendings.sent_at_ms
+"""
+_COLUMNS = f"""
+    {_CONTENT_COLUMNS}, sendings.id <= projects.read_through OR deliveries.read_at_ms < 0 AS is_bulk_marked,
+    CASE WHEN deliveries.read_at_ms > 0 THEN deliveries.read_at_ms END
+"""
+_CONTENT = """
+    JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
+    JOIN notifications ON notifications.id = sendings.notification
+    JOIN notification_types ON notification_types.id = sendings.type
+"""
+
+SUBSCRIPTIONS = """
+SELECT projects.id, projects.project_id, projects.name, type_sets.types, subscriptions.subscribed_at_ms,
+    (SELECT json_group_array(json_array(type_id, name)) FROM (
+        SELECT type_id, name FROM notification_types
+        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id
+    ) AS available)
+FROM subscriptions
+JOIN projects ON projects.id = subscriptions.project AND projects.project_id IS NOT NULL
+JOIN type_sets ON type_sets.id = subscriptions.type_set
+WHERE subscriptions.account = ? ORDER BY subscriptions.subscribed_at_ms, projects.id
+"""
+UNREAD = """
+SELECT projects.id, projects.project_id, projects.name, count(*)
+FROM deliveries
+JOIN sendings ON sendings.id = deliveries.sending
+JOIN projects ON projects.id = sendings.project
+WHERE deliveries.account = ? AND deliveries.read_at_ms IS NULL
+    AND deliveries.sending > projects.read_through AND projects.project_id IS NOT NULL
+GROUP BY projects.id ORDER BY projects.id
+"""
+
+NEWEST = "SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?"
+
+# At least one row, with the newest number; without a notification its other columns are NULL. The conditions
+# on project and unread are written so that no index applies: SQLite must search by account.
+PAGE = f"""
+SELECT (SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?), page.*
+FROM (SELECT 1 AS one) AS once LEFT JOIN (
+    SELECT {_COLUMNS}
+    FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
+    WHERE deliveries.account = ? AND deliveries.sending > ? AND deliveries.sending < ?
+        AND coalesce(?, projects.project_id) = projects.project_id
+        AND CASE WHEN deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through THEN 1 ELSE 0 END
+            BETWEEN ? AND ?
+    ORDER BY deliveries.sending DESC LIMIT ?
+) AS page ON true
+ORDER BY page.id DESC
+"""  # noqa: S608 - only the constants above
+PAGE_AFTER = f"""
+SELECT {_COLUMNS}
+FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
+WHERE deliveries.account = ? AND deliveries.sending > ?
+ORDER BY deliveries.sending LIMIT ?
+"""  # noqa: S608 - only the constants above
+# The parameter is a JSON object: the number of each account with the last sending that its streams have got.
+ARRIVALS = f"""
+SELECT arrived.accounts, {_CONTENT_COLUMNS}, sendings.id <= projects.read_through, NULL
+FROM (
+    SELECT deliveries.sending, json_group_array(deliveries.account) AS accounts
+    FROM json_each(?) AS asked
+    CROSS JOIN deliveries
+        ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
+    CROSS JOIN sendings ON sendings.id = deliveries.sending
+    CROSS JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
+    GROUP BY deliveries.sending ORDER BY deliveries.sending LIMIT ?
+) AS arrived
+JOIN sendings ON sendings.id = arrived.sending {_CONTENT}
+ORDER BY sendings.id
+"""  # noqa: S608 - only the constants above
+
+# The time is negative if the operator marks them.
+MARK_READ = """
+UPDATE deliveries SET read_at_ms = ?
+WHERE account = ? AND sending IN (SELECT value FROM json_each(?)) AND read_at_ms IS NULL AND EXISTS (
+    SELECT 1 FROM sendings JOIN projects ON projects.id = sendings.project
+    WHERE sendings.id = deliveries.sending
+        AND sendings.id > projects.read_through AND projects.project_id IS NOT NULL
+)
+RETURNING sending
+"""
+
+
+def _counted(column: str) -> tuple[str, str]:
+    """Count deliveries that were marked as read in this column: by type and day, and by notification."""
+    return (
+        f"""
+        INSERT INTO daily_figures (project, type, day, {column})
+        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
+        GROUP BY 1, 2, 3
+        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
+        """,  # noqa: S608 - a column's name
+        f"""
+        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
+        FROM (SELECT sendings.notification, count(*) AS deliveries
+              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value
+              GROUP BY sendings.notification) AS counted
+        WHERE notifications.id = counted.notification
+        """,  # noqa: S608 - a column's name
+    )
+
+
+COUNT_READ = _counted("read")
+COUNT_BULK_MARKED = _counted("bulk_marked")
 
 _LATER_THAN_ALL = 2**63 - 1
 
@@ -46,8 +155,8 @@ class InboxStore:
     @reading
     def overview(self, account: int) -> Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
-        subscribed = yield Statement(sql.SUBSCRIPTIONS, (account,))
-        unread = yield Statement(sql.UNREAD, (account,))
+        subscribed = yield Statement(SUBSCRIPTIONS, (account,))
+        unread = yield Statement(UNREAD, (account,))
         return _overview(subscribed, unread)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
@@ -58,22 +167,22 @@ class InboxStore:
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
         unread = _UNREAD[filters.unread]
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(sql.PAGE, (*bounds, filters.project_id, *unread, query.limit))
+        rows = await self.database.read(PAGE, (*bounds, filters.project_id, *unread, query.limit))
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 
     async def number_of(self, account_key: str) -> int:
         """The number of an account; 0, which no account has, when it is unknown."""
-        rows = await self.database.read(sql.ACCOUNT, (account_key,))
+        rows = await self.database.read(ACCOUNT, (account_key,))
         return scalar(int, rows) if rows else 0
 
     async def newest(self, account: int) -> int:
         """The number of the account's newest notification; 0 when it has none."""
-        return scalar(int, await self.database.read(sql.NEWEST, (account,)))
+        return scalar(int, await self.database.read(NEWEST, (account,)))
 
     async def page_after(self, account: int, after: int, limit: int) -> Sequence[StoredNotification]:
         """Up to `limit` of the account's notifications with numbers above `after`, oldest first."""
-        rows = await self.database.read(sql.PAGE_AFTER, (account, after, limit))
+        rows = await self.database.read(PAGE_AFTER, (account, after, limit))
         return [_notification(row) for row in rows]
 
     async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
@@ -81,16 +190,16 @@ class InboxStore:
         each with the accounts that received it. Their read state is not loaded.
         """
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
-        rows = await self.database.read(sql.ARRIVALS, (asked, limit))
+        rows = await self.database.read(ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
-    @transaction(turns=always(Turns((FIGURES,))))
+    @transaction(turns=always(Turns((TURN_OF_FIGURES,))))
     def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
-        rows = yield Statement(sql.MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
+        rows = yield Statement(MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
         marked = orjson.dumps([sending for (sending,) in rows]).decode()
-        for statement in sql.COUNT_BULK_MARKED if is_bulk else sql.COUNT_READ:
+        for statement in COUNT_BULK_MARKED if is_bulk else COUNT_READ:
             if rows:
                 yield Statement(statement, (marked,))
         if rows:

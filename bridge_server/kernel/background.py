@@ -1,9 +1,12 @@
-"""Background work that ends with the block that began it."""
+"""Work beside a block of code, the stop of the server, and a lock for each key: tasks of one event loop."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 @asynccontextmanager
@@ -25,3 +28,92 @@ async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class StoppedError(Exception):
+    """The server stops, and the work was not done in time."""
+
+
+class Stopping:
+    """The stop of the server, for work that waits for another server.
+
+    Such work goes on while the server runs, and all of it together `grace_seconds` longer.
+    """
+
+    def __init__(self, grace_seconds: float = 3.0) -> None:
+        self._grace_seconds = grace_seconds
+        self.is_announced = False
+        self._closed = asyncio.Event()
+        self._over_at = math.inf
+        self._wanted = asyncio.Event()
+        self.reason: str | None = None
+        """The reason why the server ends itself; None unless it does."""
+
+    def want(self, reason: str) -> None:
+        """Have the server end itself: it cannot do its work any more."""
+        if self.reason is None:
+            self.reason = reason
+            self._wanted.set()
+
+    async def wanted(self) -> None:
+        """Return once the server is to end itself."""
+        await self._wanted.wait()
+
+    def announce(self) -> None:
+        """Have `/readyz` answer that the server stops soon: a load balancer then chooses others."""
+        self.is_announced = True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server stops."""
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """Begin the stop. A second call changes nothing."""
+        if not self.has_begun:
+            self._over_at = asyncio.get_running_loop().time() + self._grace_seconds
+            self._closed.set()
+
+    async def finish(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Return the result of the work. Raises StoppedError when the grace ends before the work; when it has
+        ended already, the work is not begun.
+        """
+        if self._seconds_left() <= 0:
+            work.close()
+            raise StoppedError
+        task = asyncio.ensure_future(work)
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait([task, closing], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await asyncio.wait([task], timeout=self._seconds_left())
+            if not task.done():
+                raise StoppedError
+            return task.result()
+        finally:
+            closing.cancel()
+            task.cancel()
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self._over_at - asyncio.get_running_loop().time())
+
+
+class KeyedLock:
+    """A lock for each key: work under one key runs one after the other, in the order in which it asked."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._wanted: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def taken(self, key: str) -> AsyncIterator[None]:
+        """Hold the key's lock inside."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._wanted[key] = self._wanted.get(key, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._wanted[key] -= 1
+            if not self._wanted[key]:
+                del self._wanted[key], self._locks[key]

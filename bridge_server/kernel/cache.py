@@ -7,7 +7,7 @@ memory once, however many clients it is being sent to.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
@@ -15,8 +15,7 @@ from bridge_server.kernel.signals import Key, Touched
 _ENTRY_OVERHEAD_BYTES = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(NamedTuple):
     """Bytes that are valid until the key is touched, or until `expires_at_ms`; None: there, but empty."""
 
     value: bytes | None

@@ -6,6 +6,9 @@ from typing import Final, Protocol
 # CLOCK_BOOTTIME counts while the machine sleeps; only Linux has it.
 _ELAPSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
+_TOLERATED_JUMP_US = 2_000_000
+"""A smaller step, forward or back, is an ordinary correction of the clock."""
+
 
 class Clock(Protocol):
     """Wall-clock time, and time that elapses."""
@@ -87,3 +90,23 @@ class MovableClock:
     def put_right(self) -> None:
         """Go by the machine's time of day again."""
         self.set(self._clock.now_us(), frozen=False)
+
+
+class ClockJumps:
+    """Finds that the wall clock was set: the time of day has moved by another amount than elapsed time.
+
+    A machine that slept has no jump, since both have moved on.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._difference_us = self._difference()
+
+    def since_last_look_us(self) -> int:
+        """The time by which the clock was set forward (back: below 0) since the last look; 0 if tolerable."""
+        before, self._difference_us = self._difference_us, self._difference()
+        moved_us = self._difference_us - before
+        return moved_us if abs(moved_us) > _TOLERATED_JUMP_US else 0
+
+    def _difference(self) -> int:
+        return self._clock.now_us() - self._clock.elapsed_us()

@@ -1,16 +1,23 @@
-"""Secrets and tokens: 256 random bits, of which only the SHA-256 is stored."""
+"""Secrets of 256 random bits, of which only the SHA-256 is stored, and ids that nobody can guess."""
 
-import base64
 import hmac
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, MutableMapping, Sequence
 from hashlib import sha256
+from typing import Any
+
+from bridge_server.kernel import base64url
 
 _SECRET_BYTES = 32
+
+_VERSION_BITS = 0xF << 76
+_VARIANT_BITS = 0x3 << 62
 
 
 def new_secret(random_bytes: Callable[[int], bytes]) -> str:
     """A secret in 43 characters of URL-safe Base64."""
-    return base64.urlsafe_b64encode(random_bytes(_SECRET_BYTES)).rstrip(b"=").decode()
+    return base64url.encode(random_bytes(_SECRET_BYTES))
 
 
 def digest(secret: str) -> bytes:
@@ -48,3 +55,47 @@ def is_one_of(secret: str, digests: Sequence[bytes]) -> bool:
     sent = digest(secret)
     matches = [hmac.compare_digest(sent, known) for known in digests]
     return any(matches)
+
+
+# Secrets in the log.
+
+_NAME_OF_A_SECRET = re.compile(
+    r"secret|token|password|passphrase|private|authorization|payload|body", re.IGNORECASE
+)
+_REDACTED = "[redacted]"
+
+
+def redact(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Replace the values of fields whose names suggest a secret or a payload: a processor of structlog."""
+    for name in event:
+        if _NAME_OF_A_SECRET.search(name):
+            event[name] = _REDACTED
+    return event
+
+
+class IdMaker:
+    """Makes UUIDs (RFC 9562) from a source of randomness that is handed in.
+
+    An id is a capability: knowing it is the right to use the thing, so nobody must be able to guess one.
+    """
+
+    def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+        self._random_bytes = random_bytes
+
+    def random_uuid(self) -> str:
+        """A version 4 UUID: 122 random bits."""
+        return _spell(int.from_bytes(self._random_bytes(16)), version=4)
+
+    def ordered_uuid(self, now_ms: int) -> str:
+        """A version 7 UUID: 48 bits of time, then 74 random bits.
+
+        Ids of one moment lie side by side in an index, which keeps the inserts into a large table local.
+        """
+        return _spell(now_ms << 80 | int.from_bytes(self._random_bytes(10)), version=7)
+
+
+def _spell(bits: int, version: int) -> str:
+    bits = bits & ~_VERSION_BITS | version << 76
+    bits = bits & ~_VARIANT_BITS | 0x2 << 62
+    digits = f"{bits:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -18,16 +18,15 @@ Key = tuple[str, str]
 
 Value = TypeVar("Value")
 
+# Waits end on ticks of the loop's clock, so that thousands of waiters share a few timers.
+_TICK_SECONDS = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Touched(DomainEvent):
     """The value of the key has changed: its waiters read again, and caches forget it."""
 
     key: Key
-
-
-# Waits end on ticks of the loop's clock, so that thousands of waiters share a few timers.
-_TICK_SECONDS = 0.05
 
 
 class Signals:

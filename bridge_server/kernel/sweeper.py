@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 import structlog
 
-from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.clock_jumps import ClockJumps
+from bridge_server.kernel.clock import Clock, ClockJumps
 from bridge_server.kernel.errors import UnavailableError
 
 Sweep: TypeAlias = Callable[[int], Awaitable[int]]
@@ -64,6 +63,7 @@ class Sweeper:
         self._hold = hold
         self._jumps = ClockJumps(clock)
         self._rests_until_us = 0
+        self._turn = asyncio.Lock()
 
     async def run_forever(self) -> None:
         """Sweep until cancelled; a database that cannot serve is tried again next time."""
@@ -92,24 +92,31 @@ class Sweeper:
 
     async def sweep_without_pauses(self) -> int:
         """Delete what has expired, for a caller that waits; returns the sum of rows."""
-        swept, now_ms = 0, self._clock.now_ms()
-        for sweep in self._sweeps:
-            while deleted := await sweep(now_ms):
-                swept += deleted
-        return swept
+        async with self._turn:
+            swept, now_ms = 0, self._clock.now_ms()
+            for sweep in self._sweeps:
+                while deleted := await sweep(now_ms):
+                    swept += deleted
+            return swept
+
+    async def none_under_way(self) -> None:
+        """Return once a sweep that began earlier has ended: it deletes by the time at which it began."""
+        async with self._turn:
+            return
 
     async def sweep(self) -> int:
         """Delete what had expired when it began, until each sweep has enough; returns the sum of rows."""
-        swept = 0
-        began = perf_counter()
-        now_ms = self._clock.now_ms()
-        for sweep in self._sweeps:
-            started = perf_counter()
-            while deleted := await sweep(now_ms):
-                swept += deleted
-                await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
+        async with self._turn:
+            swept = 0
+            began = perf_counter()
+            now_ms = self._clock.now_ms()
+            for sweep in self._sweeps:
                 started = perf_counter()
-        return swept
+                while deleted := await sweep(now_ms):
+                    swept += deleted
+                    await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
+                    started = perf_counter()
+            return swept
 
 
 def _pause(slice_seconds: float, sweep_seconds: float) -> float:

@@ -14,6 +14,7 @@ from bridge_server.web.description import (
     Parameter,
     TypeId,
     count,
+    text,
 )
 
 _TAG = "Notifications"
@@ -29,6 +30,11 @@ NOTIFICATION_EXAMPLE: Mapping[str, Any] = {
     "title": "ETH is up",
     "body": "1 ETH costs 4,000 USD.",
     "url": "https://app.example.org/eth",
+}
+AUDIENCE_EXAMPLE: Mapping[str, Any] = {
+    "notification_id": "eth-4000",
+    "notification": NOTIFICATION_EXAMPLE,
+    "audience": "all",
 }
 
 
@@ -48,6 +54,14 @@ class NotifyOutcomeAnswer(AnswerShape):
     not_found: list[Account]
 
 
+class AudienceOutcomeAnswer(NotifyOutcomeAnswer):
+    """The outcome for each account of this call. `next` is the `after` of the next call, null at the end;
+    `total` is the number of accounts of the whole audience, null in a call with `after`."""
+
+    next: Annotated[str, text("eip155:1:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb")] | None
+    total: Annotated[int, count(1200)] | None
+
+
 class SubscribedTypesAnswer(AnswerShape):
     """The notification types that an account has chosen."""
 
@@ -64,13 +78,10 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
     "notify": Operation(
         tag=_TAG,
         summary="Send a notification",
-        text="Sends a notification to at most 500 accounts. `notification_id` is an idempotency key "
-        "without an "
-        "expiry: a repeat sends the content of the first call to the accounts that it has not reached "
-        "yet. To "
-        "one account a project may send 2 an hour, 50 at once; an account over this limit is in `failed`, "
-        "and "
-        "the status stays 200. A member that is another spelling of a known one is a 400.",
+        text="Sends a notification to at most 500 accounts. `notification_id` is an idempotency key without "
+        "an expiry: a repeat sends the content of the first call to the accounts that it has not reached "
+        "yet. To one account a project may send 2 an hour, 50 at once; an account over this limit is in "
+        "`failed`, and the status stays 200. A member that is another spelling of a known one is a 400.",
         answers=(DescribedAnswer(200, "What became of each account.", NotifyOutcomeAnswer),),
         body=wire.NotifyShape,
         body_example={
@@ -78,6 +89,19 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
             "notification": NOTIFICATION_EXAMPLE,
             "accounts": [_ACCOUNT],
         },
+        parameters=(DRY_RUN,),
+    ),
+    "notify-audience": Operation(
+        tag=_TAG,
+        summary="Send a notification to an audience",
+        text='`audience` is `"all"`, `{"type": ...}` (the subscribers that have chosen the type) or '
+        '`{"accounts": [...]}`. A call sends to at most 500 accounts; it is repeated with `after` set '
+        "to `next` until that is null, and nothing has to be listed. For an audience without accounts a "
+        "`notification_id` is required: an interrupted walk begins again, and nobody is sent to twice. The "
+        "limits are those of `POST /{project_id}/notify`, whose calls count as well.",
+        answers=(DescribedAnswer(200, "What became of each account.", AudienceOutcomeAnswer),),
+        body=wire.AudienceNotifyShape,
+        body_example=AUDIENCE_EXAMPLE,
         parameters=(DRY_RUN,),
     ),
     "subscriber-lookup": Operation(

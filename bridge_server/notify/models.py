@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.models import ProjectId, Publisher, TypeId
+from bridge_server.projects.models import ProjectId, Publisher, TypeId, wrong_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,12 @@ class Outdated:
 Sender: TypeAlias = Publisher | ProjectId
 """The app's backend; or its project, for which the operator sends."""
 
-Failures = Mapping[str, AccountFailure]
+Failures: TypeAlias = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
-Devices = Sequence[DeviceOfRecipient]
+Devices: TypeAlias = Sequence[DeviceOfRecipient]
 
-MessagesTo: TypeAlias = Callable[[SentNotification, Sequence[DeviceOfRecipient]], Sequence[OutgoingMessage]]
+MessagesTo: TypeAlias = Callable[[SentNotification, Devices], Sequence[OutgoingMessage]]
 """Writes the messages for devices."""
 
 
@@ -125,8 +127,54 @@ class AudienceRequest:
 
 @dataclass(frozen=True, slots=True)
 class AudienceOutcome:
-    """The accounts of one call, and their failures. `next` is the last of them; None if no others follow."""
+    """The accounts of one call, and their failures. `next` is the last of them; None if no others follow.
+
+    `total` is the number of accounts of the whole audience, which only the first call of a walk counts.
+    """
 
     keys: Mapping[str, str]
     failures: Failures
     next: str | None
+    total: int | None
+
+
+class UnknownTypeError(InvalidInputError):
+    """The project does not have the type of the notification."""
+
+    def __init__(self, known: Sequence[TypeId]) -> None:
+        super().__init__(
+            "The project has no notification type of this id: see #/notification/type.",
+            [Fault("#/notification/type", wrong_type(known))],
+        )
+
+
+class UnknownAudienceError(InvalidInputError):
+    """The project does not have the type whose subscribers are meant."""
+
+    def __init__(self, known: Sequence[TypeId]) -> None:
+        super().__init__(
+            "The project has no notification type of this id: see #/audience/type.",
+            [Fault("#/audience/type", wrong_type(known))],
+        )
+
+
+class NotificationNotFoundError(NotFoundError):
+    """The project has not sent a notification of this number, or it is not kept any more."""
+
+    code = "notification-not-found"
+    title = "Notification not found"
+
+    def __init__(self) -> None:
+        super().__init__("The project has no notification of this number.")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(DomainEvent):
+    """A notification has arrived in the inboxes of these accounts, which are given by their numbers."""
+
+    accounts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllMarkedRead(DomainEvent):
+    """A project has marked all of its notifications as read."""

@@ -1,8 +1,23 @@
 """The routes of the notification service with their rate limits (docs/protocol.md, A)."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import orjson
+from aiohttp import web
+
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.notify.handlers import NotifyHandlers
+from bridge_server.notify import wire
+from bridge_server.notify.audiences import Audiences
+from bridge_server.notify.service import Notifications
+from bridge_server.projects.models import Publisher
+from bridge_server.projects.service import Projects
+from bridge_server.web.answers import StreamedAnswer, json_answer
+from bridge_server.web.bodies import json_object
+from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Handler, Route
+
+_PUBLISHER = web.RequestKey("publisher", Publisher)
 
 _PROJECT = "{project_id:[^/]{1,128}}"
 
@@ -10,11 +25,69 @@ NOTIFY = Limit("notify-calls", burst=20, interval_us=MICROSECONDS // 2)
 DRY_RUN = Limit("notify-dry-runs", burst=20, interval_us=MICROSECONDS // 2)
 LOOKUP = Limit("subscriber-lookups", burst=100, interval_us=MICROSECONDS // 100)
 LISTING = Limit("subscriber-listings", burst=2, interval_us=300 * MICROSECONDS)
+TEST_LISTING = Limit("subscriber-listings", burst=1_000, interval_us=MICROSECONDS // 100)
 MARK_ALL = Limit("mark-all-as-read-calls", burst=5, interval_us=3_600 * MICROSECONDS)
 
 
-def notify_routes(handlers: NotifyHandlers, body_limit_bytes: int) -> tuple[Route, ...]:
-    """Every endpoint of the notification service. No web page may call them: the secret is a backend's."""
+class NotifyHandlers:
+    """One method per endpoint (docs/protocol.md, A)."""
+
+    def __init__(self, notifications: Notifications, audiences: Audiences, projects: Projects) -> None:
+        self._notifications = notifications
+        self._audiences = audiences
+        self._projects = projects
+
+    async def identify(self, request: web.Request, secret: str) -> str | None:
+        """Authenticate a project by its secret; returns the key of its token buckets, None if it is wrong."""
+        publisher = await self._projects.authenticate(request.match_info["project_id"], secret)
+        if publisher is None:
+            return None
+        request[_PUBLISHER] = publisher
+        return f"project:{publisher.project.number}"
+
+    async def notify(self, request: web.Request) -> web.StreamResponse:
+        wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
+        is_dry_run = wanted_dry_run(request)
+        failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
+        return json_answer(wire.write_outcome(wanted.keys, failures))
+
+    async def notify_audience(self, request: web.Request) -> web.StreamResponse:
+        is_dry_run = wanted_dry_run(request)
+        wanted = wire.read_audience_request(await json_object(request, is_labelled=False), is_dry_run)
+        outcome = await self._audiences.notify(request[_PUBLISHER], wanted, is_dry_run)
+        return json_answer(orjson.dumps(wire.audience_outcome_fields(outcome)))
+
+    async def lookup(self, request: web.Request) -> web.StreamResponse:
+        document = await json_object(request, is_labelled=False)
+        keys = wire.read_lookup(document)
+        found = await self._notifications.lookup(request[_PUBLISHER].project, keys)
+        wire.check_spellings(document, found.spelled_otherwise)
+        return json_answer(b"{%b}" % found.members)
+
+    async def listing(self, request: web.Request) -> web.StreamResponse:
+        return StreamedAnswer(_array(self._notifications.listing(request[_PUBLISHER].project)))
+
+    async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
+        return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
+
+
+async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Join pages into one JSON array. A page holds JSON strings without the outer quotation marks."""
+    opening = b'["'
+    async with aclosing(pages):
+        async for page in pages:
+            yield opening + page
+            opening = b'","'
+    yield b"[]" if opening == b'["' else b'"]'
+
+
+def notify_routes(
+    handlers: NotifyHandlers, body_limit_bytes: int, *, lists_freely: bool
+) -> tuple[Route, ...]:
+    """Every endpoint of the notification service. No web page may call them: the secret is a backend's.
+
+    `lists_freely` replaces the limit of listings, for which a test would wait five minutes.
+    """
 
     def route(
         method: str, path: str, name: str, handler: Handler, limit: Limit, body_limit_bytes: int = 0,
@@ -26,10 +99,14 @@ def notify_routes(handlers: NotifyHandlers, body_limit_bytes: int) -> tuple[Rout
             dry_run_limits=dry_run_limits, who="backend",
         )  # fmt: skip
 
-    subscribers, mark_all = f"/v1/{_PROJECT}/subscribers", f"/v1/{_PROJECT}/mark-all-as-read"
+    notify, subscribers = f"/{_PROJECT}/notify", f"/v1/{_PROJECT}/subscribers"
+    audience, mark_all = f"{notify}/audience", f"/v1/{_PROJECT}/mark-all-as-read"
+    sending = (NOTIFY, body_limit_bytes, (DRY_RUN,))
+    listing = TEST_LISTING if lists_freely else LISTING
     return (
-        route("POST", f"/{_PROJECT}/notify", "notify", handlers.notify, NOTIFY, body_limit_bytes, (DRY_RUN,)),
+        route("POST", notify, "notify", handlers.notify, *sending),
+        route("POST", audience, "notify-audience", handlers.notify_audience, *sending),
         route("POST", subscribers, "subscriber-lookup", handlers.lookup, LOOKUP, body_limit_bytes),
-        route("GET", f"/{_PROJECT}/subscribers", "subscriber-listing", handlers.listing, LISTING),
+        route("GET", f"/{_PROJECT}/subscribers", "subscriber-listing", handlers.listing, listing),
         route("POST", mark_all, "mark-all-as-read", handlers.mark_all_as_read, MARK_ALL),
     )

@@ -5,9 +5,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from bridge_server.kernel.clock import Clock
-from bridge_server.notify.device_notices import write_notice
+from bridge_server.kernel.instants import rfc3339
 from bridge_server.notify.models import (
+    DeviceOfRecipient,
     Devices,
     Failures,
     Lookup,
@@ -16,10 +19,12 @@ from bridge_server.notify.models import (
     Sender,
     SentNotification,
 )
-from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.store import NotifyStore
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.notify.store import NotifyStore, SendingLimits
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.projects.models import Project, Publisher
+
+DEVICE = Purpose("device")
+"""The purpose of a notice to an account's device: its subject is the project that has sent it."""
 
 _LISTING_PAGE = 1_000
 
@@ -58,7 +63,7 @@ class Notifications:
         now_us = self._clock.now_us()
         if is_dry_run:
             return await self._store.rehearse(sender, request, self._limits, now_us)
-        failures = await self._store.send(sender, request, self._limits, now_us, _messages)
+        failures = await self._store.send(sender, request, self._limits, now_us, _notice_messages)
         self.outcomes.update(failure.reason.value for failure in failures.values())
         return failures
 
@@ -102,5 +107,30 @@ class Notifications:
         return await self._store.sweep(now_ms, before)
 
 
-def _messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
-    return [write_notice(sent, device) for device in devices]
+def _notice_messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
+    return [_notice_message(sent, device) for device in devices]
+
+
+def _notice_message(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+    """The message for one device. Its id is unique to the device, and does not change between attempts."""
+    notice = {
+        "event": "notification",
+        "id": str(sent.number),
+        "project_id": sent.project_id,
+        "project_name": sent.project_name,
+        "account": device.account,
+        "type": sent.notification.type_id,
+        "title": sent.notification.title,
+        "body": sent.notification.body,
+        "url": sent.notification.url,
+        "sent_at": rfc3339(sent.sent_at_ms),
+    }
+    return OutgoingMessage(
+        f"{device.device_id}.{sent.number}",
+        device.url,
+        orjson.dumps(notice),
+        DEVICE,
+        lane=device.lane,
+        device_id=device.device_id,
+        subject=sent.project_id,
+    )

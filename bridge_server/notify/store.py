@@ -1,19 +1,41 @@
-"""Notifications, their deliveries and the buckets that limit them in SQL."""
+"""The store of notifications, their deliveries and the buckets that limit them."""
 
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 
-from bridge_server.notify import sql
-from bridge_server.notify.events import AllMarkedRead
-from bridge_server.notify.missing import sweep_missed
-from bridge_server.notify.models import Failures, Lookup, MessagesTo, NotifyRequest, Outdated, Sender
-from bridge_server.notify.sending import SendingLimits, send_to, sorted_accounts
-from bridge_server.projects.deleting import delete_sendings
-from bridge_server.projects.errors import ProjectNotFoundError
-from bridge_server.projects.models import Project, Publisher
-from bridge_server.projects.store import find_project, find_publishing
-from bridge_server.projects.turns import FIGURES, SENDINGS, turn_of_project
+from bridge_server.kernel.instants import day_of
+from bridge_server.kernel.token_bucket import Limit, spend
+from bridge_server.notify.models import (
+    AccountFailure,
+    AllMarkedRead,
+    Delivered,
+    DeviceOfRecipient,
+    FailureReason,
+    Failures,
+    Lookup,
+    MessagesTo,
+    Notification,
+    NotifyRequest,
+    Outdated,
+    Sender,
+    SentNotification,
+    UnknownTypeError,
+)
+from bridge_server.outbox.store import enqueue_all
+from bridge_server.projects.models import Project, ProjectNotFoundError, Publisher, TypeId
+from bridge_server.projects.store import (
+    TURN_OF_FIGURES,
+    TURN_OF_SENDINGS,
+    delete_sendings,
+    delete_unsent_notifications,
+    find_project,
+    find_publishing,
+    find_types,
+    turn_of_project,
+)
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -22,22 +44,271 @@ from bridge_server.storage.database import (
     Transaction,
     Turns,
     adding_transaction,
+    json_array,
     reading,
     scalar,
+    sweeping,
     transaction,
 )
-from bridge_server.storage.turns import sweeping
+
+# The statements of the notification store. A list of accounts is one JSON parameter or result.
+#
+# CROSS JOIN fixes the order of the tables: the JSON list first, then an indexed look-up for each element.
+# With JOIN, SQLite may scan all subscribers of a project, because it overestimates the length of the list.
+
+# The number of a notification's deliveries that were bulk-marked. It is counted at the notification's last
+# sending; mark-all-as-read marks everything that is unread, and does not count again.
+BULK_MARKED = """
+CASE WHEN coalesce((SELECT max(sendings.id) FROM sendings WHERE sendings.notification = notifications.id), 0)
+        <= (SELECT projects.read_through FROM projects WHERE projects.id = notifications.project)
+     THEN notifications.sent - notifications.read - notifications.lapsed
+     ELSE notifications.bulk_marked END
+"""
+
+TYPE = "SELECT id FROM notification_types WHERE project = ? AND type_id = ? AND removed_at_ms IS NULL"
+FIRST_CALL = """
+SELECT notifications.id, notifications.type, notification_types.type_id,
+       notifications.title, notifications.body, notifications.url,
+       notifications.rate_limited + notifications.type_not_subscribed
+FROM notifications JOIN notification_types ON notification_types.id = notifications.type
+WHERE notifications.project = ? AND notifications.idempotency_key = ?
+"""
+INSERT_NOTIFICATION = """
+INSERT INTO notifications
+    (project, type, idempotency_key, title, body, url, created_at_ms, sent, rate_limited, type_not_subscribed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+# Counts a later call, before its sending is stored: mark-all-as-read has marked whatever was unread before.
+COUNT_CALL = f"""
+UPDATE notifications SET bulk_marked = {BULK_MARKED},
+    sent = sent + ?, rate_limited = rate_limited + ?, type_not_subscribed = type_not_subscribed + ?
+WHERE id = ?
+"""  # noqa: S608 - only the constant above
+INSERT_SENDING = """
+INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, ?) RETURNING id
+"""
+
+# The debt of a bucket: microseconds until it is full, at the rate of the present limit. A debt at an earlier
+# rate is converted by its number of tokens, rounded up.
+_OWED = """
+CASE WHEN account_buckets.full_at_us <= {now} THEN 0
+     WHEN account_buckets.interval_us = {interval} THEN account_buckets.full_at_us - {now}
+     ELSE (account_buckets.full_at_us - {now} + account_buckets.interval_us - 1)
+          / account_buckets.interval_us * {interval} END
+"""
+
+# Divides the requested account keys into accounts to send to, and [key, reason, debt] of the others. A bucket
+# with a debt of more than ?3 has no token.
+SORT = f"""
+SELECT json_group_array(account) FILTER (WHERE reason = 'none'),
+       json_group_array(json_array(account_key, reason, owed_us)) FILTER (WHERE reason <> 'none')
+FROM (
+    SELECT account_key, account, owed_us,
+           CASE WHEN account IS NULL THEN 'not_subscribed'
+                WHEN type IS NULL THEN 'type_not_subscribed'
+                WHEN owed_us > ?3 THEN 'rate_limited'
+                ELSE 'none' END AS reason
+    FROM (
+        SELECT asked.value AS account_key, subscriptions.account, type_set_members.type,
+               {_OWED.format(now="?1", interval="?2")} AS owed_us
+        FROM json_each(?4) AS asked
+        LEFT JOIN subscriptions ON subscriptions.project = ?5 AND subscriptions.account_key = asked.value
+        LEFT JOIN type_set_members
+            ON type_set_members.type = ?6 AND type_set_members.type_set = subscriptions.type_set
+        LEFT JOIN account_buckets
+            ON account_buckets.project = ?5 AND account_buckets.account = subscriptions.account
+    ) AS found
+) AS sorted
+"""  # noqa: S608 - only the constant above
+# The requested account keys that the notification has not reached.
+NOT_COVERED = """
+SELECT json_group_array(asked.value) FROM json_each(?) AS asked
+WHERE NOT EXISTS (
+    SELECT 1 FROM accounts CROSS JOIN covered_accounts
+        ON covered_accounts.notification = ? AND covered_accounts.account = accounts.id
+    WHERE accounts.account_key = asked.value
+)
+"""
+
+INSERT_DELIVERIES = "INSERT INTO deliveries (account, sending) SELECT value, ? FROM json_each(?)"
+INSERT_COVERED = "INSERT INTO covered_accounts (notification, account) SELECT ?, value FROM json_each(?)"
+
+# Takes one token from each bucket: it becomes full one interval later.
+SPEND = f"""
+INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
+SELECT ?3, value, ?1 + ?2, ?2, ?1 + ?2 FROM json_each(?4) WHERE true
+ON CONFLICT (project, account) DO UPDATE
+SET full_at_us = ?1 + ?2 + {_OWED.format(now="?1", interval="?2")}, interval_us = ?2
+"""  # noqa: S608 - only the constant above
+# Limits the debt of buckets without a token to an empty bucket, for the case that the clock was set back.
+CLAMP = f"""
+UPDATE account_buckets SET interval_us = ?2,
+    full_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")}),
+    sweep_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")})
+WHERE project = ?4 AND (full_at_us > ?1 + ?3 OR interval_us <> ?2)
+    AND account IN (SELECT subscriptions.account FROM json_each(?5) AS asked CROSS JOIN subscriptions
+        ON subscriptions.project = ?4 AND subscriptions.account_key = asked.value)
+"""  # noqa: S608 - only the constant above
+COUNT_SENT = """
+INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
+ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
+"""
+# Starts from the devices, because few accounts have any.
+DEVICES = """
+SELECT devices.device_id, devices.address, devices.lane, subscriptions.account_id
+FROM json_each(?) AS sent
+CROSS JOIN devices ON devices.account = sent.value
+CROSS JOIN accounts ON accounts.id = devices.account
+CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = accounts.account_key
+"""
+
+COUNT_UNREAD = """
+SELECT coalesce(sum(sent - read - bulk_marked - lapsed), 0) FROM daily_figures WHERE project = ?
+"""
+MARK_FIGURES = "UPDATE daily_figures SET bulk_marked = sent - read - lapsed WHERE project = ?"
+MARK_THROUGH = """
+UPDATE projects SET marked_at_ms = ?, read_through =
+    coalesce((SELECT max(id) FROM sendings WHERE sendings.project = projects.id), read_through)
+WHERE id = ?
+"""
+
+# The subscribers among the requested accounts as JSON of the answer, and the account ids that differ from the
+# stored ones. LEFT JOIN fixes the order of the tables, as CROSS JOIN does.
+LOOKUP = """
+SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB),
+       json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)
+FROM json_each(?) AS asked
+LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
+"""
+# A page as JSON of the answer, and its last account: NULL on the last page. Finding the end of a page before
+# reading it is twice as fast as a subquery with LIMIT. Account ids contain no character that JSON escapes,
+# and none from ~ on.
+LISTING_PAGE = """
+SELECT CAST(group_concat(subscriptions.account_id, '","') AS BLOB), page.last,
+    EXISTS (SELECT 1 FROM projects WHERE projects.id = ? AND projects.project_id IS NOT NULL)
+FROM (SELECT (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ?
+              ORDER BY account_id LIMIT 1 OFFSET ?) AS last) AS page
+CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_id > ?
+    AND subscriptions.account_id <= coalesce(page.last, '~')
+"""
+
+# A slice of the buckets that are due: full ones are deleted, the others are due again when they are full.
+SWEEP_FULL_BUCKETS = """
+DELETE FROM account_buckets WHERE full_at_us <= ? AND (project, account) IN
+    (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
+"""
+PUT_OFF_BUCKETS = """
+UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
+    (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
+"""
+# Deletes first the deliveries that users have read, then whole sendings: bulk-marked and old ones. Ids follow
+# the order of time unless the clock was set back: ids narrow the search, times decide.
+SWEEP_READ = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms > 0 AND read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
+"""
+# The times of deliveries that the operator has marked are negative.
+SWEEP_MARKED_BY_OPERATOR = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms < 0 AND read_at_ms >= ? ORDER BY read_at_ms DESC LIMIT ?)
+"""
+OLD_SENDINGS = """
+SELECT json_group_array(id)
+FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?) AS old
+"""
+BULK_MARKED_SENDINGS = """
+SELECT json_group_array(id) FROM (
+    SELECT sendings.id FROM projects
+    CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
+    WHERE projects.marked_at_ms <= ? LIMIT ?
+) AS marked
+"""
+
+# Accounts that a notification has not reached are kept for the operator for a while, with the reason. A
+# project has a bounded number of them: the oldest make room. The parameter is a JSON array of [account key,
+# reason, time from which the limit lets it pass].
+INSERT_MISSED = """
+INSERT INTO missed_accounts (project, notification, account, reason, retry_at_ms, at_ms)
+SELECT ?, ?, accounts.id, json_extract(failed.value, '$[1]'), json_extract(failed.value, '$[2]'), ?
+FROM json_each(?) AS failed CROSS JOIN accounts ON accounts.account_key = json_extract(failed.value, '$[0]')
+"""
+DELETE_MISSED_ASKED = """
+DELETE FROM missed_accounts WHERE project = ? AND notification = ? AND account IN
+    (SELECT accounts.id FROM json_each(?) AS asked CROSS JOIN accounts ON accounts.account_key = asked.value)
+RETURNING reason
+"""
+COUNT_MISSED = (
+    "UPDATE projects SET missed_accounts = missed_accounts + ? WHERE id = ? RETURNING missed_accounts"
+)
+DELETE_OLDEST_MISSED = """
+DELETE FROM missed_accounts WHERE (project, notification, account) IN
+    (SELECT project, notification, account FROM missed_accounts
+     WHERE project = ? ORDER BY notification, account LIMIT ?)
+RETURNING project, notification
+"""
+SWEEP_MISSED = """
+DELETE FROM missed_accounts WHERE (project, notification, account) IN
+    (SELECT project, notification, account FROM missed_accounts WHERE at_ms <= ? ORDER BY at_ms LIMIT ?)
+RETURNING project, notification
+"""
 
 _SWEEP_SLICE = 500
+_EVICTED_AT_ONCE = 1_000
+"""More than a call can add, so that a project comes down to a lowered bound."""
+
+_MISSED = (FailureReason.RATE_LIMITED, FailureReason.TYPE_NOT_SUBSCRIBED)
+
+
+@dataclass(slots=True)
+class MissedLimits:
+    """How many accounts without their notification are kept for one project. The setting may change live."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendingLimits:
+    """The rate limit of each account unless the project has its own, and the limit of recorded failures."""
+
+    account: Limit
+    missed: MissedLimits
+
+
+@dataclass(frozen=True, slots=True)
+class SentContent:
+    """A notification with the numbers of its type and, once it is stored, its own."""
+
+    notification: Notification
+    type: int
+    notification_id: str | None
+    number: int = 0
+    has_missed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SortedAccounts:
+    """The content of a call to notify, the accounts to send it to, and the failures of the others.
+
+    `left` are the keys of all accounts that the content has not reached yet, `accounts` the numbers of the
+    accounts to send to. Both are JSON arrays.
+    """
+
+    stored: SentContent
+    left: str
+    accounts: str
+    failures: Failures
 
 
 def _turns_of_sender(sender: Sender, *_: object, **__: object) -> Turns:
     project_id = sender.project.project_id if isinstance(sender, Publisher) else sender
-    return Turns((turn_of_project(project_id), SENDINGS), shared=(FIGURES,))
+    return Turns((turn_of_project(project_id), TURN_OF_SENDINGS), shared=(TURN_OF_FIGURES,))
 
 
 def _turns_of_publisher(publisher: Publisher, *_: object, **__: object) -> Turns:
-    return Turns((turn_of_project(publisher.project.project_id), FIGURES))
+    return Turns((turn_of_project(publisher.project.project_id), TURN_OF_FIGURES))
 
 
 class NotifyStore:
@@ -61,16 +332,16 @@ class NotifyStore:
         as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
         when the project or the secret is deleted.
         """
-        project = yield from _sending_project(sender)
-        return (yield from send_to(project, request, limits, now_us, messages_to))
+        project = yield from find_sending(sender)
+        return (yield from _send_to(project, request, limits, now_us, messages_to))
 
     @reading
     def rehearse(
         self, sender: Sender, request: NotifyRequest, limits: SendingLimits, now_us: int
     ) -> Transaction[Failures]:
         """The failures that `send` would return now. Nothing is changed. Raises what `send` raises."""
-        project = yield from _sending_project(sender)
-        return (yield from sorted_accounts(project, request, limits, now_us)).failures
+        project = yield from find_sending(sender)
+        return (yield from _sorted_accounts(project, request, limits, now_us)).failures
 
     @transaction(turns=_turns_of_publisher)
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
@@ -79,17 +350,17 @@ class NotifyStore:
         Raises NotAuthenticatedError when the project or the secret is deleted.
         """
         project = yield from find_publishing(publisher)
-        unread = scalar(int, (yield Statement(sql.COUNT_UNREAD, (project.number,))))
+        unread = scalar(int, (yield Statement(COUNT_UNREAD, (project.number,))))
         if unread:
-            yield Statement(sql.MARK_FIGURES, (project.number,))
-        yield Statement(sql.MARK_THROUGH, (now_ms, project.number))
+            yield Statement(MARK_FIGURES, (project.number,))
+        yield Statement(MARK_THROUGH, (now_ms, project.number))
         yield AllMarkedRead()
         return unread
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
         """The subscribers among the accounts, whose keys are given by their spelling."""
         asked = orjson.dumps(keys).decode()
-        ((members, others),) = await self.database.read(sql.LOOKUP, (asked, project.number))
+        ((members, others),) = await self.database.read(LOOKUP, (asked, project.number))
         return Lookup(members or b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
@@ -98,41 +369,215 @@ class NotifyStore:
         """
         begin = (project.number, after)
         ((accounts, last, is_there),) = await self.database.read(
-            sql.LISTING_PAGE, (project.number, *begin, limit - 1, *begin)
+            LISTING_PAGE, (project.number, *begin, limit - 1, *begin)
         )
         if not is_there:
             raise ProjectNotFoundError
         return accounts or b"", last
 
-    @transaction(turns=sweeping("notifications", FIGURES))
+    @transaction(turns=sweeping("notifications", TURN_OF_FIGURES))
     def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
         """Delete a slice of the outdated rows, and of the full buckets. Returns how many rows."""
         buckets = yield from _sweep_buckets(now_ms * 1000)
         if buckets:
             return buckets
-        read = scalar(int, (yield Statement(sql.SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
+        read = scalar(int, (yield Statement(SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
         marked_before = (-before.read_ms, _SWEEP_SLICE)
-        read += scalar(int, (yield Statement(sql.SWEEP_MARKED_BY_OPERATOR, marked_before)))
+        read += scalar(int, (yield Statement(SWEEP_MARKED_BY_OPERATOR, marked_before)))
         if read:
             return read
-        missed = yield from sweep_missed(before.missed_ms, _SWEEP_SLICE)
+        missed = yield from _delete_missed(SWEEP_MISSED, before.missed_ms, _SWEEP_SLICE)
         if missed:
             return missed
-        ((old,),) = yield Statement(sql.OLD_SENDINGS, (before.sent_ms, _SWEEP_SLICE))
+        ((old,),) = yield Statement(OLD_SENDINGS, (before.sent_ms, _SWEEP_SLICE))
         deleted = yield from delete_sendings(old, _SWEEP_SLICE)
         if deleted:
             return deleted
-        ((marked,),) = yield Statement(sql.BULK_MARKED_SENDINGS, (before.read_ms, _SWEEP_SLICE))
+        ((marked,),) = yield Statement(BULK_MARKED_SENDINGS, (before.read_ms, _SWEEP_SLICE))
         return (yield from delete_sendings(marked, _SWEEP_SLICE))
 
 
-def _sweep_buckets(now_us: int) -> Transaction[int]:
-    full = scalar(int, (yield Statement(sql.SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
-    others = scalar(int, (yield Statement(sql.PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
-    return full + others
-
-
-def _sending_project(sender: Sender) -> Generator[Step, list[Row], Project]:
+def find_sending(sender: Sender) -> Generator[Step, list[Row], Project]:
+    """The project that is sent for. Raises what `find_publishing` and `find_project` raise."""
     if isinstance(sender, Publisher):
         return (yield from find_publishing(sender))
     return (yield from find_project(sender))
+
+
+def _send_to(
+    project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int, messages_to: MessagesTo
+) -> Transaction[Failures]:
+    """Deliver to the accounts that can be sent to, and record the others. Raises UnknownTypeError."""
+    call = yield from _sorted_accounts(project, request, limits, now_us)
+    charged = project.account_limit or limits.account
+    yield from _clamp(project, call.failures, charged, now_us)
+    numbers: Sequence[int] = orjson.loads(call.accounts)
+    stored = yield from _count_call(project, call, len(numbers), now_us // 1000)
+    if numbers:
+        number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
+        yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
+        sent = SentNotification(project.project_id, project.name, stored.notification, number, now_us // 1000)
+        yield from _queue_devices(project, sent, call.accounts, messages_to)
+        yield Delivered(tuple(numbers))
+    yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
+    return call.failures
+
+
+def _sorted_accounts(
+    project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int
+) -> Generator[Step, list[Row], SortedAccounts]:
+    """Read what the call would do. Nothing is changed. Raises UnknownTypeError."""
+    asked = json_array(list(dict.fromkeys(request.keys.values())))
+    stored, left = yield from _content_to_send(project, request, asked)
+    accounts, failures = yield from _sort(
+        project, stored.type, left, project.account_limit or limits.account, now_us
+    )
+    return SortedAccounts(stored, left, accounts, failures)
+
+
+def _content_to_send(
+    project: Project, request: NotifyRequest, asked: str
+) -> Generator[Step, list[Row], tuple[SentContent, str]]:
+    """The content to send, and the account keys that it has not reached yet."""
+    if request.notification_id is not None:
+        rows = yield Statement(FIRST_CALL, (project.number, request.notification_id))
+        if rows:
+            first = _first_call(request.notification_id, rows[0])
+            left = scalar(str, (yield Statement(NOT_COVERED, (asked, first.number))))
+            return first, left
+    rows = yield Statement(TYPE, (project.number, request.notification.type_id))
+    if not rows:
+        raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
+    return SentContent(request.notification, rows[0][0], request.notification_id), asked
+
+
+def _first_call(notification_id: str, row: Row) -> SentContent:
+    number, type_number, type_id, title, body, url, missed = row
+    content = Notification(TypeId(type_id), title, body, url)
+    return SentContent(content, type_number, notification_id, number, bool(missed))
+
+
+def _sort(
+    project: Project, type_number: int, asked: str, limit: Limit, now_us: int
+) -> Generator[Step, list[Row], tuple[str, Failures]]:
+    """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
+    most_owed_us = limit.window_us - limit.interval_us
+    clock = (now_us, limit.interval_us)
+    rows = yield Statement(SORT, (*clock, most_owed_us, asked, project.number, type_number))
+    accounts, others = rows[0]
+    failures = {
+        key: _failure(FailureReason(reason), owed_us, limit, now_us)
+        for key, reason, owed_us in orjson.loads(others)
+    }
+    return accounts, failures
+
+
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> AccountFailure:
+    if reason is not FailureReason.RATE_LIMITED:
+        return AccountFailure(reason)
+    return AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
+
+
+def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> Transaction[None]:
+    limited = [key for key, failure in failures.items() if failure.reason is FailureReason.RATE_LIMITED]
+    if limited:
+        clock = (now_us, limit.interval_us, limit.window_us)
+        yield Statement(CLAMP, (*clock, project.number, json_array(limited)))
+
+
+def _count_call(
+    project: Project, call: SortedAccounts, sent: int, now_ms: int
+) -> Generator[Step, list[Row], SentContent]:
+    """Count the outcomes of the call. A new notification is stored, unless there is nothing to remember."""
+    stored = call.stored
+    failed = Counter(failure.reason for failure in _missed(call.failures).values())
+    if not stored.number:
+        if not sent and not failed and stored.notification_id is None:
+            return stored
+        counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
+        return (yield from _insert_notification(project, stored, now_ms, counts))
+    if stored.has_missed:
+        failed.subtract((yield from _forget_missed(project, stored.number, call.left)))
+    counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
+    if any(counts):
+        yield Statement(COUNT_CALL, (*counts, stored.number))
+    return stored
+
+
+def _insert_notification(
+    project: Project, new: SentContent, now_ms: int, counts: tuple[int, int, int]
+) -> Generator[Step, list[Row], SentContent]:
+    content = (new.notification.title, new.notification.body, new.notification.url)
+    row = (project.number, new.type, new.notification_id, *content, now_ms, *counts)
+    return replace(new, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
+
+
+def _forget_missed(
+    project: Project, notification: int, asked: str
+) -> Generator[Step, list[Row], Counter[FailureReason]]:
+    """Delete the earlier failures of accounts that are asked for again; returns their number by reason."""
+    rows = yield Statement(DELETE_MISSED_ASKED, (project.number, notification, asked))
+    if rows:
+        yield Statement(COUNT_MISSED, (-len(rows), project.number))
+    return Counter(FailureReason(reason) for (reason,) in rows)
+
+
+def _deliver(
+    project: Project, stored: SentContent, accounts: str, sent: int, now_ms: int
+) -> Generator[Step, list[Row], int]:
+    """Put the notification into the inboxes; returns the number of the sending."""
+    row = (project.number, stored.type, stored.number, now_ms)
+    number = scalar(int, (yield Statement(INSERT_SENDING, row)))
+    yield Statement(INSERT_DELIVERIES, (number, accounts))
+    if stored.notification_id is not None:
+        yield Statement(INSERT_COVERED, (stored.number, accounts))
+    yield Statement(COUNT_SENT, (project.number, stored.type, day_of(now_ms), sent))
+    return number
+
+
+def _queue_devices(
+    project: Project, sent: SentNotification, accounts: str, messages_to: MessagesTo
+) -> Transaction[None]:
+    rows = yield Statement(DEVICES, (accounts, project.number))
+    devices = [DeviceOfRecipient(*row) for row in rows]
+    yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
+
+
+def _missed(failures: Failures) -> dict[str, AccountFailure]:
+    """The failures of subscribers, by account key. The others are of accounts that nobody needs to know."""
+    return {key: failure for key, failure in failures.items() if failure.reason in _MISSED}
+
+
+def _record_missed(
+    project: Project, notification: int, failures: Mapping[str, AccountFailure], most: int, now_us: int
+) -> Transaction[None]:
+    """Store the failures, and delete the project's oldest ones if they are more than `most`."""
+    if not failures:
+        return
+    rows = [[key, failure.reason.value, _retry_at_ms(failure, now_us)] for key, failure in failures.items()]
+    row = (project.number, notification, now_us // 1000)
+    added = scalar(int, (yield Statement(INSERT_MISSED, (*row, orjson.dumps(rows).decode()))))
+    kept = scalar(int, (yield Statement(COUNT_MISSED, (added, project.number))))
+    if kept > most:
+        yield from _delete_missed(DELETE_OLDEST_MISSED, project.number, min(kept - most, _EVICTED_AT_ONCE))
+
+
+def _retry_at_ms(failure: AccountFailure, now_us: int) -> int | None:
+    if failure.reason is not FailureReason.RATE_LIMITED:
+        return None
+    return -(-(now_us + failure.retry_after_us) // 1000)
+
+
+def _delete_missed(statement: str, which: int, limit: int) -> Transaction[int]:
+    """Delete up to `limit` failures: a project's oldest, or all before a time. Returns how many rows."""
+    rows = yield Statement(statement, (which, limit))
+    for project, number in Counter(project for project, _ in rows).items():
+        yield Statement(COUNT_MISSED, (-number, project))
+    notifications = json_array({notification for _, notification in rows})
+    return len(rows) + (yield from delete_unsent_notifications(notifications))
+
+
+def _sweep_buckets(now_us: int) -> Transaction[int]:
+    full = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
+    others = scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
+    return full + others

@@ -1,26 +1,99 @@
 """JSON of the notification service (docs/protocol.md, A): to models and back."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import orjson
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.fields import is_uri
 from bridge_server.kernel.token_bucket import whole_seconds
-from bridge_server.notify.models import AccountFailure, FailureReason, Failures, Notification, NotifyRequest
-from bridge_server.notify.openable_url import openable_url
-from bridge_server.notify.text import plain_text
+from bridge_server.notify.models import (
+    AccountFailure,
+    Audience,
+    AudienceOutcome,
+    AudienceRequest,
+    FailureReason,
+    Failures,
+    Notification,
+    NotifyRequest,
+    SubscriberAudience,
+)
 from bridge_server.projects.caip10 import account_key, unproven_account_key
 from bridge_server.projects.models import TypeId
-from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check, misspelled
+from bridge_server.web.bodies import JsonObject, Shape, check, misspelled
 
 TITLE_MAX_CHARACTERS = 64
 TEXT_MAX_CHARACTERS = 255
 NOTIFY_MAX_ACCOUNTS = 500
 LOOKUP_MAX_ACCOUNTS = 100
+
+# CR, LF, LINE SEPARATOR and PARAGRAPH SEPARATOR; and the characters of the Unicode category Cc.
+_LINE_BREAKS = re.compile("[\r\n\u2028\u2029]+")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+_REFUSED_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
+"""Schemes that run code in the URL, or that show local content."""
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_PARTS = re.compile(r"([^:]+):(?://([^/?#]*))?(.*)")
+_NOT_IN_IRIS = frozenset({"Cc", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+"""Unicode categories whose characters an IRI must not contain."""
+_BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Controls of text direction, which can disguise a URL (RFC 3987, 4.1)."""
+_WEB = frozenset({"http", "https"})
+_LAST_PORT = 65_535
+
+
+def plain_text(text: str, most_characters: int) -> str:
+    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends.
+
+    Raises ValueError unless the result has 1 to `most_characters` code points without control characters.
+    """
+    plain = one_line(text)
+    control = _CONTROL.search(plain)
+    if control is not None:
+        raise ValueError(f"must not contain control characters, such as U+{ord(control[0]):04X}")
+    if not 1 <= len(plain) <= most_characters:
+        raise ValueError(f"must have 1 to {most_characters} characters, and has {len(plain)}")
+    return plain
+
+
+def one_line(text: str) -> str:
+    """The text in one line, with its spaces as they count."""
+    return _LINE_BREAKS.sub(" ", text).replace("\t", " ").strip(" ")
+
+
+def openable_url(text: str) -> str:
+    """Return the text if it is a URL that a user can be offered to open; raise ValueError otherwise.
+
+    Absolute URIs (RFC 3986) and IRIs (RFC 3987) can be opened, unless their scheme or host makes it unsafe.
+    """
+    if any(unicodedata.category(each) in _NOT_IN_IRIS for each in text) or _BIDI_CONTROLS.search(text):
+        raise ValueError("must not contain spaces, or control characters")
+    if not is_uri(_BEYOND_ASCII.sub(lambda found: quote(found[0]), text)):
+        raise ValueError("must be an absolute URL, such as https://app.example.org/orders/1 or myapp://open")
+    found = _PARTS.fullmatch(text)
+    assert found is not None  # is_uri() has accepted it
+    scheme, authority, rest = found[1].lower(), found[2], found[3]
+    if scheme in _REFUSED_SCHEMES:
+        raise ValueError(f"must not be a {scheme} URL, which is not safe to open")
+    if authority and "@" in authority:
+        raise ValueError("must not name a user or a password")
+    if not (authority or rest) or (scheme in _WEB and not _is_web_authority(authority or "")):
+        raise ValueError("must name a valid host")
+    return text
+
+
+def _is_web_authority(authority: str) -> bool:
+    host, _, port = authority.rpartition(":") if re.search(r":[0-9]*$", authority) else (authority, "", "")
+    return bool(host) and (not port or 0 < int(port) <= _LAST_PORT)
+
 
 Url = Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS), AfterValidator(openable_url)]
 
@@ -42,6 +115,37 @@ class NotifyShape(Shape):
     accounts: Annotated[list[str], Field(min_length=1, max_length=NOTIFY_MAX_ACCOUNTS)]
 
 
+_ALL = "all"
+_AUDIENCES: dict[str, Any] = {
+    "oneOf": [
+        {"const": _ALL},
+        {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
+        {
+            "type": "object",
+            "properties": {
+                "accounts": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "maxItems": NOTIFY_MAX_ACCOUNTS,
+                }
+            },
+            "required": ["accounts"],
+        },
+    ]
+}
+"""The schema of the values that `_audience` reads, in the server's description."""
+
+
+class AudienceNotifyShape(Shape):
+    """The body of POST /{project_id}/notify/audience, and of the admin API's call."""
+
+    notification_id: Annotated[str, Field(min_length=1, max_length=TEXT_MAX_CHARACTERS)] | None = None
+    notification: NotificationShape
+    audience: Annotated[Any, WithJsonSchema(_AUDIENCES)]
+    after: Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS)] | None = None
+
+
 class LookupShape(Shape):
     """The body of POST /v1/{project_id}/subscribers."""
 
@@ -52,12 +156,51 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
     """Read a request to send a notification."""
     keys, faults = account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
     shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
-    content = shape.notification
-    return NotifyRequest(
-        Notification(TypeId(content.type), content.title, content.body, content.url),
-        shape.notification_id,
-        keys,
+    return NotifyRequest(_notification(shape.notification), shape.notification_id, keys)
+
+
+def read_audience_request(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
+    """Read a notification and its audience.
+
+    A call for subscribers needs a notification_id: a later call that repeats it sends to nobody twice.
+    """
+    values = document.values
+    audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
+    faults += misspelled(AudienceNotifyShape, values)
+    if isinstance(audience, SubscriberAudience) and values.get("notification_id") is None and not is_dry_run:
+        faults.append(
+            Fault("#/notification_id", "is missing: with it a repeated call sends to nobody a second time")
+        )
+    shape = check(AudienceNotifyShape, values, faults)
+    return AudienceRequest(
+        _notification(shape.notification), shape.notification_id, audience, shape.after or ""
     )
+
+
+def _audience(value: Any) -> tuple[Audience, list[Fault]]:
+    """The audience, and its faults."""
+    if value == _ALL:
+        return SubscriberAudience(None), []
+    match value:
+        case {"type": str(type_id), **others} if "accounts" not in others:
+            return SubscriberAudience(TypeId(type_id)), []
+        case {"accounts": [_, *_] as accounts, **others} if "type" not in others:
+            return _accounts(accounts)
+    expected = 'must be "all", {"type": ...} or {"accounts": [...]}'
+    return {}, [Fault("#/audience", expected)]
+
+
+def _accounts(accounts: list[Any]) -> tuple[Audience, list[Fault]]:
+    place = "#/audience/accounts"
+    if len(accounts) > NOTIFY_MAX_ACCOUNTS:
+        return {}, [Fault(place, f"must have at most {NOTIFY_MAX_ACCOUNTS} accounts")]
+    if not all(isinstance(account, str) for account in accounts):
+        return {}, [Fault(place, "must hold strings only")]
+    return account_keys(accounts, NOTIFY_MAX_ACCOUNTS, place=place)
+
+
+def _notification(content: NotificationShape) -> Notification:
+    return Notification(TypeId(content.type), content.title, content.body, content.url)
 
 
 def read_lookup(document: JsonObject) -> dict[str, str]:
@@ -82,32 +225,6 @@ def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
         check(LookupShape, document.values, faults)
 
 
-def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
-    """The answer to POST /{project_id}/notify."""
-    return orjson.dumps(outcome_fields(keys, failures))
-
-
-def outcome_fields(keys: Mapping[str, str], failures: Failures) -> dict[str, Any]:
-    """Every account in one list, in the caller's spelling."""
-    if not failures:
-        return {"sent": list(keys), "failed": [], "not_found": []}
-    sent, failed, not_found = [], [], []
-    for account, key in keys.items():
-        failure = failures.get(key)
-        if failure is None:
-            sent.append(account)
-        elif failure.reason is FailureReason.NOT_SUBSCRIBED:
-            not_found.append(account)
-        else:
-            failed.append(_failed(account, failure))
-    return {"sent": sent, "failed": failed, "not_found": not_found}
-
-
-def write_marked(marked: int) -> bytes:
-    """The answer to POST /v1/{project_id}/mark-all-as-read."""
-    return b'{"marked":%d}' % marked
-
-
 def account_keys(
     accounts: Any, most: int, key_of: Callable[[str], str] = account_key, place: str = "#/accounts"
 ) -> tuple[dict[str, str], list[Fault]]:
@@ -129,8 +246,39 @@ def account_keys(
     return keys, faults
 
 
+def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
+    """The answer to POST /{project_id}/notify."""
+    return orjson.dumps(outcome_fields(keys, failures))
+
+
+def outcome_fields(keys: Mapping[str, str], failures: Failures) -> dict[str, Any]:
+    """Every account in one list, in the caller's spelling."""
+    if not failures:
+        return {"sent": list(keys), "failed": [], "not_found": []}
+    sent, failed, not_found = [], [], []
+    for account, key in keys.items():
+        failure = failures.get(key)
+        if failure is None:
+            sent.append(account)
+        elif failure.reason is FailureReason.NOT_SUBSCRIBED:
+            not_found.append(account)
+        else:
+            failed.append(_failed(account, failure))
+    return {"sent": sent, "failed": failed, "not_found": not_found}
+
+
 def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
     fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
     if failure.reason is FailureReason.RATE_LIMITED:
         fields["retry_after"] = whole_seconds(failure.retry_after_us)
     return fields
+
+
+def audience_outcome_fields(outcome: AudienceOutcome) -> dict[str, Any]:
+    """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
+    return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
+
+
+def write_marked(marked: int) -> bytes:
+    """The answer to POST /v1/{project_id}/mark-all-as-read."""
+    return b'{"marked":%d}' % marked

@@ -1,15 +1,41 @@
-"""Ways to deliver a message, each by the scheme of the URLs that it serves."""
+"""Senders of messages: each serves some schemes of URLs, or stands before another sender and takes notes of
+it.
 
-from collections.abc import Mapping
+`Channels` chooses the sender by scheme. `RecordedSender` puts each attempt into the record of requests,
+`NotedSender` into the `AttemptLog`, where an operator can look.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
+from yarl import URL
 
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.fields import is_loopback, parse_ip_address
+from bridge_server.outbox.guarded_client import Outcome, Verdict, public_only
+from bridge_server.outbox.models import PUBLIC_MARK, OutgoingMessage, Purpose, unmarked
+from bridge_server.web.traffic import Exchange, TrafficLog
 
 log = structlog.get_logger()
+
+BRIDGE = "bridge"
+"""This server, as the sender of a request in the record."""
+
+_WEBHOOK = "webhook"
+
+MOST_ATTEMPTS = 500
+LARGEST_BODY_BYTES = 16 * 1024
+"""The longest body that is kept."""
+WEBHOOK_CHANNEL = "webhook"
+WEBHOOK_OF_A_DEVICE = "webhook-push"
+
+_WEB_SCHEMES = ("", "http", "https")
 
 
 class Sender(Protocol):
@@ -43,3 +69,194 @@ class Channels:
         """Attempt to deliver the message."""
         sender = self._by_channel.get(message.channel, self._otherwise)
         return await sender.send(message, now_ms)
+
+
+PUBLIC_SCHEMES = (f"{PUBLIC_MARK}http", f"{PUBLIC_MARK}https")
+
+
+def marked_public(url: str) -> str:
+    """The http(s) URL with a mark: its receiver must be public, even where the settings allow private
+    addresses.
+
+    The mark is in the scheme, `public+https://`, so that everything that stores the URL keeps the rule: the
+    registration, its messages, a restarted server. Nobody can register a marked URL: its scheme is not http.
+    """
+    return PUBLIC_MARK + url
+
+
+def private_address(url: str) -> str | None:
+    """The reason why the host of the URL is not public, as far as the URL itself shows it; else None.
+
+    A name may still lead to a private address: the guard judges the address again at each connection.
+    """
+    try:
+        parts = URL(url)
+    except ValueError:
+        return "the URL cannot be read"
+    host, port = parts.raw_host or "", parts.port or 0
+    if is_loopback(host.rstrip(".")):
+        return "the host is the server's own machine"
+    try:
+        address = parse_ip_address(host)
+    except ValueError:
+        return None
+    return public_only(str(address), port)
+
+
+class PublicSender:
+    """Sends messages to marked URLs through a sender that reaches public addresses only."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver the message."""
+        return await self._sender.send(replace(message, url=unmarked(message.url)), now_ms)
+
+
+class RecordedSender:
+    """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
+
+    def __init__(self, sender: Sender, record: TrafficLog, route: str = _WEBHOOK) -> None:
+        self._sender = sender
+        self._record = record
+        self._route = route
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver once."""
+        started = perf_counter()
+        outcome = await self._sender.send(message, now_ms)
+        self._record.note(
+            Exchange(
+                who=BRIDGE,
+                method="POST",
+                path=shown_url(message.url),
+                route=self._route,
+                status=outcome.status or 0,
+                milliseconds=round((perf_counter() - started) * 1_000, 1),
+                gist=outcome.reason,
+                about=about(message),
+            )
+        )
+        return outcome
+
+
+def about(message: OutgoingMessage) -> bytes:
+    """The ids of the session and the call that a notice is about."""
+    try:
+        call_id = orjson.loads(message.body).get("callId", "")
+    except (ValueError, AttributeError):
+        call_id = ""
+    return f"{message.subject or ''} {call_id}".encode(errors="replace")
+
+
+def shown_url(url: str) -> str:
+    """The URL without user, query and fragment, which may be secrets; of a device, only its channel."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    if not host:
+        return f"{parts.scheme}:…"
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAttempt:
+    """One attempt to deliver a message, and its outcome. `body` is kept in test mode only."""
+
+    number: int
+    at_ms: int
+    message_id: str
+    purpose: Purpose
+    channel: str
+    destination: str
+    subject: str | None
+    outcome: Outcome
+    milliseconds: float
+    body: bytes | None = field(default=None, repr=False)
+
+
+class AttemptLog:
+    """The newest attempts to deliver, and counts of outcomes, in memory; the oldest attempts go first.
+
+    `pushes` are the purposes of messages for devices, for which webhooks may stand.
+    """
+
+    def __init__(self, clock: Clock, pushes: Collection[Purpose] = (), *, keeps_bodies: bool = False) -> None:
+        self._clock = clock
+        self._pushes = pushes
+        self._keeps_bodies = keeps_bodies
+        self._kept: deque[DeliveryAttempt] = deque(maxlen=MOST_ATTEMPTS)
+        self._outcomes: dict[str, Counter[str]] = {}
+        self._last_number = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def outcomes(self) -> Mapping[str, Mapping[str, int]]:
+        """The number of attempts since the start, by channel and outcome."""
+        return self._outcomes
+
+    def on_attempt(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each attempt."""
+        self._listeners.append(listener)
+
+    def note(self, message: OutgoingMessage, outcome: Outcome, milliseconds: float) -> None:
+        """Keep an attempt that took so long."""
+        self._last_number += 1
+        channel = self._channel(message)
+        keeps_body = self._keeps_bodies and len(message.body) <= LARGEST_BODY_BYTES
+        self._kept.append(
+            DeliveryAttempt(
+                self._last_number,
+                self._clock.now_ms(),
+                message.message_id,
+                message.purpose,
+                channel,
+                message.destination,
+                message.subject,
+                outcome,
+                milliseconds,
+                message.body if keeps_body else None,
+            )
+        )
+        self._outcomes.setdefault(channel, Counter())[outcome.verdict.name.lower()] += 1
+        for listener in self._listeners:
+            listener()
+
+    def before(self, number: int | None) -> Iterator[DeliveryAttempt]:
+        """The attempts with lower numbers, all of them for None, newest first."""
+        return (each for each in reversed(self._kept) if number is None or each.number < number)
+
+    def find(self, number: int) -> DeliveryAttempt | None:
+        """The attempt of this number, if it is still kept."""
+        return next((each for each in self._kept if each.number == number), None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+        self._outcomes.clear()
+
+    def _channel(self, message: OutgoingMessage) -> str:
+        channel = message.channel.removeprefix(PUBLIC_MARK)
+        if channel not in _WEB_SCHEMES:
+            return channel
+        return WEBHOOK_OF_A_DEVICE if message.purpose in self._pushes else WEBHOOK_CHANNEL
+
+
+class NotedSender:
+    """Sends through the sender, and notes each attempt, but none by an `inner` channel."""
+
+    def __init__(self, sender: Sender, attempts: AttemptLog, inner: frozenset[str] = frozenset()) -> None:
+        self._sender = sender
+        self._attempts = attempts
+        self._inner = inner
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver once."""
+        started = perf_counter()
+        outcome = await self._sender.send(message, now_ms)
+        if message.channel not in self._inner:
+            self._attempts.note(message, outcome, (perf_counter() - started) * 1_000)
+        return outcome

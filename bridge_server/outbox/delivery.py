@@ -1,7 +1,9 @@
 """One message: the attempt to deliver it, the consequences of the outcome, and its record."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -9,13 +11,23 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.known_hosts import KnownHosts
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import DueMessage, GoneHandlers, host_of
-from bridge_server.outbox.pauses import Pauses
-from bridge_server.outbox.retry import next_delay_ms, pause_ms
-from bridge_server.outbox.settling import Settling
 from bridge_server.outbox.store import OutboxStore
-from bridge_server.outgoing.outcome import Outcome, Verdict
+
+DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
+"""The waits after each failed attempt, about 24 hours in all; one more failure is the last."""
+
+_SPREAD = 0.2
+_ASKED_LIMIT_SECONDS = 3_600.0
+
+_GATHERED_SECONDS = 0.02
+_GATHERED_AT_MOST = 64
+_MOST_UNSETTLED = 2_048
+
+MOST_HOSTS = 10_000
+KEPT_MS = 30 * 86_400_000
+_WORTH_WRITING_MS = 86_400_000
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -47,7 +59,7 @@ class Delivery:
         self._clock = clock
         self._gone_handlers = gone_handlers
         self._chance = chance
-        self._settling = Settling(self._forget)
+        self._settling = _Settling(self._forget)
         self._pauses = Pauses()
         self.known_hosts = KnownHosts()
         self.figures = OutboxFigures()
@@ -187,3 +199,158 @@ async def _persist(write: Callable[[], Awaitable[None]]) -> None:
             log.exception("webhook_outcome_not_stored", next_try_seconds=pause_seconds)
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+
+
+def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = None) -> int | None:
+    """Milliseconds to wait after the failed attempt number `attempts`, or None when it was the last.
+
+    `chance` in [0, 1) spreads the delay by a fifth to either side, so that messages that failed together are
+    not retried together. A receiver that asks for time gets it, up to an hour; its wish never shortens the
+    delay, which would use the attempts up within minutes.
+    """
+    if attempts > len(DELAYS_SECONDS):
+        return None
+    planned = DELAYS_SECONDS[attempts - 1] * (1 - _SPREAD + 2 * _SPREAD * chance)
+    asked = min((asked_seconds or 0.0) * (1 + _SPREAD * chance), _ASKED_LIMIT_SECONDS)
+    return round(max(planned, asked) * 1_000)
+
+
+def pause_ms(asked_seconds: float) -> int:
+    """The milliseconds of a pause that a service asked for: up to an hour."""
+    return round(min(asked_seconds, _ASKED_LIMIT_SECONDS) * 1_000)
+
+
+class Pauses:
+    """Destinations that are left alone for a while, because their service asked for it.
+
+    The end of a pause is an elapsed time in microseconds, so that setting the clock changes no pause.
+
+    They are kept in memory: after a restart, a service that is asked too early asks for a pause again.
+    """
+
+    def __init__(self) -> None:
+        self._until_us: dict[str, int] = {}
+
+    def put(self, destination: str, until_us: int) -> None:
+        """Let the destination rest until then; a later end that is known already stays."""
+        self._until_us[destination] = max(until_us, self._until_us.get(destination, until_us))
+
+    def left_us(self, destination: str, elapsed_us: int) -> int:
+        """The rest of the destination's pause; 0 once it is over, and the pause is deleted then."""
+        left_us = self._until_us.get(destination, elapsed_us) - elapsed_us
+        if left_us <= 0:
+            self._until_us.pop(destination, None)
+            return 0
+        return left_us
+
+    def resting(self, elapsed_us: int) -> set[str]:
+        """The destinations whose pause is not over."""
+        return {destination for destination, until_us in self._until_us.items() if until_us > elapsed_us}
+
+
+class _Settling:
+    """Deletes delivered messages from the outbox: the deliveries of a moment in one transaction.
+
+    A commit for each would cost more than its delivery, and delay every other write. If the server crashes
+    before the record is stored, the message is sent once more, under its message id. `forget` returns once
+    the messages are deleted durably.
+    """
+
+    def __init__(self, forget: Callable[[Sequence[DueMessage]], Awaitable[None]]) -> None:
+        self._forget = forget
+        self._waiting: list[tuple[DueMessage, asyncio.Future[None]]] = []
+        self._enough = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._unsettled = 0
+        self._caught_up = asyncio.Event()
+        self._caught_up.set()
+
+    def delivered(self, due: DueMessage) -> asyncio.Future[None]:
+        """Delete the message soon; the future is done once it is deleted."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((due, done))
+        self._unsettled += 1
+        if len(self._waiting) == _GATHERED_AT_MOST:
+            self._enough.set()
+        if self._unsettled == _MOST_UNSETTLED:
+            self._caught_up.clear()
+        if self._work is None:
+            self._work = asyncio.create_task(self._forget_until_idle())
+        return done
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether too many deliveries wait to be recorded for new ones to begin."""
+        return self._unsettled >= _MOST_UNSETTLED
+
+    async def caught_up(self) -> None:
+        """Return once it is not behind."""
+        await self._caught_up.wait()
+
+    async def idle(self) -> None:
+        """Return once every delivery is recorded."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def close(self) -> None:
+        """Give up recording: a message whose delivery is not recorded by now stays due."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def _forget_until_idle(self) -> None:
+        try:
+            while self._waiting:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._enough.wait(), _GATHERED_SECONDS)
+                self._enough.clear()
+                batch, self._waiting = self._waiting, []
+                await self._forget([due for due, _ in batch])
+                self._unsettled -= len(batch)
+                if not self.is_behind:
+                    self._caught_up.set()
+                for _, done in batch:
+                    if not done.done():
+                        done.set_result(None)
+        finally:
+            self._work = None
+
+
+class KnownHosts:
+    """The hosts that took their last message, the most recent ones: they have places of their own."""
+
+    def __init__(self) -> None:
+        self._written_at_ms: OrderedDict[str, int] = OrderedDict()
+
+    def restore(self, hosts: Iterable[tuple[str, int]]) -> None:
+        """Take over the hosts that were written before a restart, latest first."""
+        for host, answered_at_ms in reversed(list(hosts)):
+            self._written_at_ms[host] = answered_at_ms
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._written_at_ms
+
+    def answered(self, host: str) -> None:
+        """Note that the host took a message."""
+        self._written_at_ms.setdefault(host, 0)
+        self._written_at_ms.move_to_end(host)
+        if len(self._written_at_ms) > MOST_HOSTS:
+            self._written_at_ms.popitem(last=False)
+
+    def failed(self, host: str) -> bool:
+        """Note that the host did not take a message; returns whether the store has it as answering."""
+        return bool(self._written_at_ms.pop(host, 0))
+
+    def to_write(self, hosts: Iterable[str], now_ms: int) -> list[str]:
+        """The hosts whose answers were never written, or were written long ago."""
+        return [
+            host
+            for host in dict.fromkeys(hosts)
+            if now_ms - self._written_at_ms.get(host, now_ms) > _WORTH_WRITING_MS
+        ]
+
+    def written(self, hosts: Iterable[str], now_ms: int) -> None:
+        """Note that the answers of these hosts are written."""
+        for host in hosts:
+            if host in self._written_at_ms:
+                self._written_at_ms[host] = now_ms

@@ -13,18 +13,23 @@ import structlog
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Limits
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.delivery import Delivery
-from bridge_server.outbox.errors import MessageBeingSentError
-from bridge_server.outbox.events import OutboxGrew
-from bridge_server.outbox.known_hosts import MOST_HOSTS
+from bridge_server.outbox.delivery import MOST_HOSTS, Delivery
+from bridge_server.outbox.fairness import Limits
 from bridge_server.outbox.lanes import Lanes
-from bridge_server.outbox.leases import AllDestinations, Leases
-from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
-from bridge_server.outbox.queue_round import QueueRound
-from bridge_server.outbox.stock import Stock
-from bridge_server.outbox.store import OutboxStore
+from bridge_server.outbox.models import (
+    Claimant,
+    GoneHandlers,
+    MessageBeingSentError,
+    OutboxGrew,
+    PendingQueue,
+    Queue,
+)
+from bridge_server.outbox.queues import AllDestinations, Leases
+from bridge_server.outbox.store import OutboxStore, Stock
+
+_PAGE = 1_000
+_FIRST = Queue("", "")
 
 _MOMENT_SECONDS = 0.002
 _RECOUNTS_SHARE = 20
@@ -68,7 +73,7 @@ class Dispatcher:
         self._delivery = self._make_delivery()
         self._lanes = Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._round = QueueRound(self._store)
+        self._round = _QueueRound(self._store)
         self._running = self._has_missed_events = False
 
     async def start(self) -> None:
@@ -238,3 +243,31 @@ class Dispatcher:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _QueueRound:
+    """A round through all queues of the outbox that have messages, page by page.
+
+    A round that is broken off is continued by the next one, so that every queue has its turn.
+    """
+
+    def __init__(self, store: OutboxStore) -> None:
+        self._store = store
+        self._after = _FIRST
+
+    async def go(self, now_ms: int, plan: Callable[[Iterable[PendingQueue]], bool]) -> None:
+        """Hand over each page of queues, as of this time, until all were seen or `plan` returns False."""
+        begin = after = self._after
+        has_wrapped = begin == _FIRST
+        self._after = _FIRST
+        while not has_wrapped or begin == _FIRST or after < begin:
+            page = await self._store.pending_queues(now_ms, after, _PAGE)
+            if not plan(page):
+                self._after = after
+                return
+            if len(page) == _PAGE:
+                after = page[-1].claimant.queue
+            elif has_wrapped:
+                return
+            else:
+                has_wrapped, after = True, _FIRST

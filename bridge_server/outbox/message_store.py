@@ -1,17 +1,23 @@
-"""Stored messages for an operator, in SQL: listed, sent again at once, dropped."""
+"""Stored messages for an operator, in SQL: listed, sent again at once, dropped; and the messages that wait in
+a queue.
+
+A list looks at a bounded number of rows, whatever it is filtered by.
+"""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from bridge_server.outbox import listing_sql as sql
-from bridge_server.outbox.errors import MessageNotFoundError
-from bridge_server.outbox.events import OutboxChanged, OutboxGrew
-from bridge_server.outbox.models import OutgoingMessage, Purpose, Queue
-from bridge_server.outbox.stored import (
+from bridge_server.outbox.models import (
     MessageFilter,
+    MessageNotFoundError,
     MessagePage,
     MessagePlace,
     MessageState,
+    OutboxChanged,
+    OutboxGrew,
+    OutgoingMessage,
+    Purpose,
+    Queue,
     StoredMessage,
     WholeMessage,
 )
@@ -21,26 +27,99 @@ from bridge_server.storage.database import (
     Statement,
     Transaction,
     Value,
+    alone,
+    always,
     json_array,
     reading,
     scalar,
     transaction,
 )
-from bridge_server.storage.turns import alone, always
+
+_LISTED = """
+id, message_id, destination, queue, purpose, subject, device_id, client, attempts, created_at_ms,
+next_attempt_at_ms, died_at_ms, last_error
+"""
+_STATE = """
+CASE WHEN died_at_ms IS NOT NULL THEN 'dead' WHEN next_attempt_at_ms <= ?1 THEN 'due' ELSE 'waiting' END
+"""
+_KIND = "CASE WHEN purpose IN (SELECT value FROM json_each(?5)) THEN 'push' ELSE 'webhook' END"
+_WANTED = """
+WHERE state = coalesce(?2, state) AND purpose = coalesce(?3, purpose)
+    AND destination = coalesce(?4, destination) AND kind = coalesce(?6, kind)
+"""
+
+PAGE = f"""
+SELECT {_LISTED} FROM (
+    SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
+    WHERE id < ?7 ORDER BY id DESC LIMIT ?8
+) AS seen {_WANTED} ORDER BY id DESC LIMIT ?9
+"""
+PAGE_REST = "SELECT id, 0 FROM outbox WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+DEAD_PAGE = f"""
+SELECT {_LISTED} FROM (
+    SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
+    WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?7, ?8) ORDER BY died_at_ms DESC, id DESC LIMIT ?9
+) AS seen {_WANTED} ORDER BY died_at_ms DESC, id DESC LIMIT ?10
+"""
+DEAD_PAGE_REST = """
+SELECT id, died_at_ms FROM outbox WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?, ?)
+ORDER BY died_at_ms DESC, id DESC LIMIT 1 OFFSET ?
+"""
+
+GET = f"SELECT {_LISTED} FROM outbox WHERE id = ? AND message_id = ?"
+CONTENT = "SELECT url, body, signing_secret FROM outbox WHERE id = ? AND message_id = ?"
+
+# A dead letter begins anew, as after its first attempt: it waits for its place among the retries.
+RETRY = """
+UPDATE outbox SET
+    attempts = CASE WHEN died_at_ms IS NULL THEN attempts ELSE 1 END,
+    next_attempt_at_ms = ?, died_at_ms = NULL
+WHERE id = ? AND message_id = ?
+"""
+DROP = "DELETE FROM outbox WHERE id = ? AND message_id = ?"
+
+DEAD_SLICE = """
+SELECT id, died_at_ms, destination, queue, client FROM outbox
+WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) > (?, ?) AND died_at_ms <= ?
+ORDER BY died_at_ms, id LIMIT ?
+"""
+RETRY_DEAD = """
+UPDATE outbox SET attempts = 1, next_attempt_at_ms = ?, died_at_ms = NULL
+WHERE id IN (SELECT value FROM json_each(?)) AND died_at_ms IS NOT NULL
+"""
+DROP_DEAD = "DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?)) AND died_at_ms IS NOT NULL"
 
 ROWS_PER_PAGE = 10_000
 """The most rows that a page looks at."""
 
-_SLICE = 500
+_DEAD_AT_ONCE = 500
 _BEYOND_ALL = 2**63 - 1
 _NEWEST = MessagePlace(_BEYOND_ALL, _BEYOND_ALL)
 
 # Messages that an operator changes are counted by their state before the change.
 _one_by_one = always(alone("stored-messages"))
 
+OF_QUEUE = """
+SELECT body, attempts, next_attempt_at_ms, last_error FROM outbox
+WHERE destination = ? AND queue = ? AND next_attempt_at_ms IS NOT NULL
+ORDER BY attempts, next_attempt_at_ms LIMIT ?
+"""
+# It walks through the index of owed messages, when /metrics is asked for while messages are owed; so many
+# entries of it, and no more: of a longer queue the oldest among them stands for all.
+OLDEST_DUE = """
+SELECT MIN(next_attempt_at_ms)
+FROM (SELECT next_attempt_at_ms FROM outbox WHERE next_attempt_at_ms IS NOT NULL
+      ORDER BY destination, queue, attempts, next_attempt_at_ms LIMIT ?) AS slice
+"""
 
-@dataclass(frozen=True, slots=True)
-class DeadSlice:
+_MOST_SHOWN = 100
+_MOST_LOOKED_AT = 100_000
+
+
+# ruff: noqa: S608  only constants of this module are put in
+
+
+class DeadSlice(NamedTuple):
     """A part of the dead letters that was changed: how many, and the place to go on after."""
 
     changed: int
@@ -79,20 +158,20 @@ class MessageStore:
             self._pushes,
             wanted.kind,
         )
-        statement = sql.DEAD_PAGE if is_dead else sql.PAGE
+        statement = DEAD_PAGE if is_dead else PAGE
         rows = yield Statement(statement, (*conditions, *begin, window, limit + 1))
         messages = [_stored(row) for row in rows]
         if len(messages) > limit:
             last = messages[limit - 1]
             return MessagePage(messages[:limit], MessagePlace(last.row_id, last.died_at_ms or 0))
-        following = yield Statement(sql.DEAD_PAGE_REST if is_dead else sql.PAGE_REST, (*begin, window - 1))
+        following = yield Statement(DEAD_PAGE_REST if is_dead else PAGE_REST, (*begin, window - 1))
         return MessagePage(messages, MessagePlace(*following[0]) if following else None)
 
     @reading
     def whole(self, row_id: int, message_id: str) -> Transaction[WholeMessage]:
         """One message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
-        rows = yield Statement(sql.CONTENT, (row_id, message_id))
+        rows = yield Statement(CONTENT, (row_id, message_id))
         if not rows:
             raise MessageNotFoundError
         url, body, signing_secret = rows[0]
@@ -120,7 +199,7 @@ class MessageStore:
         stored = yield from _found(row_id, message_id)
         if stored.state(now_ms) is MessageState.DUE:
             return stored
-        yield Statement(sql.RETRY, (now_ms, row_id, message_id))
+        yield Statement(RETRY, (now_ms, row_id, message_id))
         revived = int(stored.died_at_ms is not None)
         yield OutboxGrew(*stored.queue, stored.client, revived, were_tried=True)
         yield OutboxChanged(dead=-revived)
@@ -130,7 +209,7 @@ class MessageStore:
     def drop(self, row_id: int, message_id: str) -> Transaction[None]:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
-        yield Statement(sql.DROP, (row_id, message_id))
+        yield Statement(DROP, (row_id, message_id))
         yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(owed=-1)
 
     @transaction(turns=_one_by_one)
@@ -142,9 +221,7 @@ class MessageStore:
         chosen = _of_destination(rows, destination)
         if not chosen:
             return DeadSlice(0, rest)
-        changed = scalar(
-            int, (yield Statement(sql.RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen))))
-        )
+        changed = scalar(int, (yield Statement(RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen)))))
         yield OutboxChanged(owed=changed, dead=-changed)
         for queue, client in {(row[2], row[3]): row[4] for row in chosen}.items():
             yield OutboxGrew(*queue, client, 0, were_tried=True)
@@ -157,14 +234,14 @@ class MessageStore:
         """Delete a slice of the dead letters until then: a destination's, or any (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
         chosen = json_array(row[0] for row in _of_destination(rows, destination))
-        changed = scalar(int, (yield Statement(sql.DROP_DEAD, (chosen,))))
+        changed = scalar(int, (yield Statement(DROP_DEAD, (chosen,))))
         if changed:
             yield OutboxChanged(dead=-changed)
         return DeadSlice(changed, rest)
 
 
 def _found(row_id: int, message_id: str) -> Transaction[StoredMessage]:
-    rows = yield Statement(sql.GET, (row_id, message_id))
+    rows = yield Statement(GET, (row_id, message_id))
     if not rows:
         raise MessageNotFoundError
     return _stored(rows[0])
@@ -178,10 +255,31 @@ def _dead_slice(
     after: MessagePlace | None, until_ms: int
 ) -> Transaction[tuple[Sequence[Row], MessagePlace | None]]:
     place = after or MessagePlace(-1, -1)
-    rows = yield Statement(sql.DEAD_SLICE, (place.died_at_ms, place.row_id, until_ms, _SLICE))
-    return rows, MessagePlace(rows[-1][0], rows[-1][1]) if len(rows) == _SLICE else None
+    rows = yield Statement(DEAD_SLICE, (place.died_at_ms, place.row_id, until_ms, _DEAD_AT_ONCE))
+    return rows, MessagePlace(rows[-1][0], rows[-1][1]) if len(rows) == _DEAD_AT_ONCE else None
 
 
 def _stored(row: Row) -> StoredMessage:
     row_id, message_id, destination, queue, purpose, *rest = row
     return StoredMessage(row_id, message_id, Queue(destination, queue), Purpose(purpose), *rest)
+
+
+class PendingMessage(NamedTuple):
+    """A message that is owed, the number of its attempts, and the reason of the last failure."""
+
+    body: bytes
+    attempts: int
+    next_attempt_at_ms: int
+    last_error: str | None
+
+
+async def oldest_due_ms(database: Database) -> int | None:
+    """The time since which a message has been due the longest, or the next is due; None when none is owed."""
+    ((due_at_ms,),) = await database.read(OLDEST_DUE, (_MOST_LOOKED_AT,))
+    return None if due_at_ms is None else int(due_at_ms)
+
+
+async def pending_of(database: Database, queue: Queue) -> Sequence[PendingMessage]:
+    """The first hundred messages of this queue; the messages that were tried least come first."""
+    rows = await database.read(OF_QUEUE, (*queue, _MOST_SHOWN))
+    return [PendingMessage(*row) for row in rows]

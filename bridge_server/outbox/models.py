@@ -1,27 +1,31 @@
 """Outgoing messages, the queues in which they wait, and the values that the store returns for both."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, NewType, TypeAlias
 
 from yarl import URL
 
+from bridge_server.kernel.errors import ConflictError, NotFoundError
+from bridge_server.kernel.events import DomainEvent
+
 UNREADABLE_DESTINATION = "unreadable"
 """The destination of a message whose URL cannot be read: its lane refuses it."""
-
-Purpose = NewType("Purpose", str)
-"""The kind of thing that a message serves, such as `device`. A room defines the purposes of its messages."""
-
-UNKNOWN_PURPOSE = Purpose("unknown")
-"""The purpose of a message that an older version stored, and whose row does not show what it serves."""
 
 PUBLIC_MARK = "public+"
 """Before the scheme of a URL whose receiver must be public, whatever the settings allow."""
 
 _WEB_SCHEMES = ("", "http", "https")
 _HOST = re.compile(r"(.*?)(?::[0-9]*)?", re.ASCII)
+
+Purpose = NewType("Purpose", str)
+"""The kind of thing that a message serves, such as `device`. A room defines the purposes of its messages."""
+
+UNKNOWN_PURPOSE = Purpose("unknown")
+"""The purpose of a message that an older version stored, and whose row does not show what it serves."""
 
 
 class Queue(NamedTuple):
@@ -31,8 +35,7 @@ class Queue(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(NamedTuple):
     """A queue that has a message due, and the client that the message counts to.
 
     `client` is the address of the client that caused the message, None when that client is exempt from quotas
@@ -139,8 +142,7 @@ def host_of(destination: str) -> str:
     return found.group(1) if found else ""
 
 
-@dataclass(frozen=True, slots=True)
-class DueMessage:
+class DueMessage(NamedTuple):
     """A stored message: its row, the number of attempts, when it was written and when it is due next."""
 
     row_id: int
@@ -150,10 +152,154 @@ class DueMessage:
     due_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class PendingQueue:
+class PendingQueue(NamedTuple):
     """A queue with pending messages: whether a message is due now, and when the next one becomes due."""
 
     claimant: Claimant
     is_due: bool
     next_due_ms: int | None
+
+
+class MessageState(StrEnum):
+    """The state of a stored message. A delivered message is stored no longer."""
+
+    DUE = "due"
+    """The message is being sent, or waits for its turn."""
+    WAITING = "waiting"
+    """An attempt has failed, and the next one comes later."""
+    DEAD = "dead"
+    """The message was given up."""
+
+
+class MessageKind(StrEnum):
+    """The kind of a message, by its purpose."""
+
+    WEBHOOK = "webhook"
+    PUSH = "push"
+    """The message is for a device, which a webhook may stand for."""
+
+
+class StoredMessage(NamedTuple):
+    """A stored message as the operator sees it, without its URL and its body. Times are milliseconds since
+    the Unix epoch.
+
+    `next_attempt_at_ms` is None for a dead letter, and `died_at_ms` for any other message.
+    """
+
+    row_id: int
+    message_id: str
+    queue: Queue
+    purpose: Purpose
+    subject: str | None
+    device_id: str | None
+    client: str | None
+    attempts: int
+    created_at_ms: int
+    next_attempt_at_ms: int | None
+    died_at_ms: int | None
+    last_error: str | None
+
+    def state(self, now_ms: int) -> MessageState:
+        """The state at this time."""
+        if self.next_attempt_at_ms is None:
+            return MessageState.DEAD
+        return MessageState.DUE if self.next_attempt_at_ms <= now_ms else MessageState.WAITING
+
+
+class WholeMessage(NamedTuple):
+    """A stored message with all that is sent."""
+
+    stored: StoredMessage
+    message: OutgoingMessage
+
+
+class MessageFilter(NamedTuple):
+    """The messages to list; None leaves a condition out."""
+
+    state: MessageState | None = None
+    purpose: str | None = None
+    destination: str | None = None
+    kind: MessageKind | None = None
+
+
+class MessagePlace(NamedTuple):
+    """A place in the order of a list: of dead letters the time of death and the row, else the row alone."""
+
+    row_id: int
+    died_at_ms: int = 0
+
+
+class MessagePage(NamedTuple):
+    """Messages, newest first. `rest` is the place after which more may follow, None at the end.
+
+    A page may be short, or empty, although more follow: only so many rows are looked at for one page.
+    """
+
+    messages: Sequence[StoredMessage]
+    rest: MessagePlace | None
+
+
+class MessageNotFoundError(NotFoundError):
+    """There is no such message: it never was, it was delivered, or it was dropped."""
+
+    code = "message-not-found"
+    title = "No such message"
+
+    def __init__(self) -> None:
+        super().__init__("The outbox has no such message: it was delivered or dropped, or never was.")
+
+
+class AttemptNotFoundError(NotFoundError):
+    """The attempt to deliver is not kept any more, or never was made."""
+
+    code = "attempt-not-found"
+    title = "No such attempt"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such attempt: only the last ones are kept, and none after a restart.")
+
+
+class MessageBeingSentError(ConflictError):
+    """An attempt to deliver the message is under way."""
+
+    code = "message-being-sent"
+    title = "The message is being sent"
+
+    def __init__(self) -> None:
+        super().__init__("The message is being sent at this moment: look again in a few seconds.")
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxGrew(DomainEvent):
+    """A queue has so many more messages, at least one of them due; the last message counts to `client`.
+
+    `were_tried` says that an operator has made messages due again that were tried before.
+    """
+
+    destination: str
+    queue: str
+    client: str | None
+    messages: int
+    were_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxChanged(DomainEvent):
+    """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
+
+    owed: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxCounted(DomainEvent):
+    """The numbers of pending messages and of dead letters at this commit."""
+
+    owed: int
+    dead: int
+
+
+def grown_by(message: OutgoingMessage, messages: int = 1) -> OutboxGrew:
+    """The event for the message's queue, which has this many more messages."""
+    destination, queue = message.queue
+    return OutboxGrew(destination, queue, message.client, messages)

@@ -1,30 +1,84 @@
-"""One attempt to deliver: one POST to an untrusted server, which may answer anything, slowly, or never."""
+"""One attempt to deliver: one signed POST to an untrusted server."""
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from aiohttp import hdrs
+from standardwebhooks import Webhook
 from yarl import URL
 
-from bridge_server.kernel.retry_after import parse_retry_after
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.signature import WebhookSigner
-from bridge_server.outgoing.guard import Rule, anywhere, public_only
-from bridge_server.outgoing.guarded_client import (
+from bridge_server.kernel.fields import parse_retry_after
+from bridge_server.outbox.guarded_client import (
     CONNECT_SECONDS,
+    LookUp,
+    Outcome,
+    Rule,
+    Verdict,
+    anywhere,
     guarded_client,
     judge_error,
+    look_up,
+    public_only,
     read_limited,
 )
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.outgoing.resolver import LookUp, look_up
+from bridge_server.outbox.models import OutgoingMessage
 
-_SCHEMES = frozenset({"http", "https"})
+SIGNATURE = "webhook-signature"
+
+_KEY_SIZE = 32
+_WHSEC = "whsec_"
+_KEY_BYTES = range(24, 65)
+
+_WEB_SCHEMES = frozenset({"http", "https"})
 _ASKING_STATUSES = frozenset({429, 503})
+
+
+class WebhookSigner:
+    """Makes the headers that identify a message (Standard Webhooks), and with a secret its sender.
+
+    Signs with the secret if there is one, and with the `previous` one too.
+
+    A secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
+    would skip over characters that are not base64 and sign with the rest.
+    """
+
+    def __init__(self, secret: str | None, previous: str | None = None) -> None:
+        self._webhooks = [Webhook(_key(each)) for each in (secret, previous) if each is not None]
+
+    def headers(self, message_id: str, body: bytes, now_ms: int) -> dict[str, str]:
+        """The headers of an attempt that is made at `now_ms`."""
+        moment = datetime.fromtimestamp(now_ms // 1_000, UTC)
+        headers = {"webhook-id": message_id, "webhook-timestamp": str(now_ms // 1_000)}
+        if self._webhooks:
+            text = body.decode()
+            signatures = [webhook.sign(message_id, moment, text) for webhook in self._webhooks]
+            headers[SIGNATURE] = " ".join(signatures)
+        return headers
+
+
+def new_signing_secret(random_bytes: Callable[[int], bytes]) -> str:
+    """A secret for one receiver, in the spelling that a `WebhookSigner` takes."""
+    return _WHSEC + base64.b64encode(random_bytes(_KEY_SIZE)).decode()
+
+
+def _key(secret: str) -> bytes:
+    encoded = secret.removeprefix(_WHSEC)
+    if encoded == secret:
+        raise ValueError(f"the webhook signing secret must begin with {_WHSEC}")
+    try:
+        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"the webhook signing secret is not base64 after {_WHSEC}") from None
+    if len(key) not in _KEY_BYTES:
+        raise ValueError(f"the webhook signing secret must hold 24 to 64 bytes, and holds {len(key)}")
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +139,7 @@ class WebhookSender:
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Make one attempt. Every failure of the receiver or the network becomes an outcome, not an error."""
         assert self._session is not None, "the sender is not open"
-        url = _readable(message.url)
+        url = _web_url(message.url)
         if url is None:
             return Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
         try:
@@ -115,12 +169,12 @@ def _signer(secret: str) -> WebhookSigner:
     return WebhookSigner(secret)
 
 
-def _readable(text: str) -> URL | None:
+def _web_url(text: str) -> URL | None:
     try:
         url = URL(text)
     except ValueError:
         return None
-    return url if url.scheme in _SCHEMES and url.raw_host else None
+    return url if url.scheme in _WEB_SCHEMES and url.raw_host else None
 
 
 def _judge(status: int, headers: Mapping[str, str], now_ms: int) -> Outcome:

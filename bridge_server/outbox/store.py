@@ -2,16 +2,51 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
 
 import orjson
 
-from bridge_server.outbox import enqueue_sql
-from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
-from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Purpose, Queue
-from bridge_server.outbox.stock import Stock
-from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
-from bridge_server.storage.turns import sweeping
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.outbox.models import (
+    Claimant,
+    DueMessage,
+    OutboxChanged,
+    OutboxCounted,
+    OutboxGrew,
+    OutgoingMessage,
+    PendingQueue,
+    Purpose,
+    Queue,
+    grown_by,
+)
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    scalar,
+    sweeping,
+    transaction,
+)
+
+INSERT = """
+INSERT INTO outbox
+    (message_id, destination, url, body, purpose, subject, signing_secret, device_id, client, queue,
+     created_at_ms, next_attempt_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+INSERT_ALL = """
+INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
+     created_at_ms, next_attempt_at_ms)
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+       CAST(json_extract(value, '$[3]') AS BLOB), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+       json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'), ?1, ?1
+FROM json_each(?2)
+"""
 
 # The client is read from the first row of each queue; all else is in the index.
 PENDING_QUEUES = """
@@ -72,13 +107,44 @@ DELETE FROM outbox_hosts WHERE host IN
 
 _SWEEP_SLICE = 500
 
+_LONG_COUNT_SECONDS = 0.1
+_COUNTS_SHARE = 20
+"""Counts that take long take no more than this part of the time."""
+
+
+@dataclass(slots=True)
+class Stock:
+    """The numbers of pending messages and of dead letters, kept from the events of every commit.
+
+    They are right from the first count (`OutboxStore.count`) on.
+    """
+
+    due: int = 0
+    dead: int = 0
+
+    def subscribe_to(self, events: Events) -> None:
+        """Follow the changes from now on."""
+        events.subscribe(OutboxGrew, self._add)
+        events.subscribe(OutboxChanged, self._change)
+        events.subscribe(OutboxCounted, self._set)
+
+    def _add(self, event: OutboxGrew) -> None:
+        self.due += event.messages
+
+    def _change(self, event: OutboxChanged) -> None:
+        self.due += event.owed
+        self.dead += event.dead
+
+    def _set(self, event: OutboxCounted) -> None:
+        self.due, self.dead = event.owed, event.dead
+
 
 def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
     """Queue the message: part of the transaction that causes it."""
     destination, queue = message.queue
     content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
     sending = (message.signing_secret, message.device_id, message.client, queue)
-    yield Statement(enqueue_sql.INSERT, (*content, *sending, now_ms, now_ms))
+    yield Statement(INSERT, (*content, *sending, now_ms, now_ms))
     yield grown_by(message)
 
 
@@ -86,9 +152,7 @@ def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction
     """Queue many messages, in one statement; each queue has one event."""
     if not messages:
         return
-    yield Statement(
-        enqueue_sql.INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode())
-    )
+    yield Statement(INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode()))
     counts = Counter(message.queue for message in messages)
     last = {message.queue: message for message in messages}
     for queue, message in last.items():
@@ -243,3 +307,35 @@ def _due_message(row: Row) -> DueMessage:
         created_at_ms=created_at_ms,
         due_at_ms=due_at_ms,
     )
+
+
+StockOf: TypeAlias = Callable[[], Awaitable[Stock]]
+"""Gives the numbers of this moment."""
+
+
+class CountedStock:
+    """The numbers in a database that several processes change, counted when they are asked for.
+
+    What one process knows of them is right when it counts, and wrong as soon as another one queues or
+    delivers. A count that took long is kept for a while.
+    """
+
+    def __init__(self, count: StockOf) -> None:
+        self._count = count
+        self._counting = asyncio.Lock()
+        self._known = Stock()
+        self._rests_until = 0.0
+
+    async def now(self) -> Stock:
+        """The numbers; while the database is away, those that were counted last."""
+        async with self._counting:
+            began = perf_counter()
+            if began < self._rests_until:
+                return self._known
+            try:
+                self._known = await self._count()
+            except UnavailableError:
+                return self._known
+            took = perf_counter() - began
+            self._rests_until = began + _COUNTS_SHARE * took if took > _LONG_COUNT_SECONDS else 0.0
+            return self._known

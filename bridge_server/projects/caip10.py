@@ -5,8 +5,8 @@ key controls the address on every chain. Ids of other namespaces are compared ex
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from bridge_server.ethereum.address import checksummed, is_valid_checksum
 
@@ -19,8 +19,7 @@ _ACCOUNT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """An account: `key` is equal for all of its account ids, `spelled` is the account id to show."""
 
     key: str

@@ -3,12 +3,17 @@
 Times are milliseconds since the Unix epoch, days are whole days since the Unix epoch.
 """
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType, TypeAlias
+from itertools import chain, count
+from typing import NamedTuple, NewType, TypeAlias
 
+from bridge_server.kernel.errors import ConflictError, Fault, InvalidInputError, NotFoundError
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.caip10 import Account
@@ -16,8 +21,44 @@ from bridge_server.projects.caip10 import Account
 ProjectId = NewType("ProjectId", str)
 TypeId = NewType("TypeId", str)
 
-
 ACCOUNT_LIMIT = "account"
+"""The name of the limit of notifications from one project to one account."""
+
+NAME_MAX_CHARACTERS = 64
+RESERVED_PROJECT_IDS = frozenset(
+    [
+        "admin",
+        "call-status",
+        "compat",
+        "console",
+        "docs",
+        "hello",
+        "inbox",
+        "info",
+        "livez",
+        "metrics",
+        "new",
+        "notify",
+        "openapi.json",
+        "openrpc.json",
+        "push",
+        "readyz",
+        "rpc",
+        "session",
+        "subscribe",
+        "subscribers",
+        "v1",
+    ]
+)
+"""The first segments of this server's paths, present and planned; a project id would collide with them."""
+
+PROJECT_ID_PATTERN = "[a-z0-9-]{1,64}"
+_PROJECT_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
+_TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_TYPE_ID_MAX_CHARACTERS = 64
+_NOT_IN_MADE_IDS = re.compile(r"[^a-z0-9]+")
+
+_TYPES_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +69,7 @@ class Webhook:
     signing_secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """An app that sends notifications. `account_limit` is its rate limit per account; None: the server's."""
 
     number: int
@@ -48,8 +88,7 @@ class Publisher:
     digest: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationType:
+class NotificationType(NamedTuple):
     """A kind of notification that accounts subscribe to."""
 
     type_id: TypeId
@@ -57,8 +96,7 @@ class NotificationType:
     created_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SecretInfo:
+class SecretInfo(NamedTuple):
     """The metadata of a live secret."""
 
     number: int
@@ -73,8 +111,7 @@ class NewSecret:
     secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectDetails:
+class ProjectDetails(NamedTuple):
     """A project with its types, secrets and number of subscribers."""
 
     project: Project
@@ -96,8 +133,7 @@ class Subscription:
     follows_all: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NewSubscription:
+class NewSubscription(NamedTuple):
     """A wanted subscription: some types, or None for all types including later ones."""
 
     account: Account
@@ -112,8 +148,7 @@ class SubscriptionChange(Enum):
     UNSUBSCRIBED = "unsubscribed"
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionEvent:
+class SubscriptionEvent(NamedTuple):
     """The event of a changed subscription, for the project's webhook.
 
     `number` increases with each event of the project, because events may arrive out of order.
@@ -153,8 +188,7 @@ class ReadFigures:
 NO_FIGURES = ReadFigures(0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectOverview:
+class ProjectOverview(NamedTuple):
     """A project in a list of all: its types, its subscribers, and its figures of today and of some days."""
 
     project: Project
@@ -164,8 +198,7 @@ class ProjectOverview:
     figures: ReadFigures
 
 
-@dataclass(frozen=True, slots=True)
-class DailyFigures:
+class DailyFigures(NamedTuple):
     """The figures of the notifications of one type that were sent on one day."""
 
     type_id: TypeId
@@ -178,3 +211,149 @@ MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
 
 IdAmong: TypeAlias = Callable[[AbstractSet[TypeId]], TypeId]
 """Chooses the id of a new type, given the ids of the project's types."""
+
+
+def checked_project_id(text: str) -> ProjectId:
+    """Check the id of a new project. Raises InvalidInputError."""
+    if not _PROJECT_ID.fullmatch(text):
+        raise _invalid("project_id", "must be 1 to 64 lower-case letters a-z, digits and hyphens")
+    if text in RESERVED_PROJECT_IDS:
+        raise _invalid("project_id", "is reserved for a path of this server")
+    return ProjectId(text)
+
+
+def checked_type_id(text: str) -> TypeId:
+    """Check the id of a new notification type. Raises InvalidInputError."""
+    if not _TYPE_ID.fullmatch(text):
+        raise _invalid("type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens")
+    return TypeId(text)
+
+
+def type_id_of_name(name: str, taken: AbstractSet[TypeId]) -> TypeId:
+    """An unused id that is made from a type's name, such as `price-alerts`, or else `price-alerts-2`."""
+    plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    made = _NOT_IN_MADE_IDS.sub("-", plain)[:_TYPE_ID_MAX_CHARACTERS].strip("-") or "type"
+    others = (f"{made[: _TYPE_ID_MAX_CHARACTERS - 5]}-{number}" for number in count(2))
+    return next(TypeId(each) for each in chain([made], others) if each not in taken)
+
+
+def checked_name(text: str) -> str:
+    """Check a displayed name: 1 to 64 characters without control characters. Raises InvalidInputError."""
+    if not 1 <= len(text) <= NAME_MAX_CHARACTERS:
+        raise _invalid("name", f"must have 1 to {NAME_MAX_CHARACTERS} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
+        raise _invalid("name", "must not contain control characters")
+    return text
+
+
+def _invalid(field: str, detail: str) -> InvalidInputError:
+    return InvalidInputError(f"The {field} {detail}.", [Fault(f"#/{field}", detail)])
+
+
+def listed(types: Sequence[TypeId]) -> str:
+    """A list of types for a sentence, with at most 20 of them named."""
+    others = len(types) - _TYPES_NAMED
+    return (", ".join(types[:_TYPES_NAMED]) or "none") + (f" and {others} more" if others > 0 else "")
+
+
+def wrong_type(known: Sequence[TypeId]) -> str:
+    """The fault of a type that the project does not have."""
+    return f"names no notification type of the project, which has {listed(known)}"
+
+
+class ProjectNotFoundError(NotFoundError):
+    """There is no project of this id."""
+
+    code = "project-not-found"
+    title = "Project not found"
+
+    def __init__(self) -> None:
+        super().__init__("There is no project of this id.")
+
+
+class ProjectExistsError(ConflictError):
+    """The project id is taken."""
+
+    code = "project-exists"
+    title = "The project exists already"
+
+    def __init__(self) -> None:
+        super().__init__("There is a project of this id already. Choose another id, or leave it out.")
+
+
+class SecretNotFoundError(NotFoundError):
+    """The project has no secret of this number."""
+
+    code = "secret-not-found"
+    title = "Secret not found"
+
+    def __init__(self) -> None:
+        super().__init__("The project has no secret of this number. Showing the project lists its secrets.")
+
+
+class TooManySecretsError(ConflictError):
+    """The project has reached the limit of live secrets."""
+
+    code = "too-many-secrets"
+    title = "Too many secrets"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The project has {limit} live secrets. Revoke the old one before you make another.")
+
+
+class TypeNotFoundError(NotFoundError):
+    """The project has no notification type of this id."""
+
+    code = "type-not-found"
+    title = "Notification type not found"
+
+    def __init__(self) -> None:
+        super().__init__("The project has no notification type of this id.")
+
+
+class TypeExistsError(ConflictError):
+    """The project has a notification type of this id."""
+
+    code = "type-exists"
+    title = "The notification type exists already"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The project has a notification type of this id already. Rename that, or choose another id."
+        )
+
+
+class TooManyTypesError(ConflictError):
+    """The project has reached the limit of notification types."""
+
+    code = "too-many-types"
+    title = "Too many notification types"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The project has {limit} notification types, which is the limit.")
+
+
+class SubscriptionNotFoundError(NotFoundError):
+    """The account is not subscribed to the project."""
+
+    code = "subscription-not-found"
+    title = "Subscription not found"
+
+    def __init__(self) -> None:
+        super().__init__("The account is not subscribed to this project.")
+
+
+class UnknownTypesError(InvalidInputError):
+    """A subscription names types that the project does not have."""
+
+    def __init__(self, places: Sequence[int], known: Sequence[TypeId]) -> None:
+        wrong = wrong_type(known)
+        faults = [Fault(f"#/notification_types/{place}", wrong) for place in places]
+        super().__init__("The project does not have every notification type that is named.", faults)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChanged(DomainEvent):
+    """A project, its types, secrets or subscriptions have changed, or it was created or deleted."""
+
+    project_id: str

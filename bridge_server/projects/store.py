@@ -1,46 +1,232 @@
-"""The store of projects with their secrets and figures."""
+"""The store of projects with their secrets, types and figures, and the deletion of what they have sent."""
 
 from collections.abc import Generator, Sequence
 
+import orjson
+
 from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects import sql
-from bridge_server.projects.deleting import delete_project
-from bridge_server.projects.errors import (
-    ProjectExistsError,
-    ProjectNotFoundError,
-    SecretNotFoundError,
-    TooManySecretsError,
-)
-from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import (
+    ACCOUNT_LIMIT,
     DailyFigures,
+    IdAmong,
     NotificationType,
     Project,
+    ProjectChanged,
     ProjectDetails,
+    ProjectExistsError,
     ProjectId,
+    ProjectNotFoundError,
     ProjectOverview,
     Publisher,
+    ReadFigures,
     SecretInfo,
+    SecretNotFoundError,
+    TooManySecretsError,
+    TooManyTypesError,
+    TypeExistsError,
     TypeId,
+    TypeNotFoundError,
     Webhook,
 )
-from bridge_server.projects.rows import read_daily_figures, read_overview, read_project
-from bridge_server.projects.turns import FIGURES, of_project
 from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
     Step,
     Transaction,
+    Turn,
+    Turns,
+    Value,
     adding_transaction,
+    json_array,
     reading,
     scalar,
+    sweeping,
     transaction,
 )
-from bridge_server.storage.turns import sweeping
+
+_PROJECT = """
+id, project_id, name, created_at_ms, account_burst, account_interval_us, webhook_url, webhook_secret
+"""
+
+INSERT_PROJECT = """
+INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, ?) ON CONFLICT (project_id) DO NOTHING
+"""
+PROJECT = f"SELECT {_PROJECT} FROM projects WHERE project_id = ?"  # noqa: S608 - columns, no input
+# Each project with its types, its subscribers, and its figures of the given days and of the last of them.
+OVERVIEW = f"""
+SELECT {_PROJECT},
+    (SELECT json_group_array(json_array(type_id, name, created_at_ms)) FROM (
+        SELECT type_id, name, created_at_ms FROM notification_types
+        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id) AS available),
+    (SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE type_sets.project = projects.id),
+    (SELECT json_array(coalesce(sum(CASE WHEN daily_figures.day = ?2 THEN daily_figures.sent END), 0),
+            coalesce(sum(daily_figures.sent), 0), coalesce(sum(daily_figures.read), 0),
+            coalesce(sum(daily_figures.bulk_marked), 0), coalesce(sum(daily_figures.lapsed), 0))
+     FROM notification_types CROSS JOIN daily_figures ON daily_figures.project = notification_types.project
+        AND daily_figures.type = notification_types.id AND daily_figures.day BETWEEN ?1 AND ?2
+     WHERE notification_types.project = projects.id)
+FROM projects WHERE project_id IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4
+"""  # noqa: S608 - columns, no input
+COUNT_PROJECTS = "SELECT COUNT(*) FROM projects WHERE project_id IS NOT NULL"
+HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
+SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
+SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"
+
+INSERT_SECRET = """
+INSERT INTO project_secrets (project, digest, created_at_ms) VALUES (?, ?, ?) RETURNING id
+"""  # noqa: S105 - a statement
+SECRETS = "SELECT id, created_at_ms FROM project_secrets WHERE project = ? ORDER BY id"
+DIGESTS = f"""
+SELECT project_secrets.digest, {", ".join("projects." + column.strip() for column in _PROJECT.split(","))}
+FROM projects LEFT JOIN project_secrets ON project_secrets.project = projects.id WHERE projects.project_id = ?
+"""  # noqa: S608 - columns, no input
+PUBLISHING_PROJECT = f"""
+SELECT {", ".join("projects." + column.strip() for column in _PROJECT.split(","))}
+FROM project_secrets CROSS JOIN projects ON projects.id = project_secrets.project
+WHERE project_secrets.project = ? AND project_secrets.digest = ? AND projects.project_id IS NOT NULL
+"""  # noqa: S608 - columns, no input
+DELETE_SECRET = "DELETE FROM project_secrets WHERE project = ? AND id = ?"  # noqa: S105 - a statement
+DELETE_SECRETS = "DELETE FROM project_secrets WHERE project = ?"
+
+TYPES = """
+SELECT id, type_id, name, created_at_ms FROM notification_types
+WHERE project = ? AND removed_at_ms IS NULL ORDER BY id
+"""
+UPSERT_TYPE = """
+INSERT INTO notification_types (project, type_id, name, created_at_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (project, type_id) DO UPDATE
+SET name = excluded.name, created_at_ms = excluded.created_at_ms, removed_at_ms = NULL
+RETURNING id
+"""
+RENAME_TYPE = "UPDATE notification_types SET name = ? WHERE id = ?"
+REMOVE_TYPE = "UPDATE notification_types SET removed_at_ms = ? WHERE id = ?"
+TYPE_SETS_WITH = """
+SELECT type_sets.id, type_sets.types FROM type_set_members
+JOIN type_sets ON type_sets.id = type_set_members.type_set WHERE type_set_members.type = ?
+"""
+TYPE_SETS_OF_ALL = "SELECT id FROM type_sets WHERE project = ? AND follows_all = 1"
+REWRITE_TYPE_SET = "UPDATE type_sets SET types = ? WHERE id = ?"
+INSERT_MEMBER = "INSERT INTO type_set_members (type, type_set) VALUES (?, ?)"
+DELETE_TYPE_MEMBERSHIPS = "DELETE FROM type_set_members WHERE type = ?"
+
+COUNT_SUBSCRIBERS = "SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE project = ?"
+FIGURES = """
+SELECT notification_types.type_id, daily_figures.day, daily_figures.sent, daily_figures.read,
+       daily_figures.bulk_marked, daily_figures.lapsed
+FROM notification_types CROSS JOIN daily_figures ON daily_figures.project = notification_types.project
+    AND daily_figures.type = notification_types.id AND daily_figures.day BETWEEN ? AND ?
+WHERE notification_types.project = ?
+ORDER BY daily_figures.day, notification_types.id
+"""
+
+DELETED_PROJECT = "SELECT id FROM projects WHERE project_id IS NULL ORDER BY id LIMIT 1"
+
+# The statements that delete sendings, notifications and projects.
+#
+# The sendings or notifications to delete are a JSON array. A sending that becomes empty is deleted in the
+# same slice, so that the next slice need not read it again.
+
+DELETE_DELIVERIES = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT deliveries.account, deliveries.sending
+     FROM json_each(?) AS old CROSS JOIN deliveries ON deliveries.sending = old.value LIMIT ?)
+RETURNING sending, read_at_ms
+"""
+# Counts deliveries that were deleted unread. Bulk-marked deliveries do not count as lapsed.
+COUNT_LAPSED = """
+INSERT INTO daily_figures (project, type, day, lapsed)
+SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
+CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through WHERE true
+GROUP BY 1, 2, 3
+ON CONFLICT (project, type, day) DO UPDATE SET lapsed = daily_figures.lapsed + excluded.lapsed
+"""
+COUNT_LAPSED_OF_NOTIFICATIONS = """
+UPDATE notifications SET lapsed = notifications.lapsed + counted.deliveries
+FROM (SELECT sendings.notification, count(*) AS deliveries
+      FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
+      CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through
+      GROUP BY sendings.notification) AS counted
+WHERE notifications.id = counted.notification
+"""
+DELETE_SENDINGS = """
+DELETE FROM sendings WHERE id IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.sending = sendings.id)
+RETURNING notification
+"""
+DELETE_UNSENT_NOTIFICATIONS = """
+DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?)) AND idempotency_key IS NULL
+    AND NOT EXISTS (SELECT 1 FROM sendings WHERE sendings.notification = notifications.id)
+    AND NOT EXISTS (SELECT 1 FROM missed_accounts AS missed
+        WHERE missed.project = notifications.project AND missed.notification = notifications.id)
+"""
+DELETE_COVERED = """
+DELETE FROM covered_accounts WHERE (notification, account) IN
+    (SELECT covered_accounts.notification, covered_accounts.account FROM json_each(?) AS gone
+     CROSS JOIN covered_accounts ON covered_accounts.notification = gone.value LIMIT ?)
+"""
+DELETE_UNCOVERED_NOTIFICATIONS = """
+DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM covered_accounts WHERE covered_accounts.notification = notifications.id)
+"""
+
+# Rows of a deleted project, in slices: its sendings and notifications, then the rest. A row is deleted before
+# the rows that it references.
+SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?) AS slice"
+DELETE_MISSED = """
+DELETE FROM missed_accounts WHERE (project, notification, account) IN
+    (SELECT project, notification, account FROM missed_accounts WHERE project = ? LIMIT ?)
+"""
+NOTIFICATIONS = (
+    "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?) AS slice"
+)
+SWEEP_DELETED = (
+    """
+    DELETE FROM account_buckets WHERE (project, account) IN
+        (SELECT project, account FROM account_buckets WHERE project = ? LIMIT ?)
+    """,
+    # With a list of pairs SQLite would scan all rows of the project; two lists let it use the primary key.
+    """
+    DELETE FROM subscriptions WHERE project IN (SELECT id FROM projects WHERE project_id IS NULL)
+        AND account_key IN (SELECT account_key FROM subscriptions WHERE project = ? LIMIT ?)
+    """,
+    """
+    DELETE FROM daily_figures WHERE (project, type, day) IN
+        (SELECT project, type, day FROM daily_figures WHERE project = ? LIMIT ?)
+    """,
+    """
+    DELETE FROM type_set_members WHERE (type, type_set) IN
+        (SELECT type_set_members.type, type_set_members.type_set FROM notification_types
+         CROSS JOIN type_set_members ON type_set_members.type = notification_types.id
+         WHERE notification_types.project = ? LIMIT ?)
+    """,
+    "DELETE FROM type_sets WHERE id IN (SELECT id FROM type_sets WHERE project = ? LIMIT ?)",
+    "DELETE FROM projects WHERE id IN (SELECT id FROM projects WHERE id = ? LIMIT ?)",
+)
 
 _SWEEP_SLICE = 500
+
+TURN_OF_SENDINGS = Turn("sendings")
+"""Numbers of sendings are given and committed in one order: a reader that goes on after one misses none."""
+
+TURN_OF_FIGURES = Turn("figures")
+"""Figures of notifications are right together: what was sent is read, marked, lapsed or unread.
+
+Whatever marks or deletes has it alone, or two of these could each wait for a row that the other has counted
+in. Whatever sends shares it, and has the turn of sendings.
+"""
+
+
+def turn_of_project(project_id: ProjectId) -> Turn:
+    """The project with its types, secrets, subscriptions and buckets."""
+    return Turn("project", project_id)
+
+
+def of_project(project_id: ProjectId, *_: object, **__: object) -> Turns:
+    """The turns of a transaction on one project, which is its first argument."""
+    return Turns((turn_of_project(project_id),))
 
 
 class ProjectStore:
@@ -57,30 +243,30 @@ class ProjectStore:
 
         Raises ProjectExistsError.
         """
-        ((created,),) = yield Statement(sql.INSERT_PROJECT, (project_id, name, now_ms))
+        ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
         if not created:
             raise ProjectExistsError
         project = yield from find_project(project_id)
-        number = scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
+        number = scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
         yield ProjectChanged(project_id)
         return project, number
 
     async def overview(self, first_day: int, last_day: int, after: int, limit: int) -> list[ProjectOverview]:
         """Projects after this number, oldest first, with their figures of these days."""
-        rows = await self.database.read(sql.OVERVIEW, (first_day, last_day, after, limit))
-        return [read_overview(row) for row in rows]
+        rows = await self.database.read(OVERVIEW, (first_day, last_day, after, limit))
+        return [_read_overview(row) for row in rows]
 
     async def count(self) -> int:
         """The number of projects."""
-        return scalar(int, await self.database.read(sql.COUNT_PROJECTS))
+        return scalar(int, await self.database.read(COUNT_PROJECTS))
 
     @reading
     def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
         """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
-        secrets = yield Statement(sql.SECRETS, (project.number,))
-        subscribers = scalar(int, (yield Statement(sql.COUNT_SUBSCRIBERS, (project.number,))))
+        secrets = yield Statement(SECRETS, (project.number,))
+        subscribers = scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))
         return ProjectDetails(
             project,
             [known for _, known in types],
@@ -92,32 +278,32 @@ class ProjectStore:
     def delete(self, project_id: ProjectId) -> Transaction[None]:
         """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
-        yield Statement(sql.DELETE_SECRETS, (project.number,))
-        yield Statement(sql.HIDE_PROJECT, (project.number,))
+        yield Statement(DELETE_SECRETS, (project.number,))
+        yield Statement(HIDE_PROJECT, (project.number,))
         yield ProjectChanged(project_id)
 
     async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
         """The project and the digests of its live secrets; None if there is no such project."""
-        rows = await self.database.read(sql.DIGESTS, (project_id,))
+        rows = await self.database.read(DIGESTS, (project_id,))
         if not rows:
             return None
-        return read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
+        return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
     @transaction(turns=of_project)
     def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
         project = yield from find_project(project_id)
-        live = yield Statement(sql.SECRETS, (project.number,))
+        live = yield Statement(SECRETS, (project.number,))
         if len(live) >= limit:
             raise TooManySecretsError(limit)
         yield ProjectChanged(project_id)
-        return scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
+        return scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
 
     @transaction(turns=of_project)
     def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
         project = yield from find_project(project_id)
-        ((removed,),) = yield Statement(sql.DELETE_SECRET, (project.number, number))
+        ((removed,),) = yield Statement(DELETE_SECRET, (project.number, number))
         if not removed:
             raise SecretNotFoundError
         yield ProjectChanged(project_id)
@@ -125,12 +311,12 @@ class ProjectStore:
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
         """Set the project's limit per account; None removes it."""
         burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
-        return await self._change(project_id, sql.SET_ACCOUNT_LIMIT, burst, interval_us)
+        return await self._change(project_id, SET_ACCOUNT_LIMIT, burst, interval_us)
 
     async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
         """Set the project's webhook; None removes it."""
         url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
-        return await self._change(project_id, sql.SET_WEBHOOK, url, secret)
+        return await self._change(project_id, SET_WEBHOOK, url, secret)
 
     @reading
     def figures(
@@ -138,14 +324,14 @@ class ProjectStore:
     ) -> Transaction[list[DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
-        rows = yield Statement(sql.FIGURES, (first_day, last_day, project.number))
-        return [read_daily_figures(row) for row in rows]
+        rows = yield Statement(FIGURES, (first_day, last_day, project.number))
+        return [_read_daily_figures(row) for row in rows]
 
-    @transaction(turns=sweeping("projects", FIGURES))
+    @transaction(turns=sweeping("projects", TURN_OF_FIGURES))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        deleted = yield Statement(sql.DELETED_PROJECT)
-        return (yield from delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
+        deleted = yield Statement(DELETED_PROJECT)
+        return (yield from _delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
 
     @transaction(turns=of_project)
     def _change(
@@ -157,12 +343,81 @@ class ProjectStore:
         return (yield from find_project(project_id))
 
 
+class NotificationTypeStore:
+    """Durable notification types. An unknown project raises ProjectNotFoundError."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @reading
+    def types(self, project_id: ProjectId) -> Transaction[list[NotificationType]]:
+        """The project's types, oldest first."""
+        project = yield from find_project(project_id)
+        return [known for _, known in (yield from find_types(project))]
+
+    @transaction(turns=of_project)
+    def add_type(
+        self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
+    ) -> Transaction[NotificationType]:
+        """Store a type, and add it to subscriptions to all types.
+
+        Raises TypeExistsError, TooManyTypesError.
+        """
+        project = yield from find_project(project_id)
+        known = {kind.type_id for _, kind in (yield from find_types(project))}
+        type_id = id_among(known)
+        if type_id in known:
+            raise TypeExistsError
+        if len(known) >= limit:
+            raise TooManyTypesError(limit)
+        number = scalar(int, (yield Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
+        yield from _add_to_all(project, number)
+        yield ProjectChanged(project_id)
+        return NotificationType(type_id, name, now_ms)
+
+    @transaction(turns=of_project)
+    def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
+        """Change the name of a type. Raises TypeNotFoundError."""
+        project = yield from find_project(project_id)
+        number, known = yield from _find_type(project, type_id)
+        yield Statement(RENAME_TYPE, (name, number))
+        yield ProjectChanged(project_id)
+        return NotificationType(type_id, name, known.created_at_ms)
+
+    @transaction(turns=of_project)
+    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
+        """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
+        project = yield from find_project(project_id)
+        number, _ = yield from _find_type(project, type_id)
+        for type_set, types in (yield Statement(TYPE_SETS_WITH, (number,))):
+            left = [other for other in orjson.loads(types) if other != type_id]
+            yield Statement(REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
+        yield Statement(DELETE_TYPE_MEMBERSHIPS, (number,))
+        yield Statement(REMOVE_TYPE, (now_ms, number))
+        yield ProjectChanged(project_id)
+
+
+def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
+    for number, known in (yield from find_types(project)):
+        if known.type_id == type_id:
+            return number, known
+    raise TypeNotFoundError
+
+
+def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
+    """Add the new type to every choice of types that follows all types."""
+    every = [kind.type_id for _, kind in (yield from find_types(project))]
+    for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
+        yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+        yield Statement(INSERT_MEMBER, (new_type, type_set))
+
+
 def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
-    rows = yield Statement(sql.PROJECT, (project_id,))
+    rows = yield Statement(PROJECT, (project_id,))
     if not rows:
         raise ProjectNotFoundError
-    return read_project(rows[0])
+    return _read_project(rows[0])
 
 
 def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
@@ -170,15 +425,94 @@ def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]
 
     Raises NotAuthenticatedError if the project was deleted or the secret was revoked since authentication.
     """
-    rows = yield Statement(sql.PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
+    rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
         raise NotAuthenticatedError("The secret is not valid any more.")
-    return read_project(rows[0])
+    return _read_project(rows[0])
 
 
 def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))
-        for number, type_id, name, created in (yield Statement(sql.TYPES, (project.number,)))
+        for number, type_id, name, created in (yield Statement(TYPES, (project.number,)))
     ]
+
+
+def _read_project(row: Row) -> Project:
+    """The columns of a project."""
+    number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
+    limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
+    webhook = None if url is None else Webhook(url, secret)
+    return Project(number, ProjectId(project_id), name, created_at_ms, limit, webhook)
+
+
+def _read_overview(row: Row) -> ProjectOverview:
+    """A project, its types, its number of subscribers, and its counts."""
+    *columns, types, subscribers, counts = row
+    sent_today, *figures = orjson.loads(counts)
+    return ProjectOverview(
+        _read_project(tuple(columns)),
+        [NotificationType(*kind) for kind in orjson.loads(types)],
+        subscribers,
+        sent_today,
+        ReadFigures(*figures),
+    )
+
+
+def _read_daily_figures(row: Row) -> DailyFigures:
+    """A type, a day and the counts."""
+    type_id, day, *counts = row
+    return DailyFigures(TypeId(type_id), day, ReadFigures(*counts))
+
+
+def _delete_project(project: Value, limit: int) -> Transaction[int]:
+    """Delete a slice of a project, by its number, and of all its rows; returns the number of deleted rows."""
+    ((sendings,),) = yield Statement(SENDINGS, (project, limit))
+    swept = yield from delete_sendings(sendings, limit)
+    if swept:
+        return swept
+    missed = scalar(int, (yield Statement(DELETE_MISSED, (project, limit))))
+    if missed:
+        return missed
+    ((notifications,),) = yield Statement(NOTIFICATIONS, (project, limit))
+    swept = yield from _delete_notifications(notifications, limit)
+    if swept:
+        return swept
+    for statement in SWEEP_DELETED:
+        deleted = scalar(int, (yield Statement(statement, (project, limit))))
+        if deleted:
+            return deleted
+    return 0
+
+
+def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
+    """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
+
+    Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
+    last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
+    """
+    deliveries = yield Statement(DELETE_DELIVERIES, (sendings, limit))
+    unread = json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
+    yield Statement(COUNT_LAPSED, (unread,))
+    yield Statement(COUNT_LAPSED_OF_NOTIFICATIONS, (unread,))
+    emptied = yield Statement(DELETE_SENDINGS, (sendings,))
+    notifications = json_array(notification for (notification,) in emptied)
+    deleted = yield from delete_unsent_notifications(notifications)
+    return len(deliveries) + len(emptied) + deleted
+
+
+def delete_unsent_notifications(notifications: Value) -> Transaction[int]:
+    """Delete the notifications in a JSON array that have neither an idempotency key, nor a sending, nor an
+    account that they have not reached. Returns how many.
+    """
+    return scalar(int, (yield Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
+
+
+def _delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
+    """Delete up to `limit` covered accounts of the notifications in a JSON array, then notifications
+    without covered accounts. Their sendings must be deleted before. Returns the number of deleted rows.
+    """
+    covered = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
+    deleted = scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
+    return covered + deleted

@@ -1,10 +1,11 @@
-"""The sockets described: OpenAPI has no words for frames, so texts say what they carry "
-"(docs/protocol.md, B.11, B.12)."""
+"""The sockets described: OpenAPI has no words for frames, so texts say what they carry (docs/protocol.md,
+B.11 and B.12).
+"""
 
 from collections.abc import Mapping
 
-from bridge_server.pubsub.irn.errors import InvalidTokenError
-from bridge_server.pubsub.queues.errors import TooManySocketsError
+from bridge_server.pubsub.queues import TooManySocketsError
+from bridge_server.pubsub.v2_models import InvalidTokenError
 from bridge_server.web.description import HTML, DescribedAnswer, Operation, Parameter
 
 _TAG = "Sockets"
@@ -33,16 +34,14 @@ def _socket(summary: str, text: str, *parameters: Parameter) -> Operation:
 PUBSUB_OPERATIONS: Mapping[str, Operation] = {
     "root": _socket(
         "Socket of generation 1.x or 2.x",
-        "A WebSocket; with `auth` or a bearer token one of generation 2.x, else of 1.x. Without an "
-        "upgrade it "
-        "is a short page about the server.",
+        "A WebSocket; with `auth` or a bearer token one of generation 2.x, else of 1.x. Without an upgrade "
+        "it is a short page about the server.",
         _AUTH,
         _PROJECT,
     ),
     "compat-v1": _socket(
         "Socket of generation 1.x",
-        'A WebSocket that carries `{"topic", "type", "payload", "silent"}` with the types `pub`, '
-        "`sub` "
+        'A WebSocket that carries `{"topic", "type", "payload", "silent"}` with the types `pub`, `sub` '
         "and `ack`. A message waits up to 24 hours for a subscriber's acknowledgement.",
     ),
     "compat-v2": _socket(

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Literal
 
+from bridge_server.outbox.topics import TooManyWebhooksError
 from bridge_server.push import wire
-from bridge_server.push.errors import (
+from bridge_server.push.models import (
     BridgeRefusedError,
     ProviderFailedError,
     TokenDeadError,
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.topics.errors import TooManyWebhooksError
 from bridge_server.web.description import DescribedAnswer, Operation, Parameter, SuccessAnswer, done
 
 _TAG = "Push"
@@ -29,9 +29,8 @@ PUSH_OPERATIONS: Mapping[str, Operation] = {
         tag=_TAG,
         summary="Register a wallet for pushes",
         text="Registers a device for a topic, which is a session's id, and subscribes this server's own "
-        "`/push` "
-        "at the bridge. If the bridge refuses, nothing is registered. `type` is `fcm`, `apns`, `webpush`, "
-        "`webhook` or `log`, as far as the operator has configured them.",
+        "`/push` at the bridge. If the bridge refuses, nothing is registered. `type` is `fcm`, `apns`, "
+        "`webpush`, `webhook` or `log`, as far as the operator has configured them.",
         answers=done("It is registered."),
         problems=(BridgeRefusedError, TooManyPushesError, TooManyWebhooksError),
         body=wire.ClientShape,
@@ -48,8 +47,7 @@ PUSH_OPERATIONS: Mapping[str, Operation] = {
         tag=_TAG,
         summary="Push to the wallet of a topic",
         text="A bridge calls it with a topic. The device shows «New request from ...» in its language. If "
-        "the "
-        "provider calls the token dead, the registration is removed.",
+        "the provider calls the token dead, the registration is removed.",
         answers=(DescribedAnswer(200, "The provider took it.", PushedAnswer),),
         problems=(TopicNotFoundError, TokenDeadError, ProviderFailedError, TooManyPushesError),
         body=wire.PushTopicShape,

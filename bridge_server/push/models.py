@@ -1,10 +1,12 @@
-"""Models of the push server: notices, addresses of devices, clients, registrations."""
+"""Models of the push server: notices, clients, registrations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from bridge_server.kernel.errors import GoneError, NotFoundError, UnavailableError, UpstreamError
 from bridge_server.outbox.models import DeviceEndpoint
-from bridge_server.topics.models import Topic
+from bridge_server.outbox.topics import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,7 @@ class PushClient:
         return sum(len(text.encode()) for text in texts)
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """A registered client, which receives a push for each message on its topic."""
 
     topic: Topic
@@ -50,3 +51,56 @@ class Registration:
     address: DeviceEndpoint
     peer_name: str
     language: str
+
+
+class TopicNotFoundError(NotFoundError):
+    """No client is registered for the topic, or its registration has expired."""
+
+    code = "topic-not-found"
+    title = "Topic not found"
+
+    def __init__(self) -> None:
+        super().__init__("No client is registered for this topic, or its registration has expired.")
+
+
+class BridgeRefusedError(UpstreamError):
+    """The bridge that the client named does not accept the subscription."""
+
+    code = "bridge-refused"
+    title = "The bridge refused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The bridge did not take the subscription: {reason}. Nothing is registered.")
+
+
+class ProviderFailedError(UpstreamError):
+    """The provider did not accept the push. The reason is logged for the operator, not answered."""
+
+    code = "provider-failed"
+    title = "The push provider failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("The provider did not take the push. The request id finds the reason in the log.")
+        self.reason = reason
+
+
+class TooManyPushesError(UnavailableError):
+    """The limit of concurrent pushes is reached."""
+
+    code = "too-many-pushes"
+    title = "Too many pushes at once"
+
+    def __init__(self) -> None:
+        super().__init__("Too many pushes are waiting for their providers. Try again.")
+
+
+class TokenDeadError(GoneError):
+    """The provider reports that the client's token is no longer valid."""
+
+    code = "token-dead"
+    title = "The push token is dead"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The provider reports that the token is no longer valid, so the registration was removed."
+        )

@@ -1,8 +1,73 @@
 """The routes of the push server (docs/protocol.md, C)."""
 
+import re
+
+from aiohttp import web
+
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.push.handlers import PushHandlers
+from bridge_server.push import wire
+from bridge_server.push.service import PushServer
+from bridge_server.push.wire import Addresses
+from bridge_server.web.addresses import origins_of_socket
+from bridge_server.web.answers import json_answer
+from bridge_server.web.bodies import json_object
+from bridge_server.web.limits import StoredBytes
 from bridge_server.web.routes import Handler, Route
+
+_MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+class PushHandlers:
+    """One method per endpoint (docs/protocol.md, C).
+
+    Without a `public_url` the server's own URL is derived from the socket's address. Other servers are given
+    that URL only with `allow_private`, because it may be reachable only from this machine.
+    """
+
+    def __init__(
+        self,
+        service: PushServer,
+        addresses: Addresses,
+        public_url: str | None,
+        allow_private: bool,
+        subscriptions: StoredBytes,
+    ) -> None:
+        self._service = service
+        self._subscriptions = subscriptions
+        self._allow_private = allow_private
+        self._addresses = addresses
+        self._public_url = public_url
+
+    async def register(self, request: web.Request) -> web.StreamResponse:
+        client, address = wire.read_client(await json_object(request), self._addresses)
+        own_urls = self._own_urls(request)
+        with self._subscriptions.bill(request, client.size_bytes) as bill:
+            if bill.late is not None:
+                await bill.late
+            await self._service.register(client, address, own_urls, self._push_url(own_urls))
+        return bill.declared_on(json_answer(wire.REGISTERED))
+
+    async def push(self, request: web.Request) -> web.StreamResponse:
+        topic = wire.read_topic(await json_object(request))
+        await self._service.push(topic, _message_id(request))
+        return json_answer(wire.PUSHED)
+
+    def _push_url(self, own_urls: frozenset[str]) -> str | None:
+        if self._public_url is not None:
+            return f"{self._public_url}/push"
+        return f"{min(own_urls)}/push" if self._allow_private and own_urls else None
+
+    def _own_urls(self, request: web.Request) -> frozenset[str]:
+        if self._public_url is not None:
+            return frozenset({self._public_url})
+        transport = request.transport
+        return origins_of_socket(transport.get_extra_info("sockname") if transport is not None else None)
+
+
+def _message_id(request: web.Request) -> str | None:
+    """The `webhook-id` header, which is the same in every attempt (Standard Webhooks); None if missing."""
+    sent = request.headers.get("webhook-id", "")
+    return sent if _MESSAGE_ID.fullmatch(sent) else None
 
 
 def push_routes(

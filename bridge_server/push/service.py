@@ -1,38 +1,104 @@
 """The push server's rules (docs/protocol.md, C)."""
 
+from typing import Self
 from urllib.parse import urlsplit
 
+import aiohttp
+import orjson
 import structlog
+from aiohttp import hdrs
 
+from bridge_server.kernel.background import KeyedLock, StoppedError, Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import web_origin
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.stopping import StoppedError, Stopping
-from bridge_server.kernel.turns import KeyedLock
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.guarded_client import (
+    LookUp,
+    Outcome,
+    Rule,
+    Verdict,
+    anywhere,
+    guarded_client,
+    judge_error,
+    look_up,
+    public_only,
+    read_limited,
+)
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.push.bridges import Bridges
-from bridge_server.push.errors import (
+from bridge_server.outbox.topics import Topic
+from bridge_server.push.models import (
     BridgeRefusedError,
     ProviderFailedError,
+    PushClient,
+    Registration,
     TokenDeadError,
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.push.models import PushClient, Registration
 from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
-from bridge_server.topics.models import Topic
+
+OWN_CHANNEL = "push"
+OWN_WEBHOOK = f"{OWN_CHANNEL}:"
+"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
 
 _PUSHES_AT_ONCE = 256
 
 log = structlog.get_logger()
 
-OWN_CHANNEL = "push"
-OWN_WEBHOOK = f"{OWN_CHANNEL}:"
-"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
+
+class Bridges:
+    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`).
+
+    Its connections are guarded. Use it as an async context manager.
+    """
+
+    def __init__(
+        self,
+        timeout_seconds: float,
+        allow_private: bool,
+        user_agent: str,
+        *,
+        rule: Rule | None = None,
+        look_up: LookUp = look_up,
+    ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._rule = rule or (anywhere if allow_private else public_only)
+        self._user_agent = user_agent
+        self._look_up = look_up
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = guarded_client(self._rule, self._look_up, self._timeout_seconds)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def subscribe(self, bridge: str, topic: str, webhook: str) -> None:
+        """Register the webhook for the topic at the bridge. Raises BridgeRefusedError."""
+        assert self._session is not None, "the bridges are not open"
+        headers = {
+            hdrs.CONTENT_TYPE: "application/json",
+            hdrs.ACCEPT_ENCODING: "identity",
+            hdrs.USER_AGENT: self._user_agent,
+        }
+        body = orjson.dumps({"topic": topic, "webhook": webhook})
+        try:
+            async with self._session.post(
+                f"{bridge.rstrip('/')}/subscribe", data=body, headers=headers, allow_redirects=False
+            ) as response:
+                await read_limited(response)
+                status = response.status
+        except Exception as error:  # any fault of the other server becomes a 502 with a reason
+            log.info("bridge_not_reached", reason=judge_error(error).reason)
+            raise BridgeRefusedError("it cannot be reached") from error
+        if not 200 <= status < 300:
+            raise BridgeRefusedError(f"it answered {status}")
 
 
 class PushServer:
@@ -126,6 +192,10 @@ class PushServer:
         if message.subject is not None:
             await self._store.unregister(Topic(message.subject), message.url, OWN_WEBHOOK)
 
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of the expired registrations; returns how many."""
+        return await self._store.sweep(now_ms)
+
     async def _subscribe(self, client: PushClient, push_url: str | None) -> None:
         if push_url is None:
             raise BridgeRefusedError("this server has no public_url that it could call")
@@ -144,10 +214,6 @@ class PushServer:
             return Outcome(Verdict.FAILED, "this server is stopping")
         finally:
             self._pushing -= 1
-
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the expired registrations; returns how many."""
-        return await self._store.sweep(now_ms)
 
 
 def _place(url: str) -> str:

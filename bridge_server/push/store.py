@@ -2,6 +2,7 @@
 
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 from bridge_server.outbox.store import enqueue
+from bridge_server.outbox.topics import Topic, of_topic, remove_webhook, subscribe_webhook
 from bridge_server.push.models import Registration
 from bridge_server.storage.database import (
     Database,
@@ -11,12 +12,9 @@ from bridge_server.storage.database import (
     Turns,
     adding_transaction,
     scalar,
+    sweeping,
     transaction,
 )
-from bridge_server.storage.turns import sweeping
-from bridge_server.topics.models import Topic
-from bridge_server.topics.turns import of_topic
-from bridge_server.topics.webhooks import remove_webhook, subscribe_webhook
 
 _UPSERT = """
 INSERT INTO push_registrations (topic, bridge, channel, url, lane, peer_name, language, expires_at_ms)
@@ -108,11 +106,4 @@ def _row(registration: Registration) -> tuple[str | None, ...]:
 
 def _registration(row: Row) -> Registration:
     topic, bridge, channel, url, lane, peer_name, language = row
-    return Registration(
-        Topic(topic),
-        bridge,
-        channel,
-        DeviceEndpoint(url, lane),
-        peer_name,
-        language,
-    )
+    return Registration(Topic(topic), bridge, channel, DeviceEndpoint(url, lane), peer_name, language)

@@ -1,27 +1,58 @@
-"""JSON of the push server (docs/protocol.md, C): to models and back."""
+"""JSON of the push server (docs/protocol.md, C).
 
+A push channel turns a device's token into its address in the outbox.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
+import orjson
 from pydantic import AfterValidator, Field
+from yarl import URL
 
 from bridge_server.kernel.errors import Fault
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.outbox.models import DeviceEndpoint
-from bridge_server.push.addresses import Addresses
+from bridge_server.outbox.topics import Topic
 from bridge_server.push.models import PushClient
 from bridge_server.push.notices import REQUEST
-from bridge_server.topics.models import Topic
-from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import WEB_URL, Shape, check
+from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
 
 REGISTERED = b'{"success":true}'
 PUSHED = b'{"success":true,"successs":true}'
 """The field `successs` is spelled as in the protocol; `success` is added for clients that expect it."""
 
+ALIASES = {"apn": "apns"}
+
 _TOPIC_MAX_CHARACTERS = 128
 _TEXT_MAX_CHARACTERS = 1_024
 
+AddressOf = Callable[[str], DeviceEndpoint]
+"""Converts a channel's token. Raises ValueError, which describes the form of a valid token."""
+
 TopicText = Annotated[str, Field(min_length=1, max_length=_TOPIC_MAX_CHARACTERS)]
+
+
+class Addresses:
+    """The configured channels by name."""
+
+    def __init__(self, channels: Mapping[str, AddressOf]) -> None:
+        self._channels = dict(channels)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the configured channels."""
+        return tuple(sorted(self._channels))
+
+    def named(self, name: str) -> str | None:
+        """The channel with this name or alias, in any letter case; None if it is not configured."""
+        lower = name.lower()
+        channel = ALIASES.get(lower, lower)
+        return channel if channel in self._channels else None
+
+    def address(self, channel: str, token: str) -> DeviceEndpoint:
+        """The address of a device. Raises ValueError if the token does not have the channel's form."""
+        return self._channels[channel](token)
 
 
 class ClientShape(Shape):
@@ -60,17 +91,6 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[PushClient,
     return client, address
 
 
-def read_topic(document: JsonObject) -> Topic:
-    """Read the topic of a request to push."""
-    is_own_notice = document.values.get("event") == REQUEST
-    found = (
-        [Fault("#/event", "is the event of a push: a push must not cause another push")]
-        if is_own_notice
-        else []
-    )
-    return Topic(check(PushTopicShape, document.values, found).topic)
-
-
 def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None:
     channel = addresses.named(name)
     if channel is None:
@@ -85,3 +105,40 @@ def _address(channel: str, token: str, addresses: Addresses, faults: list[Fault]
     except ValueError as error:
         faults.append(Fault("#/token", str(error)))
         return None
+
+
+def read_topic(document: JsonObject) -> Topic:
+    """Read the topic of a request to push."""
+    faults = []
+    if document.values.get("event") == REQUEST:
+        faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
+    return Topic(check(PushTopicShape, document.values, faults).topic)
+
+
+def webhook_address(token: str) -> DeviceEndpoint:
+    """The address of a webhook; its token is its URL. Raises ValueError."""
+    return DeviceEndpoint(http_url(token), None)
+
+
+def log_address(_: str) -> DeviceEndpoint:
+    """The address of the channel `log`, which ignores the token."""
+    return DeviceEndpoint("log:", "log")
+
+
+def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
+    """Converter for a channel whose devices are all reached through one service, such as FCM."""
+    return lambda token: DeviceEndpoint(f"{channel}:{checked(token)}", channel)
+
+
+def webpush_address(checked: Callable[[str], str]) -> AddressOf:
+    """Converter for Web Push. A subscription names its push service, and each service has its own lane.
+
+    `checked` validates a subscription and returns it as JSON with an `endpoint`.
+    """
+
+    def read(token: str) -> DeviceEndpoint:
+        subscription = checked(token)
+        origin = URL(orjson.loads(subscription)["endpoint"]).origin()
+        return DeviceEndpoint(f"webpush:{subscription}", f"webpush {origin}")
+
+    return read

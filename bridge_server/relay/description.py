@@ -1,4 +1,4 @@
-"""The bridge described, beyond its rows (docs/protocol.md, B)."""
+"""The bridge's endpoints in OpenAPI: texts and shapes that their rows do not have (docs/protocol.md, B)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import WithJsonSchema
 
+from bridge_server.outbox.topics import TooManyWebhooksError
 from bridge_server.relay import wire
-from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError, TooManyPendingCallsError
-from bridge_server.relay.v07 import V07
-from bridge_server.topics.errors import TooManyWebhooksError
+from bridge_server.relay.models import CallNotFoundError, SessionNotFoundError, TooManyPendingCallsError
+from bridge_server.relay.wire import V07
 from bridge_server.version import VERSION
 from bridge_server.web.description import (
     TEXT,
@@ -108,9 +108,8 @@ _PLAIN = {
         tag=_TAG,
         summary="Open a session",
         text="The dapp opens a session and hands its id to the wallet, with a key of which the server knows "
-        "nothing. Any body is accepted and ignored. A session lives 24 hours from the wallet's last "
-        "update or "
-        "the dapp's last call.",
+        "nothing. Any body is accepted and ignored. A session lives 24 hours from the wallet's last update "
+        "or the dapp's last call.",
         answers=(DescribedAnswer(200, "The session's id, a UUID of version 7.", OpenedSessionAnswer),),
     ),
     "session": Operation(
@@ -159,8 +158,7 @@ _PLAIN = {
         tag=_TAG,
         summary="Ask the wallet for something",
         text="The dapp adds a call. The session's webhook and the webhooks of `/subscribe` are notified. A "
-        "session "
-        "has at most 100 calls without a status.",
+        "session has at most 100 calls without a status.",
         answers=(DescribedAnswer(200, "The call's id.", MadeCallAnswer),),
         problems=(SessionNotFoundError, TooManyPendingCallsError),
         body=wire.NewCallShape,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal, NamedTuple, NewType, Self, TypeAlias
 
+from bridge_server.kernel.errors import LimitError, NotFoundError
 from bridge_server.outbox.models import Purpose
 
 SessionId = NewType("SessionId", str)
@@ -39,8 +40,7 @@ class Keep(Enum):
 PushChange: TypeAlias = PushDetails | Literal[Keep.KEEP] | None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
+class OpenedSession(NamedTuple):
     """A session that has just been opened."""
 
     session_id: SessionId
@@ -66,16 +66,14 @@ class SessionUpdate:
         return replace(self, push=replace(self.push, webhook=judged(self.push.webhook)))
 
 
-@dataclass(frozen=True, slots=True)
-class NewCall:
+class NewCall(NamedTuple):
     """A call request from a dapp."""
 
     payload: Payload
     dapp_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCall:
+class StoredCall(NamedTuple):
     """A call on its way into the store."""
 
     call_id: CallId
@@ -87,8 +85,7 @@ class StoredCall:
     prolonged_if_before_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallAudience:
+class CallAudience(NamedTuple):
     """The receivers of a new call's notices: the wallet's push webhook, and the topic's webhooks."""
 
     push: PushDetails | None
@@ -110,8 +107,7 @@ class StatusSlot(Slot):
     session_id: SessionId
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
+class CallRequest(NamedTuple):
     """A call request as the wallet reads it."""
 
     call_id: CallId
@@ -119,16 +115,14 @@ class CallRequest:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCalls:
+class PendingCalls(NamedTuple):
     """A session's calls without a status, oldest first."""
 
     calls: tuple[CallRequest, ...]
     session_expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SweptSlice:
+class SweptSlice(NamedTuple):
     """A slice of a table: how many rows it lost, and the last number looked at; None: there are no more."""
 
     deleted: int
@@ -142,8 +136,7 @@ class Found(NamedTuple):
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetimes:
+class Lifetimes(NamedTuple):
     """Lifetimes of sessions, calls, statuses and subscriptions, in milliseconds."""
 
     session_ms: int
@@ -158,3 +151,36 @@ class Caps:
 
     pending_calls: int
     topic_webhooks: int
+
+
+class SessionNotFoundError(NotFoundError):
+    """The session id names nothing, or nothing any more."""
+
+    code = "session-not-found"
+    title = "Session not found"
+
+    def __init__(self) -> None:
+        super().__init__("No such session, or it has expired or was ended. Open one with POST /session/new.")
+
+
+class CallNotFoundError(NotFoundError):
+    """The call id names nothing, or nothing any more."""
+
+    code = "call-not-found"
+    title = "Call not found"
+
+    def __init__(self) -> None:
+        super().__init__("No such call, or it has expired or its session was ended.")
+
+
+class TooManyPendingCallsError(LimitError):
+    """The wallet has not answered the calls that are there."""
+
+    code = "too-many-pending-calls"
+    title = "Too many pending calls"
+
+    def __init__(self, limit: int, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"The session has {limit} calls without a status, and may have no more. Wait for the wallet.",
+            retry_after_seconds,
+        )

@@ -1,29 +1,56 @@
-"""Writing use cases of the bridge: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
+"""The bridge's rules (docs/protocol.md, B): writes, reads, sweeps, and when each side was last seen."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
 
+import orjson
+
+from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.sweeper import Sweep
+from bridge_server.outbox.channels import marked_public, private_address
 from bridge_server.outbox.models import OutgoingMessage, Purpose
+from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic
 from bridge_server.relay import wire
 from bridge_server.relay.models import (
     CALL_WEBHOOK,
     CallAudience,
     CallId,
     Caps,
+    Found,
     Lifetimes,
     NewCall,
     OpenedSession,
     Payload,
+    PendingCalls,
     SessionId,
     SessionUpdate,
+    Slot,
+    StatusSlot,
     StoredCall,
+    SweptSlice,
 )
-from bridge_server.relay.store import RelayStore
-from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
+from bridge_server.relay.store import RelayStore, RelaySweepStore
+from bridge_server.relay.wire import Dialect
 
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
+
+_LOOKING_AT_ONCE = 128
+"""Two batches of the readers: further reads would only wait there."""
+
+_SLICE = 50
+_SPAN = 1_000
+_PATIENCE = 100_000
+
+MOST_YOUNG = 20_000
+"""The ids of sessions that were seen last; at most so many older ids are known besides."""
 
 
 class Relay:
@@ -140,3 +167,265 @@ def _kept_ms(lifetimes: Lifetimes) -> int:
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)
+
+
+# The reads of dapps and wallets, at once or by long poll, mostly from memory.
+#
+# Values are cached in the encoding that is sent to plain clients, so that a repeated read encodes nothing;
+# other dialects wrap it. None means that there is no value yet.
+
+OWNER_KINDS = ("statuses",)
+"""The kinds of key that own cached values: the statuses of a session belong to its id."""
+
+Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
+"""Reads what a key names, as of a time in milliseconds."""
+
+
+class RelayReads:
+    """The relay's reads."""
+
+    def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:
+        self._store = store
+        self._cache = cache
+        self._signals = signals
+        self._clock = clock
+        self._looking = asyncio.Semaphore(_LOOKING_AT_ONCE)
+
+    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
+        """The session's payload. Raises SessionNotFoundError."""
+        return self._poll(("session", session_id), self._read_session, wait_seconds)
+
+    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
+        """The session's calls that have no status. Raises SessionNotFoundError."""
+        return self._poll(("calls", session_id), self._read_calls, wait_seconds)
+
+    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Found | None]:
+        """The call's status. Raises CallNotFoundError."""
+        return self._poll(("status", call_id), self._read_status, wait_seconds)
+
+    async def call(self, session_id: SessionId, call_id: CallId) -> Found:
+        """One call, answered or not. Raises CallNotFoundError."""
+        call = await self._store.call(session_id, call_id, self._clock.now_ms())
+        return Found(wire.write_payload(call.payload), call.expires_at_ms)
+
+    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[Found | None]:
+        remembered = self._cache.get(key, self._clock.now_ms())
+        if remembered is not None and (remembered.value is not None or not wait_seconds):
+            return _at_once(remembered)
+        if not wait_seconds:
+            return self._look(key, read)
+        return self._signals.wait_for(key, partial(self._glance_in_turn, key, read), wait_seconds)
+
+    async def _glance_in_turn(self, key: Key, read: Read) -> Found | None:
+        """Wait for a place before the read: thousands may come at once, and each takes 2 KiB of memory."""
+        async with self._looking:
+            return await self._glance(key, read)
+
+    async def _look(self, key: Key, read: Read) -> Found | None:
+        """Read, and cache also that there is no value: those who do not wait ask often."""
+        return _found(await self._load(key, read, self._clock.now_ms(), keeps_empty=True))
+
+    async def _glance(self, key: Key, read: Read) -> Found | None:
+        """Read without caching that there is no value: waiters wake at changes, and are many."""
+        now_ms = self._clock.now_ms()
+        return _found(self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False))
+
+    async def _load(self, key: Key, read: Read, now_ms: int, *, keeps_empty: bool) -> Cached:
+        entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=keeps_empty)
+        if entry.expires_at_ms > now_ms:
+            return entry
+        return await read(key, now_ms)  # another's read, begun a moment before the expiry
+
+    async def _read_session(self, key: Key, now_ms: int) -> Cached:
+        return _slot(await self._store.session(SessionId(key[1]), now_ms))
+
+    async def _read_calls(self, key: Key, now_ms: int) -> Cached:
+        return _pending(await self._store.pending_calls(SessionId(key[1]), now_ms))
+
+    async def _read_status(self, key: Key, now_ms: int) -> Cached:
+        return _status(await self._store.status(CallId(key[1]), now_ms))
+
+
+async def _at_once(entry: Cached) -> Found | None:
+    return _found(entry)
+
+
+def _found(entry: Cached) -> Found | None:
+    return None if entry.value is None else Found(entry.value, entry.expires_at_ms)
+
+
+def _slot(slot: Slot) -> Cached:
+    body = None if slot.payload is None else wire.write_payload(slot.payload)
+    return Cached(body, slot.expires_at_ms)
+
+
+def _status(slot: StatusSlot) -> Cached:
+    """The value of a status, owned by the session: the end of a session touches only pending calls' keys."""
+    body = None if slot.payload is None else wire.write_payload(slot.payload)
+    return Cached(body, slot.expires_at_ms, owner=(OWNER_KINDS[0], slot.session_id))
+
+
+def _pending(pending: PendingCalls) -> Cached:
+    body = wire.write_calls(pending.calls) if pending.calls else None
+    expiries = [call.expires_at_ms for call in pending.calls]
+    return Cached(body, min([pending.session_expires_at_ms, *expiries]))
+
+
+# Deletes sessions and calls that have expired, without an index of expiries: by walking through the tables.
+#
+# An index would be written at every change, and read once a minute. Rows lie in the order in which they were
+# made, which is nearly the order in which they expire; living rows are passed over.
+
+SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[SweptSlice]]
+"""Sweeps a slice as of a time: after which number, how many numbers to look at, how many rows to delete."""
+
+
+def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
+    """The sweeps of the relay. Calls go before their sessions."""
+
+    async def sweep_webhooks(now_ms: int) -> int:
+        return await store.sweep_webhooks(now_ms, _SLICE)
+
+    return Walk(store.sweep_calls).sweep, Walk(store.sweep_sessions).sweep, sweep_webhooks
+
+
+class Walk:
+    """Goes round a table. A round that passes over very many living rows is continued at the next sweep."""
+
+    def __init__(self, sweep_slice: SweepSlice, span: int = _SPAN, patience: int = _PATIENCE) -> None:
+        self._sweep_slice = sweep_slice
+        self._span = span
+        self._patience = patience
+        self._after = 0
+        self._began_after = 0
+        self._came_to_the_end = False
+        self._passed = 0  # since a row was last deleted
+
+    async def sweep(self, now_ms: int) -> int:
+        """Sweep the next slice. Returns how many numbers were looked at; 0 when it is enough for now."""
+        slice_ = await self._sweep_slice(now_ms, self._after, self._span, _SLICE)
+        self._passed = 0 if slice_.deleted else self._passed + self._span
+        if slice_.last is None:
+            is_over = self._came_to_the_end or self._began_after == 0
+            self._after, self._came_to_the_end = 0, True
+        else:
+            is_over = self._came_to_the_end and slice_.last >= self._began_after
+            self._after = slice_.last
+        if is_over or self._passed >= self._patience:
+            self._began_after, self._came_to_the_end, self._passed = self._after, False, 0
+            return 0
+        return self._span
+
+
+# The rule for webhooks that clients register by the LAN listener: they must be public.
+
+WebhookRule: TypeAlias = Callable[[str, str], str]
+"""Gets a webhook and the pointer to its member; returns the URL that is stored. Raises InvalidInputError."""
+
+
+def public_webhook(webhook: str, pointer: str) -> str:
+    """The webhook with the mark that keeps its messages from private addresses. Raises InvalidInputError."""
+    reason = private_address(webhook)
+    if reason is not None:
+        fault = Fault(
+            pointer, f"must lead to a public address, for this listener is open to others: {reason}"
+        )
+        raise InvalidInputError(
+            "The webhook is private: register it on the server's own machine, by the loopback address.",
+            [fault],
+        )
+    return marked_public(webhook)
+
+
+# The times at which each side of a session was last seen, and its dapp's own name: in memory alone.
+#
+# A session is known by its own id and by the ids of its calls. When many are known, ids that were not seen
+# for the longest time are forgotten.
+
+
+@dataclass(slots=True)
+class Sighting:
+    """A session as its requests showed it. Times are microseconds of the clock's elapsed time."""
+
+    dialect: str
+    dapp_at_us: int | None = None
+    wallet_at_us: int | None = None
+    dapp_name: str | None = None
+
+
+class Sightings:
+    """The sessions that were seen since the start."""
+
+    def __init__(self, clock: Clock, most: int = MOST_YOUNG) -> None:
+        self._clock = clock
+        self._most = most
+        self._young: dict[str, Sighting] = {}
+        self._old: dict[str, Sighting] = {}
+        self._watchers: dict[tuple[str, str], Callable[[Sequence[str], int], None]] = {}
+        self.before_reading: Callable[[], None] = lambda: None
+        """Notes the requests that were put off."""
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def of(self, any_id: str) -> Sighting | None:
+        """The session of this id, or of the call of this id."""
+        self.before_reading()
+        return self._young.get(any_id) or self._old.get(any_id)
+
+    def ago_ms(self, seen_at_us: int) -> int:
+        """The time since then."""
+        return max(0, self._clock.elapsed_us() - seen_at_us) // 1_000
+
+    def clear(self) -> None:
+        """Forget every session."""
+        self.before_reading()
+        self._young = {}
+        self._old = {}
+
+    def watcher(
+        self, dialect: Dialect, side: Literal["dapp", "wallet"]
+    ) -> Callable[[Sequence[str], int], None]:
+        """A function to call with the ids of sessions or calls that this side has asked for, and the elapsed
+        time. All routes of a side share it.
+        """
+        return self._watchers.setdefault(
+            (dialect.route_prefix, side), self._watching(dialect, side == "dapp")
+        )
+
+    def note_session(self, dialect: Dialect, answer: bytes) -> None:
+        """Note the session that an answer to `POST /session/new` names."""
+        session_id = orjson.loads(answer).get("sessionId")
+        if isinstance(session_id, str):
+            self._remember(session_id, dialect.route_prefix).dapp_at_us = self._clock.elapsed_us()
+
+    def note_call(self, session_id: SessionId, answer: bytes, dapp_name: str | None) -> None:
+        """Note the call that an answer names: from now on its id, too, leads to the session."""
+        seen, call_id = self.of(session_id), orjson.loads(answer).get("callId")
+        if seen is None or not isinstance(call_id, str):
+            return
+        self._add(call_id, seen)
+        if seen.dapp_name is None:
+            seen.dapp_name = dapp_name
+
+    def _watching(self, dialect: Dialect, is_dapp: bool) -> Callable[[Sequence[str], int], None]:
+        kind = dialect.route_prefix
+
+        def see(ids: Sequence[str], at_us: int) -> None:
+            for any_id in ids:
+                seen = self._young.get(any_id) or self._remember(any_id, kind)
+                if is_dapp:
+                    seen.dapp_at_us = at_us
+                else:
+                    seen.wallet_at_us = at_us
+
+        return see
+
+    def _remember(self, any_id: str, dialect: str) -> Sighting:
+        return self._add(any_id, self._old.get(any_id) or Sighting(dialect))
+
+    def _add(self, any_id: str, seen: Sighting) -> Sighting:
+        if len(self._young) >= self._most:
+            self._old, self._young = self._young, {}
+        self._young[any_id] = seen
+        return seen

@@ -1,30 +1,39 @@
-"""Sessions, calls, statuses and topic webhooks in SQL."""
+"""Sessions, calls, statuses and topic webhooks in SQL: for clients, for the sweeper, for an operator."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Touched
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
-from bridge_server.relay import sql
-from bridge_server.relay.errors import (
-    CallNotFoundError,
-    SessionNotFoundError,
-    TooManyPendingCallsError,
+from bridge_server.outbox.topics import (
+    Topic,
+    of_topic,
+    remove_all_webhooks,
+    remove_webhook,
+    subscribe_webhook,
+    sweep_webhooks,
+    webhooks_of,
 )
 from bridge_server.relay.models import (
     CallAudience,
     CallId,
+    CallNotFoundError,
     CallRequest,
     Keep,
     Payload,
     PendingCalls,
     PushDetails,
     SessionId,
+    SessionNotFoundError,
     SessionUpdate,
     Slot,
     StatusSlot,
     StoredCall,
+    SweptSlice,
+    TooManyPendingCallsError,
 )
 from bridge_server.storage.database import (
     Database,
@@ -33,17 +42,111 @@ from bridge_server.storage.database import (
     Transaction,
     Turns,
     adding_transaction,
+    alone,
+    scalar,
+    sweeping,
     transaction,
 )
-from bridge_server.storage.turns import alone
-from bridge_server.topics.models import Topic
-from bridge_server.topics.turns import of_topic
-from bridge_server.topics.webhooks import (
-    remove_all_webhooks,
-    remove_webhook,
-    subscribe_webhook,
-    webhooks_of,
+
+INSERT_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES (?, ?)"
+
+UPDATE_SESSION = """
+UPDATE sessions SET payload = ?, expires_at_ms = ?
+WHERE session_id = ? AND expires_at_ms > ?
+"""
+
+UPDATE_SESSION_AND_PUSH = """
+UPDATE sessions SET payload = ?, expires_at_ms = ?, push_type = ?, push_token = ?, push_webhook = ?
+WHERE session_id = ? AND expires_at_ms > ?
+"""
+
+# An ended session has expired, and its rows are swept as for any expired session.
+END_SESSION = """
+UPDATE sessions
+SET expires_at_ms = 0, payload = NULL, push_type = NULL, push_token = NULL, push_webhook = NULL
+WHERE session_id = ? AND expires_at_ms > ?
+RETURNING id
+"""
+LISTED_CALL_IDS = "SELECT call_id FROM calls WHERE session = ? AND listed = 1"
+SESSION_PAYLOAD = "SELECT payload, expires_at_ms FROM sessions WHERE session_id = ? AND expires_at_ms > ?"
+
+SESSION_FOR_CALL = """
+SELECT id, expires_at_ms,
+       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?),
+       EXISTS (SELECT 1 FROM topic_webhooks WHERE topic = session_id AND topic_webhooks.expires_at_ms > ?),
+       push_type, push_token, push_webhook
+FROM sessions WHERE session_id = ? AND expires_at_ms > ?
+"""
+PENDING = """
+SELECT count(*), min(expires_at_ms) FROM calls WHERE session = ? AND listed = 1 AND expires_at_ms > ?
+    AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id)
+"""
+UNLIST_ANSWERED = """
+UPDATE calls SET listed = 0 WHERE session = ? AND listed = 1
+    AND EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id)
+"""
+INSERT_CALL = "INSERT INTO calls (call_id, session, expires_at_ms, listed, payload) VALUES (?, ?, ?, 1, ?)"
+PROLONG_SESSION = "UPDATE sessions SET expires_at_ms = ? WHERE id = ?"
+
+PENDING_CALLS = """
+SELECT sessions.expires_at_ms, calls.call_id, calls.payload, calls.expires_at_ms
+FROM sessions
+LEFT JOIN calls ON calls.session = sessions.id AND calls.listed = 1 AND calls.expires_at_ms > ?
+    AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id)
+WHERE sessions.session_id = ? AND sessions.expires_at_ms > ?
+ORDER BY calls.id
+"""
+
+CALL = """
+SELECT calls.call_id, calls.payload, calls.expires_at_ms
+FROM calls JOIN sessions ON sessions.id = calls.session
+WHERE calls.call_id = ? AND sessions.session_id = ? AND calls.expires_at_ms > ? AND sessions.expires_at_ms > ?
+"""
+
+# A status may be replaced while it can be read, which may be after its call has expired.
+CALL_FOR_STATUS = """
+SELECT calls.id, sessions.session_id
+FROM calls JOIN sessions ON sessions.id = calls.session
+WHERE calls.call_id = ? AND sessions.expires_at_ms > ? AND (calls.expires_at_ms > ? OR EXISTS
+    (SELECT 1 FROM call_statuses WHERE call = calls.id AND call_statuses.expires_at_ms > ?))
+"""
+UPSERT_STATUS = """
+INSERT INTO call_statuses (call, expires_at_ms, payload) VALUES (?, ?, ?)
+ON CONFLICT (call) DO UPDATE SET expires_at_ms = excluded.expires_at_ms, payload = excluded.payload
+"""
+
+# A status outlives its call; without one, only a call that lives is known.
+STATUS = """
+SELECT call_statuses.payload, coalesce(call_statuses.expires_at_ms, calls.expires_at_ms),
+       sessions.session_id, sessions.expires_at_ms
+FROM calls
+JOIN sessions ON sessions.id = calls.session AND sessions.expires_at_ms > ?
+LEFT JOIN call_statuses ON call_statuses.call = calls.id AND call_statuses.expires_at_ms > ?
+WHERE calls.call_id = ? AND (calls.expires_at_ms > ? OR call_statuses.expires_at_ms > ?)
+"""
+
+REMOVE_PUSH_TO = """
+UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL
+WHERE session_id = ? AND push_webhook = ?
+"""
+
+# The sweeper looks at rows in the order of their numbers and passes over living ones; the deletion checks the
+# expiry again.
+EXPIRED_CALLS = "SELECT id FROM calls WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
+NEXT_CALL = "SELECT min(id) FROM calls WHERE id > ?"
+SWEEP_CALL = """
+DELETE FROM calls WHERE id = ? AND expires_at_ms <= ?
+    AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id AND call_statuses.expires_at_ms > ?)
+"""
+EXPIRED_SESSIONS = (
+    "SELECT id FROM sessions WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
 )
+NEXT_SESSION = "SELECT min(id) FROM sessions WHERE id > ?"
+# The highest number is given again once its row is gone: no call may be left then that refers to it.
+SWEEP_SESSION = """
+DELETE FROM sessions WHERE id = ? AND expires_at_ms <= ?
+    AND (id < (SELECT max(id) FROM sessions) OR (SELECT max(id) FROM calls) IS NULL)
+"""
 
 _MANY_ANSWERED = 32
 """The number of answered calls on the list from which the next call takes them off it."""
@@ -66,7 +169,7 @@ class RelayStore:
     @adding_transaction
     def create_session(self, session_id: SessionId, expires_at_ms: int) -> Transaction[None]:
         """Store an empty session."""
-        yield Statement(sql.INSERT_SESSION, (session_id, expires_at_ms))
+        yield Statement(INSERT_SESSION, (session_id, expires_at_ms))
 
     @adding_transaction
     def update_session(
@@ -81,19 +184,19 @@ class RelayStore:
     @transaction(turns=_of_session)
     def delete_session(self, session_id: SessionId, now_ms: int) -> Transaction[None]:
         """End the session: nothing of it is known any more. Raises SessionNotFoundError."""
-        rows = yield Statement(sql.END_SESSION, (session_id, now_ms))
+        rows = yield Statement(END_SESSION, (session_id, now_ms))
         if not rows:
             raise SessionNotFoundError
         yield from remove_all_webhooks(session_id)
         for kind in ("session", "calls", "statuses"):
             yield Touched((kind, session_id))
         # A poll waits only for the status of a pending call, and pending calls are listed.
-        for (call_id,) in (yield Statement(sql.LISTED_CALL_IDS, rows[0])):
+        for (call_id,) in (yield Statement(LISTED_CALL_IDS, rows[0])):
             yield Touched(("status", call_id))
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         """The session and its payload. Raises SessionNotFoundError."""
-        rows = await self.database.read(sql.SESSION_PAYLOAD, (session_id, now_ms))
+        rows = await self.database.read(SESSION_PAYLOAD, (session_id, now_ms))
         if not rows:
             raise SessionNotFoundError
         return _slot(rows[0])
@@ -110,7 +213,7 @@ class RelayStore:
 
         Raises SessionNotFoundError, TooManyPendingCallsError.
         """
-        rows = yield Statement(sql.SESSION_FOR_CALL, (now_ms, now_ms, call.session_id, now_ms))
+        rows = yield Statement(SESSION_FOR_CALL, (now_ms, now_ms, call.session_id, now_ms))
         if not rows:
             raise SessionNotFoundError
         session, lives_until_ms, listed, has_webhooks, *push = rows[0]
@@ -120,17 +223,17 @@ class RelayStore:
         is_heard = bool(webhooks) or push[0] is not None
         # The messages may be refused, and then nothing has been written yet.
         messages = messages_to(_audience(tuple(push), webhooks)) if is_heard else ()
-        yield Statement(sql.INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
+        yield Statement(INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
         yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
-            yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
+            yield Statement(PROLONG_SESSION, (call.session_expires_at_ms, session))
             yield Touched(("session", call.session_id))
         for message in messages:
             yield from enqueue(message, now_ms)
 
     async def pending_calls(self, session_id: SessionId, now_ms: int) -> PendingCalls:
         """The session's calls without a status. Raises SessionNotFoundError."""
-        rows = await self.database.read(sql.PENDING_CALLS, (now_ms, session_id, now_ms))
+        rows = await self.database.read(PENDING_CALLS, (now_ms, session_id, now_ms))
         if not rows:
             raise SessionNotFoundError
         return PendingCalls(
@@ -140,7 +243,7 @@ class RelayStore:
 
     async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> CallRequest:
         """One call, answered or not. Raises CallNotFoundError."""
-        rows = await self.database.read(sql.CALL, (call_id, session_id, now_ms, now_ms))
+        rows = await self.database.read(CALL, (call_id, session_id, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
         return _call(rows[0])
@@ -150,17 +253,17 @@ class RelayStore:
         self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int
     ) -> Transaction[None]:
         """Store the call's status, or replace it while it can be read. Raises CallNotFoundError."""
-        rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
+        rows = yield Statement(CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
         call, session_id = rows[0]
-        yield Statement(sql.UPSERT_STATUS, (call, expires_at_ms, payload))
+        yield Statement(UPSERT_STATUS, (call, expires_at_ms, payload))
         yield Touched(("status", call_id))
         yield Touched(("calls", session_id))
 
     async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""
-        rows = await self.database.read(sql.STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
+        rows = await self.database.read(STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
         return _status(rows[0])
@@ -176,7 +279,7 @@ class RelayStore:
     def forget_webhook(self, session_id: SessionId, webhook: str) -> Transaction[None]:
         """Remove a webhook from the session, and from the topic of the same id."""
         yield from remove_webhook(session_id, webhook)
-        yield Statement(sql.REMOVE_PUSH_TO, (session_id, webhook))
+        yield Statement(REMOVE_PUSH_TO, (session_id, webhook))
 
 
 def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
@@ -184,12 +287,12 @@ def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transa
 
     Raises TooManyPendingCallsError.
     """
-    ((pending, first_expiry_ms),) = yield Statement(sql.PENDING, (session, now_ms))
+    ((pending, first_expiry_ms),) = yield Statement(PENDING, (session, now_ms))
     if pending >= limit:
         retry_after = whole_seconds((first_expiry_ms - now_ms) * 1000)
         raise TooManyPendingCallsError(limit, retry_after)
     if listed - pending >= _MANY_ANSWERED:
-        yield Statement(sql.UNLIST_ANSWERED, (session,))
+        yield Statement(UNLIST_ANSWERED, (session,))
 
 
 def _update_statement(
@@ -197,10 +300,10 @@ def _update_statement(
 ) -> Statement:
     condition = (session_id, now_ms)
     if update.push is Keep.KEEP:
-        return Statement(sql.UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
+        return Statement(UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
     push = update.push
     columns = (None, None, None) if push is None else (push.type, push.token, push.webhook)
-    return Statement(sql.UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
+    return Statement(UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
 
 
 def _slot(row: Row) -> Slot:
@@ -226,3 +329,218 @@ def _audience(push: Row, webhooks: list[str]) -> CallAudience:
         push=None if push_type is None else PushDetails(push_type, push_token, push_webhook),
         webhooks=tuple(webhooks),
     )
+
+
+class RelaySweepStore:
+    """Deletes rows that have expired at `now_ms`, a slice at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        """Look at the calls of the next `span` numbers; delete at most `limit` that have expired."""
+        expired = await self.database.read(EXPIRED_CALLS, (after, after + span, now_ms, limit))
+        deleted = await self._delete_each(expired, SWEEP_CALL, (now_ms, now_ms))
+        return SweptSlice(deleted, await self._last(NEXT_CALL, expired, after + span, limit))
+
+    async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        """Look at the sessions of the next `span` numbers; delete at most `limit` that have expired."""
+        expired = await self.database.read(EXPIRED_SESSIONS, (after, after + span, now_ms, limit))
+        deleted = await self._delete_each(expired, SWEEP_SESSION, (now_ms,))
+        return SweptSlice(deleted, await self._last(NEXT_SESSION, expired, after + span, limit))
+
+    async def _delete_each(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> int:
+        return await self._delete(numbers, statement, times) if numbers else 0
+
+    @transaction(turns=sweeping("relay"))
+    def _delete(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> Transaction[int]:
+        deleted = 0
+        for (number,) in numbers:
+            deleted += scalar(int, (yield Statement(statement, (number, *times))))
+        return deleted
+
+    async def _last(self, next_statement: str, found: list[Row], end: int, limit: int) -> int | None:
+        """The last number looked at, and numbers after it that name no row; None if none follows."""
+        if len(found) == limit:
+            last: int = found[-1][0]
+            return last
+        following: int | None
+        ((following,),) = await self.database.read(next_statement, (end,))
+        return None if following is None else following - 1
+
+    @transaction(turns=sweeping("webhooks"))
+    def sweep_webhooks(self, now_ms: int, limit: int) -> Transaction[int]:
+        """Delete at most `limit` webhooks that have expired; returns how many."""
+        return (yield from sweep_webhooks(now_ms, limit))
+
+
+# Sessions and calls as an operator sees them: their rows, without payloads.
+
+PAGE = """
+SELECT id, session_id, expires_at_ms, approved, push_type, push_webhook,
+       (SELECT count(*) FROM calls WHERE session = slice.id AND listed = 1 AND calls.expires_at_ms > ?1
+            AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id))
+FROM (SELECT id, session_id, expires_at_ms, payload IS NOT NULL AS approved, push_type, push_webhook
+      FROM sessions WHERE id < ?2 ORDER BY id DESC LIMIT ?4) AS slice
+WHERE expires_at_ms > ?1 ORDER BY id DESC LIMIT ?3
+"""
+# The last row of a slice, if others may follow.
+SLICE_END = "SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+ONE = """
+SELECT id, session_id, expires_at_ms, payload IS NOT NULL, push_type, push_webhook,
+       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?1
+            AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id))
+FROM sessions WHERE session_id = ?2 AND expires_at_ms > ?1
+"""
+
+# Calls that were answered long ago are not listed any more, and no index leads to them.
+CALLS = """
+SELECT calls.call_id, calls.expires_at_ms, call_statuses.expires_at_ms
+FROM calls LEFT JOIN call_statuses ON call_statuses.call = calls.id
+WHERE calls.session = ? AND calls.listed = 1 ORDER BY calls.id DESC LIMIT ?
+"""
+LISTED_CALL = """
+SELECT calls.call_id, calls.expires_at_ms, call_statuses.expires_at_ms, sessions.session_id,
+       sessions.push_webhook
+FROM calls JOIN sessions ON sessions.id = calls.session AND sessions.expires_at_ms > ?1
+LEFT JOIN call_statuses ON call_statuses.call = calls.id
+WHERE calls.call_id = ?2 AND (calls.expires_at_ms > ?1 OR call_statuses.expires_at_ms > ?1)
+"""
+COUNT_SLICE = """
+SELECT count(*), max(id), count(CASE WHEN expires_at_ms > ?2 THEN 1 END)
+FROM (SELECT id, expires_at_ms FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?3) AS slice
+"""
+
+_NEWEST = 2**63 - 1
+_COUNTED_AT_ONCE = 5_000
+_LOOKED_AT_ONCE = 5_000
+_COUNT_KEPT_US = 60_000_000
+_TIME_DIGITS = 12
+
+
+class SeenSession(NamedTuple):
+    """A session. `number` is its row, which is no capability. Times are milliseconds since the Unix epoch."""
+
+    number: int
+    session_id: SessionId
+    expires_at_ms: int
+    is_approved: bool
+    """Whether the wallet has updated it."""
+    push_type: str | None
+    push_webhook: str | None
+    calls_waiting: int
+
+    @property
+    def created_at_ms(self) -> int | None:
+        """When it was opened, which its id says."""
+        return made_at_ms(self.session_id)
+
+
+class SeenCall(NamedTuple):
+    """A call, and the time until which its status can be read, if it has one."""
+
+    call_id: CallId
+    expires_at_ms: int
+    status_expires_at_ms: int | None
+
+    @property
+    def created_at_ms(self) -> int | None:
+        """When it was asked for, which its id says."""
+        return made_at_ms(self.call_id)
+
+
+class StoredCallLife(NamedTuple):
+    """A call, its session, and the webhook that is notified of the session's calls."""
+
+    call: SeenCall
+    session_id: SessionId
+    push_webhook: str | None
+
+
+class SessionPage(NamedTuple):
+    """Living sessions, and the number behind which the next page begins; None at the end."""
+
+    sessions: Sequence[SeenSession]
+    next_before: int | None
+
+
+class SessionList:
+    """Reads sessions and calls for an operator."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._counted: tuple[int, int] | None = None
+
+    async def page(self, before: int | None, limit: int) -> SessionPage:
+        """The living sessions with lower numbers, all for None; newest first.
+
+        At most 5,000 rows are looked at: of sessions that have expired and are not deleted yet there can be
+        any number, and a page among them has fewer sessions than its limit, or none.
+        """
+        before = _NEWEST if before is None else before
+        parameters = (self._clock.now_ms(), before, limit + 1, _LOOKED_AT_ONCE)
+        found = [_session(row) for row in await self._database.read(PAGE, parameters)]
+        if len(found) > limit:
+            return SessionPage(found[:limit], found[limit - 1].number)
+        end = await self._database.read(SLICE_END, (before, _LOOKED_AT_ONCE - 1))
+        return SessionPage(found, int(end[0][0]) if end else None)
+
+    async def session(self, session_id: str) -> SeenSession:
+        """One living session. Raises SessionNotFoundError."""
+        rows = await self._database.read(ONE, (self._clock.now_ms(), session_id))
+        if not rows:
+            raise SessionNotFoundError
+        return _session(rows[0])
+
+    async def calls(self, session: SeenSession, limit: int) -> Sequence[SeenCall]:
+        """The session's last calls that wait or were answered lately, newest first."""
+        rows = await self._database.read(CALLS, (session.number, limit))
+        return [_listed_call(row) for row in rows]
+
+    async def call(self, call_id: str) -> StoredCallLife:
+        """One living call. Raises CallNotFoundError."""
+        rows = await self._database.read(LISTED_CALL, (self._clock.now_ms(), call_id))
+        if not rows:
+            raise CallNotFoundError
+        *call, session_id, push_webhook = rows[0]
+        return StoredCallLife(_listed_call(tuple(call)), SessionId(session_id), push_webhook)
+
+    async def count(self) -> int:
+        """The number of living sessions, counted in slices; the count is at most a minute old."""
+        now_us = self._clock.elapsed_us()
+        if self._counted is None or now_us - self._counted[0] > _COUNT_KEPT_US:
+            self._counted = now_us, await self._count()
+        return self._counted[1]
+
+    async def _count(self) -> int:
+        now_ms, living, last = self._clock.now_ms(), 0, 0
+        rows: int
+        while True:
+            ((rows, last, alive),) = await self._database.read(COUNT_SLICE, (last, now_ms, _COUNTED_AT_ONCE))
+            living += int(alive)
+            if rows < _COUNTED_AT_ONCE:
+                return living
+
+
+def made_at_ms(any_id: str) -> int | None:
+    """The time in an ordered UUID; None for another id."""
+    digits = any_id.replace("-", "")
+    if len(digits) != 32 or digits[_TIME_DIGITS] != "7":
+        return None
+    try:
+        return int(digits[:_TIME_DIGITS], 16)
+    except ValueError:
+        return None
+
+
+def _session(row: Row) -> SeenSession:
+    number, session_id, expires_at_ms, is_approved, push_type, push_webhook, waiting = row
+    return SeenSession(
+        number, SessionId(session_id), expires_at_ms, bool(is_approved), push_type, push_webhook, waiting
+    )
+
+
+def _listed_call(row: Row) -> SeenCall:
+    call_id, expires_at_ms, status_expires_at_ms = row
+    return SeenCall(CallId(call_id), expires_at_ms, status_expires_at_ms)

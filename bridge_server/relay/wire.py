@@ -1,26 +1,30 @@
-"""The protocol's spelling (docs/protocol.md, B): JSON to models and back."""
+"""The bridge's JSON (docs/protocol.md, B): bodies to models, models to answers, in both of its dialects."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
+from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
     CallId,
     CallRequest,
+    Found,
     Keep,
     NewCall,
     OpenedSession,
     Payload,
     PushDetails,
     SessionId,
+    SessionNotFoundError,
     SessionUpdate,
 )
-from bridge_server.topics.models import Topic
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import WEB_URL, Shape, check
+from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
 
 SUCCESS = b'{"success":true}'
 NO_CALLS = b"{}"
@@ -28,7 +32,6 @@ INFO = orjson.dumps({"name": NAME, "repository": REPOSITORY, "version": VERSION}
 GREETING = f"Hello World, this is {NAME} v{VERSION}"
 
 _PAYLOAD = "encryptionPayload"
-
 _ID_MEMBERS = (("session", "sessionId"), ("call", "callId"))
 
 
@@ -153,7 +156,7 @@ def gist(sent: bytes, answered: bytes) -> str:
     push = request.get("push")
     about = [
         str(request["dappName"]) if "dappName" in request else "",
-        f"payload {len(sent)} B" if "encryptionPayload" in request else "",
+        f"payload {len(sent)} B" if _PAYLOAD in request else "",
         f"push {push['type']}" if isinstance(push, dict) else "",
         f"topic {request['topic']}" if "topic" in request else "",
     ]
@@ -174,3 +177,75 @@ def _push(shape: SessionUpdateShape) -> PushDetails | Keep | None:
         return Keep.KEEP
     push = shape.push
     return None if push is None else PushDetails(push.type, push.token, push.webhook)
+
+
+# Dialects of the bridge's protocol: one set of rules, and an envelope for each kind of client.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The paths and the spelling of the bridge for one kind of client."""
+
+    path: str
+    """The prefix of the protocol's paths."""
+    route_prefix: str
+    """The prefix of the routes' names, in the log and in the metrics."""
+    opened: Callable[[OpenedSession], bytes]
+    """The answer to POST /session/new."""
+    payload: Callable[[Found], bytes]
+    """The answer to a read that found a payload."""
+    calls_envelope: tuple[bytes, bytes] | None
+    """The text before and after the protocol's own answer to a read of calls."""
+    forgiven: tuple[type[BridgeError], ...]
+    """The errors that are no failure of reading or ending a session: it reads as one without a payload."""
+
+
+PLAIN = Dialect(
+    path="",
+    route_prefix="",
+    opened=write_opened,
+    payload=lambda found: found.body,
+    calls_envelope=None,
+    forgiven=(),
+)
+"""The protocol's own spelling (docs/protocol.md, B)."""
+
+
+# Generation 0.7: npm `walletconnect`, `rn-walletconnect-wallet` and `js-walletconnect-core`, unmodified.
+#
+# They send the protocol's own requests, under the bridge URL that they are given, and read every payload
+# inside an envelope, `{"data": {"encryptionPayload", "expires"}}`. Their reading of an answer decides its
+# form:
+#
+# - `POST /session/new` answers with `expires` beside `sessionId`. The dapp keeps both in its browser, and
+#   resumes the session after a reload only if `expires`, epoch milliseconds, lies ahead.
+# - `GET /session/{sessionId}`: at 204 the dapp asks again later. At an error `initSession()` fails, and fails
+#   again at every reload until `expires` has passed; so a session that has ended is 204 too, and the dapp
+#   opens another. A long poll is answered 404 all the same: these clients send none, and others would poll in
+#   a loop.
+# - `GET .../calls` is `{"data": {}}` without calls: applications iterate over the answer, and a 204 would
+#   give them null. When the session has ended it is 404, the only sign of that end to the wallet.
+# - `GET /call-status/{callId}`: at 204 the dapp asks again later. At an error it gives the call up, which is
+#   right for a call that is gone.
+# - `DELETE` of a session that has ended succeeds: at an error the wallet would stay connected for ever.
+# - Of any other error they read the status alone: the application gets `Error: Not Found`. Of the answers to
+#   `DELETE` and `POST /call-status/{callId}/new` they read nothing else either.
+
+
+def _v07_opened(session: OpenedSession) -> bytes:
+    return b'{"sessionId":"%b","expires":%d}' % (session.session_id.encode(), session.expires_at_ms)
+
+
+def _v07_payload(found: Found) -> bytes:
+    without_brace = found.body[:-1]
+    return b'{"data":%b,"expires":%d}}' % (without_brace, found.expires_at_ms)
+
+
+V07 = Dialect(
+    path="/compat/v0.7",
+    route_prefix="v0.7-",
+    opened=_v07_opened,
+    payload=_v07_payload,
+    calls_envelope=(b'{"data":', b"}"),
+    forgiven=(SessionNotFoundError,),
+)

@@ -1,12 +1,28 @@
-"""Settings of the addresses of the server and of its proxies."""
+"""Settings of the server: addresses, storage, limits, logs, admin API, console, test mode."""
 
-from typing import Annotated, Self
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from bridge_server.kernel.ip_addresses import is_loopback
-from bridge_server.settings.types import HOUR, Networks, Port, Url
+from bridge_server.kernel.fields import is_loopback
+from bridge_server.settings.types import (
+    HOUR,
+    Burst,
+    Directory,
+    Duration,
+    Networks,
+    Port,
+    PostgresUrl,
+    Rate,
+    Token,
+    Url,
+    networks,
+    require_current,
+)
 
 
 class ServerSettings(BaseModel, defer_build=True):
@@ -47,3 +63,208 @@ class ServerSettings(BaseModel, defer_build=True):
             return "trusted_proxies"
         public_host = urlsplit(self.public_url or "").hostname
         return "public_url" if public_host is not None and not is_loopback(public_host) else None
+
+
+def _default_data_dir() -> Path:
+    state = os.environ.get("STATE_DIRECTORY")
+    if state:
+        return Path(state.split(":")[0])
+    share = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (share if share.is_absolute() else Path.home() / ".local" / "share") / "bridge-server"
+
+
+class StorageSettings(ServerSettings, defer_build=True):
+    """The data directory, the database, the cache and the sweeper."""
+
+    data_dir: Directory = Field(
+        default_factory=_default_data_dir,
+        description="The directory of the database. Only its owner can read it (mode 0700).",
+    )
+    database: PostgresUrl | None = Field(
+        None, description="The URL of a PostgreSQL database; by default the database is a file in `data_dir`."
+    )
+    database_direct: PostgresUrl | None = Field(
+        None, description="Its URL without the pooler, if `database` names one."
+    )
+    database_limit: PositiveInt | None = Field(
+        None, description="The largest size of the database, its log included; by default unlimited."
+    )
+    cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for cached answers.")
+    sweep_interval: Duration = Field(60, description="Interval at which expired rows are deleted.")
+
+    @model_validator(mode="after")
+    def _postgresql_is_complete(self) -> Self:
+        if self.database is None:
+            if self.database_direct is not None:
+                raise ValueError("database_direct: works beside database only: set database too")
+            if self.processes > 1:
+                raise ValueError(
+                    "processes: the file in data_dir is for one process: set database to the URL of a "
+                    "PostgreSQL database, which several share, or leave processes out"
+                )
+            return self
+        if find_spec("asyncpg") is None:
+            raise ValueError(
+                "database: PostgreSQL needs a driver that is not installed: "
+                'pip install "bridge-server[postgres]"'
+            )
+        if self.database_limit is not None:
+            raise ValueError(
+                "database_limit: limits the file in data_dir only: leave it out, and watch the size of the "
+                "PostgreSQL database by its own means"
+            )
+        return self
+
+    @property
+    def server_file(self) -> Path:
+        """The file with a running server's address, for commands."""
+        return self.data_dir / "server.json"
+
+    @property
+    def database_file(self) -> Path:
+        """The SQLite file; there is none with PostgreSQL."""
+        return self.data_dir / "bridge.sqlite3"
+
+    @property
+    def database_name(self) -> str:
+        """The database as messages name it: its file, or its URL without the password."""
+        return str(self.database_file if self.database is None else self.database)
+
+
+class WebSettings(BaseModel, defer_build=True):
+    """Limits of a client address: requests, connections, unread bytes, and times."""
+
+    quota_exempt: Networks = Field(
+        networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
+    )
+    requests_per_second: Rate = Field(100, description="Requests per client address, in the long run.")
+    requests_burst: Burst = Field(1000, description="Requests per client address, at once.")
+    max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
+    max_address_connections: PositiveInt | None = Field(
+        None,
+        description="Open connections per client address; by default a quarter of the open files.",
+    )
+    head_timeout: Duration = Field(
+        10, description="A new connection without a request is closed after this time."
+    )
+    unread_timeout: Duration = Field(
+        30, description="A client that reads none of its answer for this long is cut off."
+    )
+    max_address_unread_bytes: PositiveInt = Field(
+        32 * 2**20, description="Bytes that wait in memory for the clients at one address to read them."
+    )
+    max_unread_bytes: PositiveInt = Field(
+        64 * 2**20, description="Bytes that wait in memory for clients to read them."
+    )
+
+
+class ReportingSettings(ServerSettings, defer_build=True):
+    """The log and the metrics."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The lowest level that is logged."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, JSON otherwise."
+    )
+    access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
+    slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
+    metrics_port: Port | None = Field(None, description="A separate port for /metrics.")
+    metrics_host: str | None = Field(
+        None, description="The address of metrics_port; by default the value of host."
+    )
+    metrics_token: Token | None = Field(
+        None, description="The bearer token of /metrics; without one, the main port has no /metrics."
+    )
+    metrics_token_previous: Token | None = Field(
+        None, description="The metrics_token of before, which is accepted too while its bearers change."
+    )
+
+    @model_validator(mode="after")
+    def _the_previous_metrics_token_has_a_successor(self) -> Self:
+        require_current("metrics_token", self.metrics_token, self.metrics_token_previous)
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_for_others_want_a_token(self) -> Self:
+        if self.metrics_are_guarded and self.metrics_token is None:
+            raise ValueError(
+                f"metrics_port: others than this machine can reach {self._metrics_host}: set metrics_token, "
+                "which they must then send, or listen on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def metrics_are_guarded(self) -> bool:
+        """Whether the port of the metrics asks for `metrics_token`, since others can reach it."""
+        return self.metrics_port is not None and not is_loopback(self._metrics_host)
+
+    @property
+    def _metrics_host(self) -> str:
+        """The address of `metrics_port`."""
+        return self.metrics_host or self.host
+
+
+class AdminSettings(BaseModel, defer_build=True):
+    """The admin API: authentication, and whether its bearer may sign."""
+
+    admin_token: Token | None = Field(
+        None, description="The bearer token of the admin API; without one, there is no admin API."
+    )
+    admin_token_previous: Token | None = Field(
+        None, description="The admin_token of before, which is accepted too while its bearers change."
+    )
+    admin_wallet: bool = Field(
+        False, description="The bearer of admin_token may approve, reject, unlock and lock."
+    )
+    traffic: bool | None = Field(
+        None,
+        description="Keep the last requests in memory for the operator; by default if there is a console.",
+    )
+
+    @model_validator(mode="after")
+    def _the_previous_admin_token_has_a_successor(self) -> Self:
+        require_current("admin_token", self.admin_token, self.admin_token_previous)
+        return self
+
+
+class ConsoleSettings(ServerSettings, defer_build=True):
+    """Whether there is a console, and its address."""
+
+    console: bool = Field(False, description="Pages for the operator at /console: on or off.")
+    console_port: Port | None = Field(
+        None, description="A separate port for /console; by default it is on the server's port."
+    )
+    console_host: str = Field("127.0.0.1", description="The address of console_port.")
+
+    @model_validator(mode="after")
+    def _a_port_is_for_a_console(self) -> Self:
+        if self.console_port is not None and not self.console:
+            raise ValueError("console_port: the console is off: set console=on too, or leave the port out")
+        return self
+
+
+class TestModeSettings(ServerSettings, defer_build=True):
+    """Whether tests control the server."""
+
+    __test__ = False
+
+    test: bool = Field(
+        False, description="Let tests control the server by the routes at /_test, on this machine only."
+    )
+
+    @model_validator(mode="after")
+    def _tests_are_on_this_machine(self) -> Self:
+        if self.test and self.processes > 1:
+            raise ValueError("test: tests control one process: leave out processes, or test")
+        if self.test and not is_loopback(self.host):
+            raise ValueError(
+                f"test: tests control the server, and host {self.host} is open to others than this machine: "
+                "listen on 127.0.0.1, or leave it out"
+            )
+        if self.test and self.way_through_a_proxy is not None:
+            raise ValueError(
+                f"test: tests control the server, and {self.way_through_a_proxy} says that others than this "
+                "machine come through a proxy: leave out one of the two"
+            )
+        return self

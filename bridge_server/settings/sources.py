@@ -1,23 +1,30 @@
 """Sources of settings. A flag wins over the environment, that over the TOML file, that over the default.
 
-A secret may also stand in a file that a variable of the environment names, or in a systemd credential: these
-come between the environment and the TOML file.
+A secret may also stand in a file that a variable of the environment names (BRIDGE_ADMIN_TOKEN_FILE), or in a
+systemd credential: these come between the environment and the TOML file. Such a file is not shown by `ps e`,
+`docker inspect` or `systemctl show`, as an environment variable is.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from bridge_server.kernel.near_words import near_words
-from bridge_server.settings.secret_files import FoundSecret, credentials, file_variables, secrets_of_variables
+from bridge_server.kernel.fields import near_words
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
+from bridge_server.settings.types import text_of
+
+CREDENTIALS_DIRECTORY = "CREDENTIALS_DIRECTORY"
+"""The variable by which systemd names the directory of a service's credentials (systemd.exec)."""
+
+FILES_OF_SECRETS = ("apns_key", "fcm_credentials", "private_keys_file")
+"""Settings that name a file with a secret: a credential of that name is the file."""
 
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
 PROJECT_SECRET_VARIABLE = "BRIDGE_PROJECT_SECRET"  # noqa: S105
@@ -47,6 +54,14 @@ class CommandSettings:
 
 
 NO_COMMAND = CommandSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundSecret:
+    """The value of a setting, and the source as `config check` shows it."""
+
+    value: Any
+    origin: str
 
 
 def load_settings(
@@ -102,19 +117,22 @@ def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any], comma
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    toml = import_module("tomllib")  # most servers have no file
     try:
-        values: dict[str, Any] = import_module("bridge_server.settings.toml_file").read_toml(path)
-    except ValueError as error:
-        raise SettingsError(str(error)) from error
+        values: dict[str, Any] = toml.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no UTF-8, or no TOML
+        raise SettingsError(f"{path}: is not TOML: {error}") from error
     unknown = [name for name in values if name not in Settings.model_fields]
     if unknown:
         raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
     return values
 
 
-def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, FoundSecret]:
+def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, _FoundSecret]:
     try:
-        in_files, of_systemd = secrets_of_variables(), credentials()
+        in_files, of_systemd = _secrets_of_variables(), credentials()
     except ValueError as error:
         raise SettingsError(str(error)) from error
     twice = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in in_files if name in environment_values]
@@ -150,3 +168,55 @@ def _complaints(error: ValidationError, origins: Mapping[str, str]) -> list[str]
         message = fault["msg"].removeprefix("Value error, ")
         lines.append(f"{name}{origin}: {message}" if name else message)
     return lines
+
+
+def secret_names() -> tuple[str, ...]:
+    """The settings whose values are secrets."""
+    return tuple(name for name, field in Settings.model_fields.items() if _holds_a_secret(field.annotation))
+
+
+def file_variables() -> Mapping[str, str]:
+    """The environment variables that name a file with a secret: the setting of each.
+
+    `BRIDGE_PRIVATE_KEYS_FILE` is not among them, because `private_keys_file` is a setting.
+    """
+    names = [name for name in secret_names() if f"{name}_file" not in Settings.model_fields]
+    return {f"{ENVIRONMENT_PREFIX}{name}_file".upper(): name for name in names}
+
+
+def _secrets_of_variables() -> dict[str, _FoundSecret]:
+    """The secrets in files that environment variables name. Raises ValueError if a file cannot be read."""
+    known = file_variables()
+    found = {}
+    for variable, value in os.environ.items():
+        name = known.get(variable.upper())
+        if name is not None and value:
+            origin = f"file {value} of environment {variable}"
+            found[name] = _FoundSecret(_content(variable, Path(value)), origin)
+    return found
+
+
+def credentials() -> dict[str, _FoundSecret]:
+    """The secrets among the systemd credentials of this service. Raises ValueError if one cannot be read."""
+    folder = os.environ.get(CREDENTIALS_DIRECTORY)
+    return dict(_credentials(Path(folder))) if folder else {}
+
+
+def _credentials(folder: Path) -> Iterator[tuple[str, _FoundSecret]]:
+    for name in (*secret_names(), *FILES_OF_SECRETS):
+        file = folder / name
+        if file.exists():
+            value = file if name in FILES_OF_SECRETS else _content(f"credential {name}", file)
+            yield name, _FoundSecret(value, f"systemd credential {name}")
+
+
+def _content(source: str, file: Path) -> str:
+    try:
+        return text_of(file.expanduser()).strip()
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+
+
+def _holds_a_secret(annotation: Any) -> bool:
+    is_secret = isinstance(annotation, type) and issubclass(annotation, SecretStr)
+    return is_secret or any(map(_holds_a_secret, get_args(annotation)))

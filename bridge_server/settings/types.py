@@ -1,5 +1,6 @@
 """Types of settings, with their validation and error messages."""
 
+from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,25 +8,38 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
-from bridge_server.kernel.fields import http_url, web_origin
-from bridge_server.kernel.rfc3986 import is_host_and_port
-from bridge_server.outbox.signature import WebhookSigner
-from bridge_server.storage.database_url import checked_url, url_without_password
-from bridge_server.web.client_address import Network
+from bridge_server.kernel.fields import http_url, is_host_and_port, web_origin
+from bridge_server.outbox.sender import WebhookSigner
+from bridge_server.storage.database import checked_url, url_without_password
+from bridge_server.web.addresses import Network
 
 HOUR = 3600
 DAY = 24 * HOUR
 
 _IN_MEMORY = ":memory:"
 
+ChainId = Annotated[int, Field(ge=1, lt=2**63)]
+
+Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
+Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
+Burst = Annotated[int, Field(ge=1, le=1_000_000)]
+Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
 
 def networks(value: Any) -> Any:
     """Networks in a list, or in a text with commas between them. Raises ValueError."""
     if isinstance(value, str):
-        value = [part for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+        value = _parts(value)
     if not isinstance(value, list | tuple):
         raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a text with commas between them, also in the spelling of a list of JSON."""
+    return [part.strip() for part in text.strip("[] ").replace('"', "").split(",") if part.strip()]
 
 
 def _directory(value: Path) -> Path:
@@ -107,7 +121,7 @@ def _signing_secret(value: SecretStr) -> SecretStr:
 
 def _origins(value: Any) -> Any:
     if isinstance(value, str):
-        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+        value = _parts(value)
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
         raise ValueError("must be origins such as https://app.example.org, in a list or separated by commas")
     return tuple(web_origin(part) for part in value)
@@ -115,7 +129,7 @@ def _origins(value: Any) -> Any:
 
 def _project_ids(value: Any) -> Any:
     if isinstance(value, str):
-        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+        value = _parts(value)
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) and part for part in value):
         raise ValueError("must be project ids, in a list or separated by commas")
     return tuple(value)
@@ -130,15 +144,41 @@ NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
 PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
 """Secret, because of its password; the rest of it is shown."""
-ChainId = Annotated[int, Field(ge=1, lt=2**63)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 Tokens = Annotated[Token | None, BeforeValidator(_joined)]
 """Several tokens, in a list or separated by commas."""
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
-Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
-Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
-Burst = Annotated[int, Field(ge=1, le=1_000_000)]
-Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
 File = Annotated[Path, AfterValidator(_file)]
-Port = Annotated[int, Field(ge=0, le=65535)]
 Directory = Annotated[Path, AfterValidator(_directory)]
+
+
+def text_of(file: Path | None) -> str:
+    """The text of the file; nothing when the setting is not set. Raises ValueError."""
+    if file is None:
+        return ""
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no text in UTF-8") from error
+
+
+def secret_of(setting: SecretStr | None) -> str | None:
+    """The secret in plain text; None when the setting is not set."""
+    return None if setting is None else setting.get_secret_value()
+
+
+def fault_of(name: str, check: Callable[[], object]) -> str | None:
+    """The message of the ValueError that the check raises, after the name of the setting."""
+    try:
+        check()
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
+
+
+def require_current(name: str, current: SecretStr | None, previous: SecretStr | None) -> None:
+    """Raise ValueError if only the value of before is set: nothing would ask for it."""
+    if previous is not None and current is None:
+        raise ValueError(f"{name}_previous: works beside {name} only: set {name} too, or leave both out")

@@ -1,11 +1,18 @@
-"""One SQLite connection in aiosqlite's thread, with the settings that every connection here has."""
+"""One SQLite connection in aiosqlite's thread, with the settings that every connection here has; the
+database's files; and SQLite's errors that mean «not now», which become an answer that asks the client to
+come back.
+"""
 
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiosqlite
+import structlog
+
+from bridge_server.kernel.errors import UnavailableError
 
 SQLITE_VERSION = sqlite3.sqlite_version
 BUSY_TIMEOUT_SECONDS = 2.0
@@ -21,6 +28,30 @@ PRAGMA temp_store = MEMORY;
 """
 
 Result = TypeVar("Result")
+
+_LOST_RETRY_SECONDS = 30
+
+log = structlog.get_logger()
+
+_BUSY_RETRY_SECONDS = 2
+_FULL_RETRY_SECONDS = 60
+
+# Failures that may pass, by SQLite's primary codes.
+_PASSING = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another process",
+    sqlite3.SQLITE_LOCKED: "the database is locked by another process",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk does not accept the write",
+    sqlite3.SQLITE_READONLY: "the database file is not writable",
+    sqlite3.SQLITE_CANTOPEN: "a database file cannot be opened",
+    sqlite3.SQLITE_NOMEM: "the server is short of memory",
+}
+
+ORDERED_FAILURES: Mapping[str, tuple[int, str]] = {
+    "full": (sqlite3.SQLITE_FULL, "database or disk is full"),
+    "locked": (sqlite3.SQLITE_BUSY, "database is locked"),
+}
+"""The failures that a test can order, by their names, with SQLite's codes and texts."""
 
 
 class _CallingConnection(sqlite3.Connection):
@@ -68,3 +99,124 @@ async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connecti
     results: list[Result] = []
     await connection.set_trace_callback(lambda raw: results.append(work(raw)))
     return results[0]
+
+
+class LogState(NamedTuple):
+    """The size of the log's file, and the time of its last change."""
+
+    size_bytes: int
+    written_at_ns: int
+
+
+class LogFile:
+    """The write-ahead log of a database, a file beside it; there may be none."""
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(f"{database.name}-wal")
+
+    @property
+    def state(self) -> LogState:
+        """The file as it is now."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return LogState(0, 0)
+        return LogState(found.st_size, found.st_mtime_ns)
+
+    @property
+    def size_bytes(self) -> int:
+        """The file's size; 0 when there is none."""
+        return self.state.size_bytes
+
+
+class Presence:
+    """Checks that the open database file and its log are still the files at their paths.
+
+    A deleted file takes every write, and is gone when the server stops. The check follows every commit, and
+    so is quick.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._opened: list[tuple[str, int, int]] = []
+        self._is_lost = False
+
+    def remember(self) -> None:
+        """Take the files that are there now for the open files."""
+        files = (self._database, LogFile(self._database).path)
+        self._opened = [
+            (str(file), file.stat().st_ino, file.stat().st_dev) for file in files if file.exists()
+        ]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the database file; 0 when it is gone."""
+        try:
+            return self._database.stat().st_size
+        except OSError:
+            return 0
+
+    def require(self) -> None:
+        """Raise UnavailableError when a file is gone, or another is in its place."""
+        try:
+            for path, inode, device in self._opened:
+                found = os.stat(path)  # noqa: PTH116 - a path object would make it twice as slow
+                if found.st_ino != inode or found.st_dev != device:
+                    break
+            else:
+                self._is_lost = False
+                return
+        except OSError:
+            pass
+        self._tell()
+        raise UnavailableError(
+            "The database file was deleted or replaced while the server runs: nothing is stored. "
+            "Its operator must stop the server, put the file back, and start it again.",
+            _LOST_RETRY_SECONDS,
+        )
+
+    def _tell(self) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
+
+
+class DatabaseFullError(UnavailableError):
+    """The database holds as much as the operator lets it."""
+
+    code = "database-full"
+    title = "The database is full"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
+            "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
+            "something expires.",
+            _FULL_RETRY_SECONDS,
+        )
+
+
+def passing_failure(error: BaseException) -> str | None:
+    """The reason why the database cannot serve at the moment; None for an error that will not pass."""
+    if not isinstance(error, sqlite3.Error):
+        return None
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else _PASSING.get(code & 0xFF)
+
+
+def ordered_failure(name: str) -> sqlite3.OperationalError:
+    """The error of SQLite that a test has ordered."""
+    code, text = ORDERED_FAILURES[name]
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+def unavailable(reason: str) -> UnavailableError:
+    """The failure of a write that asks its caller to retry later."""
+    return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _BUSY_RETRY_SECONDS)
+
+
+def unreadable(reason: str) -> UnavailableError:
+    """The failure of a read that asks its caller to retry later."""
+    return UnavailableError(f"The database cannot be read: {reason}. Try again shortly.", _BUSY_RETRY_SECONDS)

@@ -4,20 +4,29 @@ A caller resumes when its transaction is on disk. A failed transaction harms no 
 """
 
 import asyncio
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
 from typing import Any, TypeAlias
 
 import aiosqlite
 import structlog
 
-from bridge_server.kernel.events import Events
-from bridge_server.storage.batch import Job, commit_batch
-from bridge_server.storage.connection import run
-from bridge_server.storage.database import Transaction
-from bridge_server.storage.failures import passing_failure, unavailable
-from bridge_server.storage.presence import Presence
-from bridge_server.storage.size_limit import SizeLimit
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.storage.connection import (
+    DatabaseFullError,
+    LogFile,
+    Presence,
+    passing_failure,
+    run,
+    unavailable,
+)
+from bridge_server.storage.database import ForEach, Result, Statement, Transaction
+
+_FULL_LOGGED_EVERY_SECONDS = 60.0  # a database near its limit crosses it many times
 
 log = structlog.get_logger()
 
@@ -27,6 +36,83 @@ _BATCH_LIMIT = 256
 # write: without it they would fall into two groups that take turns, each paying for commits half full.
 _SIBLINGS = 8
 _LINGER_SECONDS = 0.003
+
+
+class SizeLimit:
+    """The limit on a database's size: a database over it refuses transactions that add data.
+
+    Free pages inside the file do not count, since they are reused before the file grows. Without a limit
+    nothing is measured.
+    """
+
+    def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
+        self.limit_bytes = limit_bytes
+        self._log_file = log_file
+        self._page_bytes = 0
+        self.used_bytes = 0
+        self.is_full = False
+        self._logged_at = -_FULL_LOGGED_EVERY_SECONDS
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.limit_bytes is not None
+
+    def require(self) -> None:
+        """Raise DatabaseFullError if the database is over its limit."""
+        if self.is_full:
+            assert self.limit_bytes is not None
+            raise DatabaseFullError(self.limit_bytes)
+
+    def guarding(self, begin: Callable[[], Transaction[Result]]) -> Callable[[], Transaction[Result]]:
+        """The transaction, which checks the limit again when it runs: others may have filled the database."""
+        return partial(self._checked, begin)
+
+    def _checked(self, begin: Callable[[], Transaction[Result]]) -> Transaction[Result]:
+        self.require()
+        return (yield from begin())
+
+    def measure(self, connection: sqlite3.Connection) -> None:
+        """Measure the bytes in use; called in the connection's thread."""
+        if self.limit_bytes is None:
+            return
+        if not self._page_bytes:
+            self._page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        self.used_bytes = (pages - free) * self._page_bytes + self._log_file.size_bytes
+        was_full, self.is_full = self.is_full, self.used_bytes > self.limit_bytes
+        if self.is_full and not was_full:
+            self._log()
+
+    def figures(self) -> dict[str, int]:
+        """Gauges for the operator; none without a limit."""
+        if self.limit_bytes is None:
+            return {}
+        return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}
+
+    def _log(self) -> None:
+        now = monotonic()
+        if now - self._logged_at < _FULL_LOGGED_EVERY_SECONDS:
+            return
+        self._logged_at = now
+        log.warning(
+            "database_full", used_bytes=self.used_bytes, database_limit=self.limit_bytes,
+            advice="what would add to it is refused: raise database_limit, lower lifetimes such as call_ttl, "
+            "or wait until something expires",
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Job:
+    """A transaction to commit, its outcome, and the future of its caller."""
+
+    begin: Callable[[], Transaction[Any]]
+    done: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+    events: Sequence[DomainEvent] = ()
+
 
 CommitHook: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 """Asked before every commit for a transaction of its own to share it."""
@@ -123,7 +209,7 @@ class GroupCommit:
         try:
             if self._before_commit is not None:
                 self._before_commit()
-            await run(self._connection, lambda connection: commit_batch(connection, batch, self._size_limit))
+            await run(self._connection, lambda connection: _commit_batch(connection, batch, self._size_limit))
             self._presence.require()  # a commit into a file that is gone is none
         except BaseException as error:  # every caller must have an answer
             self.last_commit_failed = True
@@ -157,3 +243,91 @@ def _fail(batch: list[Job], error: BaseException) -> None:
         if not job.done.done():
             job.done.set_exception(answer)
             job.done.exception()
+
+
+class _UncleanError(Exception):
+    """A transaction failed after it had changed something; its batch must be run again."""
+
+
+def _commit_batch(connection: sqlite3.Connection, batch: list[Job], size_limit: SizeLimit) -> None:
+    """Run the batch in one commit, and measure the database; outcomes are left in the jobs.
+
+    A failed transaction harms no other: if it changed nothing, it is left out; otherwise the batch is rolled
+    back and run again with each transaction in a savepoint of its own. Runs in the thread of the connection.
+    Raises when the whole batch failed.
+    """
+    try:
+        _run_batch(connection, batch, size_limit, _run_bare)
+    except _UncleanError:
+        _run_batch(connection, batch, size_limit, _run_in_savepoint)
+
+
+def _run_batch(
+    connection: sqlite3.Connection,
+    batch: list[Job],
+    size_limit: SizeLimit,
+    run_job: Callable[[sqlite3.Connection, Job], None],
+) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for job in batch:
+            run_job(connection, job)
+        size_limit.measure(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _run_bare(connection: sqlite3.Connection, job: Job) -> None:
+    changes = connection.total_changes
+    try:
+        _play(connection, job)
+    except Exception as error:
+        if passing_failure(error) is not None:
+            raise
+        if connection.total_changes != changes:
+            raise _UncleanError from error
+        job.error = error
+
+
+def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
+    connection.execute("SAVEPOINT job")
+    try:
+        _play(connection, job)
+    except Exception as error:
+        if passing_failure(error) is not None:
+            raise
+        connection.execute("ROLLBACK TO job")
+        job.error = error
+    connection.execute("RELEASE job")
+
+
+def _play(connection: sqlite3.Connection, job: Job) -> None:
+    """Drive the generator: execute its statements, send it their rows, keep its events and its result."""
+    job.error = None
+    events: list[DomainEvent] = []
+    steps = job.begin()
+    cursor = connection.cursor()
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, ForEach):
+                step = steps.send([(cursor.executemany(step.sql, step.parameters).rowcount,)])
+            elif isinstance(step, Statement):
+                rows = cursor.execute(step.sql, step.parameters).fetchall()
+                step = steps.send(rows if cursor.description else [(_changes(connection, cursor),)])
+            else:
+                events.append(step)
+                step = next(steps)
+    except StopIteration as stop:
+        job.result = stop.value
+        job.events = events
+
+
+def _changes(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> int:
+    if cursor.rowcount >= 0:
+        return cursor.rowcount
+    changes: int = connection.execute("SELECT changes()").fetchone()[0]  # begun with WITH, it is not counted
+    return changes

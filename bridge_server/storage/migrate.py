@@ -3,20 +3,24 @@
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
-from bridge_server.storage.backup import copy_database
+from bridge_server.storage.backup import copy_database, sync
 from bridge_server.storage.connection import BUSY_TIMEOUT_SECONDS
+from bridge_server.storage.data_directory import require_data
+
+COMPANIONS = ("-wal", "-shm", "-journal")
+"""What SQLite adds to the name of a database for the files beside it."""
 
 
 class NewerSchemaError(Exception):
     """The database was written by a newer version of this program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(NamedTuple):
     """One step: the schema version that it leads to, its file's name, and its SQL."""
 
     version: int
@@ -35,9 +39,13 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
     """Create the schema, or upgrade it after copying the database beside itself.
 
     Returns the copy's path when one was made. Raises NewerSchemaError when the file is from a newer
-    version; sqlite3.Error when a migration fails, which leaves the schema at the step before it.
+    version; DataDirectoryError when it is empty; sqlite3.Error when a migration fails, which leaves the
+    schema at the step before it, and no file where there was none.
     """
-    os.close(os.open(database, os.O_RDWR | os.O_CREAT, 0o600))
+    if not database.exists():
+        _create(database.resolve(), migrations)
+    require_data(database)
+    os.close(os.open(database, os.O_RDWR))
     connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
     try:
         current = schema_version(connection)
@@ -55,7 +63,8 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
 
 
 def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
-    """Whether the schema is this version's. Raises NewerSchemaError, sqlite3.Error."""
+    """Whether the schema is this version's. Raises DataDirectoryError, NewerSchemaError, sqlite3.Error."""
+    require_data(database)
     connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
     try:
         current, newest = schema_version(connection), migrations[-1].version
@@ -64,6 +73,33 @@ def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
     if current > newest:
         raise _newer(database, current, newest)
     return current == newest
+
+
+def _create(database: Path, migrations: Sequence[Migration]) -> None:
+    """Make the database under another name, and give it its own when it is whole.
+
+    So a first start that is killed leaves nothing that looks like a database, and the next one begins anew.
+    """
+    fresh = database.with_name(f"{database.name}.creating")
+    _remove(fresh, "", *COMPANIONS)
+    try:
+        os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = MEMORY")
+            connection.execute("PRAGMA synchronous = OFF")  # the whole file is synchronised below
+            for migration in migrations:
+                _apply(connection, migration)
+        sync(fresh)
+        _remove(database, *COMPANIONS)  # SQLite would apply the log of a database that was deleted
+        fresh.rename(database)
+        sync(database.parent)
+    finally:
+        _remove(fresh, "", *COMPANIONS)
+
+
+def _remove(database: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _newer(database: Path, current: int, newest: int) -> NewerSchemaError:

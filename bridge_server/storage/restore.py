@@ -1,4 +1,6 @@
-"""A backup takes the database's place. The former database is kept beside it."""
+"""A backup takes the database's place, and the former database is kept beside it; and the state of a database
+file, read beside a running server.
+"""
 
 import os
 import sqlite3
@@ -8,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge_server.storage.backup import copy_database, read_only, sync
+from bridge_server.storage.connection import LogFile
 from bridge_server.storage.data_directory import held
-from bridge_server.storage.migrate import Migration, schema_version
+from bridge_server.storage.migrate import COMPANIONS, Migration, schema_version
 
-_COMPANIONS = ("-wal", "-shm")
+_WHOLE_CHECK_BYTES = 2**30
+"""The largest file that is checked wholly. Comparing the indexes of a larger one would take minutes."""
 
 
 class RestoreError(Exception):
@@ -77,14 +81,19 @@ def checked_schema(file: Path, migrations: Sequence[Migration]) -> int:
 
 
 def _set_aside(database: Path, stamp: str) -> Path | None:
-    """Keep the present database under another name; returns that name. Its place may still have it."""
-    if not database.exists():
-        return None
+    """Keep the present database under another name; returns that name. Its place may still have it.
+
+    The log is put out of the way even if its database was deleted: SQLite would apply it to the next one.
+    """
     kept = database.with_name(f"{database.name}.before-restore-{stamp}")
-    _end_log(database)
-    companions = [name for name in _COMPANIONS if database.with_name(database.name + name).exists()]
-    for name in companions:  # only a database that cannot be opened still has them
+    is_there = database.exists()
+    if is_there:
+        _end_log(database)
+    companions = [name for name in COMPANIONS if database.with_name(database.name + name).exists()]
+    for name in companions:  # only a database that cannot be opened, or that was deleted, still has them
         database.with_name(database.name + name).rename(kept.with_name(kept.name + name))
+    if not is_there:
+        return None
     try:
         os.link(database, kept)  # the place is never empty: the new file takes it in one step
     except OSError:  # a file system without links
@@ -94,6 +103,8 @@ def _set_aside(database: Path, stamp: str) -> Path | None:
 
 def _end_log(database: Path) -> None:
     """Move the log into the file, if the file can be read: else SQLite would delete the log."""
+    if not database.stat().st_size:
+        return
     try:
         with closing(read_only(database)) as reader:
             reader.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
@@ -115,3 +126,39 @@ def _tables_of(version: int, migrations: Sequence[Migration]) -> set[str]:
             if migration.version <= version:
                 connection.executescript(migration.sql)
         return _tables(connection)
+
+
+class InspectionError(Exception):
+    """The file cannot be read. The text names the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A database; `damage` is None if it is whole, and `used_bytes` is what a limit would count."""
+
+    size_bytes: int
+    log_bytes: int
+    used_bytes: int
+    schema: int
+    damage: str | None
+
+
+def inspected(file: Path) -> Inspected:
+    """Read and check a database. Raises InspectionError."""
+    try:
+        with closing(read_only(file)) as connection:
+            return _inspect(file, connection)
+    except (sqlite3.Error, OSError) as error:
+        raise InspectionError(str(error)) from error
+
+
+def _inspect(file: Path, connection: sqlite3.Connection) -> Inspected:
+    size, log_bytes = file.stat().st_size, LogFile(file).size_bytes
+    check = "integrity_check(1)" if size < _WHOLE_CHECK_BYTES else "quick_check(1)"
+    page, pages, free, verdict = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_size", "page_count", "freelist_count", check)
+    )
+    damage = None if verdict == "ok" else " ".join(verdict.split())
+    used = (pages - free) * page + log_bytes
+    return Inspected(size, log_bytes, used, schema_version(connection), damage)

@@ -1,21 +1,45 @@
 """The SQLite driver: one connection for writing, a few for reading, one for checkpoints of the log."""
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import aiosqlite
+import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
-from bridge_server.storage.checkpoint import Checkpointer
-from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
+from bridge_server.storage.connection import (
+    PAGE_CACHE_KIBIBYTES,
+    LogFile,
+    LogState,
+    Presence,
+    open_connection,
+    passing_failure,
+    run,
+    unreadable,
+)
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
-from bridge_server.storage.group_commit import CommitHook, GroupCommit
-from bridge_server.storage.log_file import LogFile
-from bridge_server.storage.presence import Presence
-from bridge_server.storage.readers import Readers
-from bridge_server.storage.size_limit import SizeLimit
+from bridge_server.storage.group_commit import CommitHook, GroupCommit, SizeLimit
+
+_READS_AT_ONCE = 64
+
+_CHECKPOINT_EVERY_SECONDS = 0.25
+_WORTHWHILE_BYTES = 2**20
+_QUIET_SECONDS = 5.0
+_FILE_TIME_SECONDS = 0.02  # two writes that are closer leave the file with one time: the later is not noticed
+
+# A log that grows for so long is written faster than it is copied, or another process reads an old state.
+_ALARMING_BYTES = 256 * 2**20
+_HURRIED_EVERY_SECONDS = 0.02
+_HURRIED_TRIES = 20
+_FEW_PAGES = 256
+
+log = structlog.get_logger()
 
 _READER_COUNT = 2
 _READER_CACHE_KIBIBYTES = 2_048  # a crowd of reads fills it for good; three times as much made none quicker
@@ -31,7 +55,7 @@ class SqliteDatabase:
         self._size_limit = SizeLimit(limit_bytes, self._log_file)
         self._presence = Presence(path)
         self._writer = GroupCommit(events, _WAITING_WRITES_LIMIT, self._size_limit, self._presence)
-        self._readers = Readers()
+        self._readers = _Readers()
         self._checkpointer = Checkpointer(self._log_file, self._size_limit)
         self._writer_connection: aiosqlite.Connection | None = None
         self._data_version = 0
@@ -138,3 +162,181 @@ class SqliteDatabase:
             "log_bytes": self._log_file.size_bytes,
             **self._size_limit.figures(),
         }
+
+
+@dataclass(slots=True)
+class _Read:
+    sql: str
+    parameters: Sequence[Value]
+    done: asyncio.Future[list[Row]]
+    rows: list[Row] | None = None
+    error: Exception | None = None
+
+
+class _Readers:
+    """A few connections of their own for reads, never behind a commit, with one queue.
+
+    The reads that wait are taken together, one hop for all; a reader that is busy with a slow one leaves the
+    rest to the next reader. Every statement is fetched whole before the next begins: a cursor left open would
+    pin an old snapshot.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[aiosqlite.Connection] = []
+        self._waiting: list[_Read] = []
+        self._busy: set[asyncio.Task[None]] = set()
+
+    def use(self, connections: list[aiosqlite.Connection]) -> None:
+        """Read on these connections from now on."""
+        self._idle = list(connections)
+
+    async def read(self, sql: str, parameters: Sequence[Value]) -> list[Row]:
+        """All rows of the statement, from a snapshot taken after this call began."""
+        read = _Read(sql, parameters, asyncio.get_running_loop().create_future())
+        self._waiting.append(read)
+        if self._idle:
+            task = asyncio.create_task(self._serve(self._idle.pop()))
+            self._busy.add(task)
+            task.add_done_callback(self._busy.discard)
+        return await read.done
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether a read is under way."""
+        return bool(self._busy)
+
+    async def finish(self) -> None:
+        """Wait until every read under way is answered."""
+        while self._busy:
+            await asyncio.wait(self._busy)
+
+    async def _serve(self, connection: aiosqlite.Connection) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting[:_READS_AT_ONCE]
+                del self._waiting[:_READS_AT_ONCE]
+                await _serve_batch(connection, batch)
+        finally:
+            self._idle.append(connection)
+
+
+async def _serve_batch(connection: aiosqlite.Connection, batch: list[_Read]) -> None:
+    try:
+        await run(connection, lambda raw: _read_all(raw, batch))
+    except BaseException as error:  # every caller must have an answer
+        for read in batch:
+            if not read.done.done():
+                read.done.set_exception(error)
+                read.done.exception()
+        if not isinstance(error, Exception):
+            raise
+        return
+    for read in batch:
+        _settle(read)
+
+
+def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
+    for read in batch:
+        try:
+            read.rows = connection.execute(read.sql, read.parameters).fetchall()
+        except Exception as error:  # kept for the caller of this read; other reads go on
+            read.error = error
+
+
+def _settle(read: _Read) -> None:
+    if read.done.done():
+        return
+    if read.rows is not None:
+        read.done.set_result(read.rows)
+        return
+    assert read.error is not None
+    reason = passing_failure(read.error)
+    read.done.set_exception(unreadable(reason) if reason is not None else read.error)
+    read.done.exception()
+
+
+class _Progress(NamedTuple):
+    """A checkpoint's result: whether it was hindered, the log's pages, the pages copied so far."""
+
+    is_blocked: int
+    pages: int
+    copied: int
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.is_blocked and self.pages == self.copied
+
+    @property
+    def pages_left(self) -> int:
+        return self.pages - self.copied
+
+    def is_unlike(self, before: "_Progress") -> bool:
+        """Whether there is more to do, and something was done: else a reader is in the way."""
+        return not self.is_complete and self.copied != before.copied
+
+
+class Checkpointer:
+    """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
+
+    Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
+    connection waits for no lock: a step that needs a lock of others is tried later, so that a reader in
+    another process, such as a backup's, is never waited for with the writer's lock held. In a pause of the
+    writer the log is cut off.
+    """
+
+    def __init__(self, log_file: LogFile, size_limit: SizeLimit) -> None:
+        self._log_file = log_file
+        self._size_limit = size_limit
+        self._copied: LogState | None = None
+        self._seen = LogState(0, 0)
+        self._seen_at = 0.0
+        self._progress = _Progress(0, 0, 0)
+        self._is_behind = False
+
+    async def run_forever(self, connection: aiosqlite.Connection) -> None:
+        """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
+        while True:
+            await asyncio.sleep(_HURRIED_EVERY_SECONDS if self._is_behind else _CHECKPOINT_EVERY_SECONDS)
+            try:
+                await self._tend(connection)
+            except Exception as error:  # the next time may go better
+                log.warning("checkpoint_failed", error=str(error), next_try_seconds=_CHECKPOINT_EVERY_SECONDS)
+
+    async def _tend(self, connection: aiosqlite.Connection) -> None:
+        self._is_behind = False
+        if self._size_limit.is_limited:
+            await run(connection, self._size_limit.measure)
+        state, now = self._log_file.state, asyncio.get_running_loop().time()
+        if state != self._seen:
+            self._seen, self._seen_at = state, now
+        is_quiet = self._size_limit.is_full or now - self._seen_at >= _QUIET_SECONDS
+        if not state.size_bytes or not (is_quiet or state.size_bytes >= _WORTHWHILE_BYTES):
+            return
+        if state != self._copied:
+            tries = _HURRIED_TRIES if state.size_bytes > _ALARMING_BYTES else 0
+            progress = await run(connection, lambda raw: _copy_log(raw, tries))
+            self._is_behind = tries > 0 and progress.is_unlike(self._progress)
+            self._progress = progress
+            if progress.is_complete and now - self._seen_at > _FILE_TIME_SECONDS:
+                self._copied = state
+        if is_quiet and state == self._copied:
+            self._seen_at = now  # if a reader is in the way, it has as long again
+            await run(connection, lambda raw: _checkpoint(raw, "TRUNCATE"))
+
+
+def _copy_log(connection: sqlite3.Connection, tries: int) -> _Progress:
+    """Copy what can be copied.
+
+    While more comes than is copied, the log is tried to be ended so often: once little is left, between two
+    commits, so that the next begins at its start.
+    """
+    before, progress = _Progress(0, 0, 0), _checkpoint(connection, "PASSIVE")
+    while tries and progress.is_unlike(before):
+        before = progress
+        progress = _checkpoint(connection, "RESTART" if progress.pages_left <= _FEW_PAGES else "PASSIVE")
+        tries -= 1
+    return progress
+
+
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> _Progress:
+    return _Progress(*connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone())

@@ -1,4 +1,4 @@
-"""The control routes of test mode described, beyond their rows (docs/test-mode.md)."""
+"""The control routes in OpenAPI: texts and shapes that their rows do not have (docs/test-mode.md)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from bridge_server.testmode.fault_wire import FaultShape
 from bridge_server.testmode.models import Where
+from bridge_server.testmode.wire import FaultShape
 from bridge_server.web.description import (
     ABSENT,
     AnswerShape,
@@ -142,7 +142,6 @@ _WAIT = Parameter(
     "wait", "Waits up to so many seconds for one.", {"type": "number", "minimum": 0, "maximum": 300}
 )
 
-
 _operation = partial(operation, _TAG)
 
 TESTMODE_OPERATIONS: Mapping[str, Operation] = {
@@ -172,9 +171,8 @@ TESTMODE_OPERATIONS: Mapping[str, Operation] = {
     ),
     "test-replace-faults": _operation(
         "Order faults",
-        "Replaces all rules. The first that applies to an attempt strikes it. A rule that cannot be read "
-        "is a "
-        "400 that points at it, and changes nothing.",
+        "Replaces all rules. The first that applies to an attempt strikes it. A rule that cannot be read is "
+        "a 400 that points at it, and changes nothing.",
         DescribedAnswer(200, "The rules.", OrderedFaultsAnswer),
         body=list[FaultShape],
         body_example=[{"where": "webhook", "status": 503, "times": 2}],

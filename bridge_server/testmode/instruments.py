@@ -1,15 +1,148 @@
 """The instruments of test mode: a movable clock, ordered faults, and records of messages and requests."""
 
-from dataclasses import dataclass
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from time import perf_counter
+from typing import NamedTuple, TypeAlias
+
+import orjson
 
 from bridge_server.kernel.clock import MovableClock
-from bridge_server.testmode.faults import Faults
-from bridge_server.testmode.sent import SentMessages
-from bridge_server.web.traffic import TrafficLog
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.signals import Signals
+from bridge_server.outbox.channels import BRIDGE, Sender, about
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.testmode.models import CountedFault, FaultRule, Sent, Where
+from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents
+
+MOST_FAULTS = 100
+
+MOST_KEPT = 2_000
+"""The most messages that are kept."""
+
+_KEY = ("test-mode", "sent")
+_WEBHOOK = "webhook"
+_WEBHOOK_PUSH = "webhook-push"
+
+HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
+IsPush: TypeAlias = Callable[[OutgoingMessage], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Instruments:
+class Faults:
+    """The rules in force, each with its count of hits. The first that applies to an attempt strikes it."""
+
+    def __init__(self) -> None:
+        self._rules: list[CountedFault] = []
+        self._numbers = count(1)
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def rules(self) -> Sequence[CountedFault]:
+        """The rules in their order."""
+        return tuple(self._rules)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after each change of the rules or of their hits."""
+        self._listeners.append(listener)
+
+    def replace(self, rules: Sequence[FaultRule]) -> None:
+        """Forget the rules there are, and go by these."""
+        self._rules = [self._counted(rule) for rule in rules]
+        self._announce()
+
+    def add(self, rules: Sequence[FaultRule]) -> None:
+        """Go by these too, after the others, which keep their counts. Raises InvalidInputError."""
+        if len(self._rules) + len(rules) > MOST_FAULTS:
+            raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
+        self._rules += map(self._counted, rules)
+        self._announce()
+
+    def remove(self, number: int) -> None:
+        """Forget the rule of this number, if it is in force; the others keep their counts."""
+        self._rules = [each for each in self._rules if each.number != number]
+        self._announce()
+
+    def strike(self, where: Where, *routes: str) -> FaultRule | None:
+        """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
+
+        An attempt is on these routes: a request on one, and one at the node on each method that it calls.
+        """
+        for counted in self._rules:
+            if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
+                self._announce()
+                return counted.rule
+        return None
+
+    def _announce(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _counted(self, rule: FaultRule) -> CountedFault:
+        return CountedFault(next(self._numbers), rule)
+
+
+def _hits(counted: CountedFault) -> bool:
+    rule = counted.rule
+    counted.attempts += 1
+    if counted.attempts <= rule.after or (rule.times is not None and counted.hits >= rule.times):
+        return False
+    counted.hits += 1
+    return True
+
+
+class Wanted(NamedTuple):
+    """The messages that a test asks for; None stands for any. An account may be given as an address alone."""
+
+    channel: str | None
+    topic: str | None
+    account: str | None
+
+    def matches(self, sent: Sent) -> bool:
+        """Whether the message is one of them."""
+        is_wanted = self.channel in (None, sent.channel) and self.topic in (None, sent.topic)
+        return is_wanted and (self.account is None or _is_account(sent.account, self.account))
+
+
+class SentMessages:
+    """The newest messages that left the server, in memory; the oldest go when there are too many."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._kept: deque[Sent] = deque(maxlen=MOST_KEPT)
+        self.delivered = 0
+
+    def note(self, sent: Sent) -> None:
+        """Keep a message that an attempt to deliver was made for."""
+        self._kept.append(sent)
+        self.delivered += sent.is_delivered
+        self._signals.touch(_KEY)
+
+    async def matching(self, wanted: Wanted, wait_seconds: float) -> Sequence[Sent]:
+        """The messages that are wanted, oldest first; with a wait, once there is one."""
+
+        async def read() -> Sequence[Sent] | None:
+            return [sent for sent in self._kept if wanted.matches(sent)] or None
+
+        if wait_seconds <= 0:
+            return await read() or ()
+        return await self._signals.wait_for(_KEY, read, wait_seconds) or ()
+
+    def clear(self) -> int:
+        """Forget all messages; returns how many there were."""
+        count = len(self._kept)
+        self._kept.clear()
+        return count
+
+
+def _is_account(account: str | None, wanted: str) -> bool:
+    known = (account or "").lower()
+    return known == wanted.lower() or known.endswith(f":{wanted.lower()}")
+
+
+class Instruments(NamedTuple):
     """The instruments of one server in test mode, and the bearer token of its control routes."""
 
     clock: MovableClock
@@ -17,3 +150,78 @@ class Instruments:
     sent: SentMessages
     traffic: TrafficLog
     token: str
+
+
+class ObservedWebhooks:
+    """A sender of webhooks that faults strike first, and whose messages are kept for the test.
+
+    `headers_of` gives the headers that a message is sent with at a time in milliseconds; `is_push` says
+    whether the webhook stands for a device.
+    """
+
+    def __init__(
+        self, sender: Sender, instruments: Instruments, headers_of: HeadersOf, is_push: IsPush
+    ) -> None:
+        self._sender = sender
+        self._instruments = instruments
+        self._headers_of = headers_of
+        self._is_push = is_push
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver once, unless a fault strikes."""
+        started = perf_counter()
+        outcome = await self._attempt(message, now_ms)
+        headers = {str(name): value for name, value in self._headers_of(message, now_ms).items()}
+        channel = _WEBHOOK_PUSH if self._is_push(message) else _WEBHOOK
+        document = orjson.loads(message.body)
+        self._instruments.sent.note(
+            Sent(
+                message_id=message.message_id,
+                channel=channel,
+                at_ms=now_ms,
+                outcome=outcome.verdict.name.lower(),
+                reason=outcome.reason,
+                notice=document,
+                payload=document,
+                url=message.url,
+                headers=headers,
+            )
+        )
+        sent = contents(headers, message.body)
+        self._instruments.traffic.note(_exchange(message, channel, outcome, sent, perf_counter() - started))
+        return outcome
+
+    async def _attempt(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        fault = self._instruments.faults.strike(Where.WEBHOOK)
+        if fault is not None and fault.delay_ms:
+            await asyncio.sleep(fault.delay_ms / 1_000)
+        if fault is None or not (fault.drop or fault.status):
+            return await self._sender.send(message, now_ms)
+        return webhook_failure(fault)
+
+
+def webhook_failure(fault: FaultRule) -> Outcome:
+    """The outcome of a webhook's attempt: its connection is dropped, or its receiver answers a status."""
+    if fault.drop or fault.status is None:
+        return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")
+    if 200 <= fault.status < 300:
+        return Outcome(Verdict.DELIVERED, status=fault.status)
+    verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
+    reason = f"the receiver answered {fault.status} (ordered by the test)"
+    return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
+
+
+def _exchange(
+    message: OutgoingMessage, channel: str, outcome: Outcome, sent: Contents, seconds: float
+) -> Exchange:
+    return Exchange(
+        who=BRIDGE,
+        method="POST",
+        path=message.url,
+        route=channel,
+        status=outcome.status or 0,
+        milliseconds=round(seconds * 1_000, 1),
+        gist=outcome.reason,
+        request=sent,
+        about=about(message),
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 DELIVERED = "delivered"
 
@@ -20,8 +20,7 @@ class Where(StrEnum):
     DISK = "disk"
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRule:
+class FaultRule(NamedTuple):
     """A rule: which attempts fail, and how.
 
     The first `after` attempts pass, the following `times` fail (None: all of them). `route` is the name of a
@@ -41,8 +40,7 @@ class FaultRule:
     times: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClockMove:
+class ClockMove(NamedTuple):
     """A move of the clock: to `now_us` since the Unix epoch, or by `advance_us`."""
 
     advance_us: int = 0
@@ -50,8 +48,7 @@ class ClockMove:
     frozen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClockState:
+class ClockState(NamedTuple):
     """The server's clock: rows `swept` and messages `delivered` since the move that it follows."""
 
     now_ms: int

@@ -1,39 +1,218 @@
-"""The wallet's accounts: their sources, and whether they are unlocked."""
+"""The wallet's accounts: where their keys come from, and whether they are unlocked."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import structlog
 
 from bridge_server.ethereum.keystore import (
     IV_BYTES,
     SALT_BYTES,
+    CostError,
     KeystoreError,
     PassphraseError,
+    ScryptCost,
     make_keystore,
     read_keystore,
 )
-from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.mnemonic import ACCOUNTS_PATH, master_key, mnemonic_seed
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
+from bridge_server.kernel.background import KeyedLock
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import InvalidInputError, UnavailableError
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet.derivations import Derivations, encoded, open_key_file
-from bridge_server.wallet.errors import (
+from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import (
     AccountExistsError,
+    AccountSource,
+    Address,
     KeyFileError,
     LockedError,
     UnknownAccountError,
+    WalletAccount,
     WrongPassphraseError,
 )
-from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountSource, Address, WalletAccount
-from bridge_server.wallet.open_keys import OpenKeys
 
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
 
+_SECOND_US = 1_000_000
+
+_MOST_WAITING = 64
+_MOST_WAITING_OF_ONE = 8
+_RETRY_SECONDS = 5
+_PAUSE_SECONDS = 1.0
+
+_HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+_COMMENT = re.compile(r"#.*")
+
+Pause: TypeAlias = Callable[[float], Awaitable[None]]
+Result = TypeVar("Result")
+
 log = structlog.get_logger()
+
+
+class _OpenKey(NamedTuple):
+    """`until_us`, of time elapsed, is None for a key that stays open as long as the server runs."""
+
+    key: SigningKey
+    until_us: int | None
+
+
+class OpenKeys:
+    """Keys in memory, by their accounts.
+
+    The `lasting` keys, of the settings, cannot be forgotten; any other has a file, and a passphrase opened
+    it for a time.
+    """
+
+    def __init__(self, lasting: Mapping[Address, SigningKey], files: KeystoreFiles, clock: Clock) -> None:
+        self._lasting = {address: _OpenKey(key, None) for address, key in lasting.items()}
+        self._files = files
+        self._clock = clock
+        self._open = dict(self._lasting)
+        self._lock_listeners: list[Callable[[], None]] = []
+
+    def on_locked(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after keys were forgotten, on demand or because their time was over."""
+        self._lock_listeners.append(listener)
+
+    def key(self, address: Address) -> SigningKey | None:
+        """The account's key, unless its time is over or its file is gone."""
+        opened = self._open.get(address)
+        if opened is not None and self._is_good(address, opened):
+            return opened.key
+        self._open.pop(address, None)
+        return None
+
+    def open(self, address: Address, key: SigningKey, seconds: int) -> bool:
+        """Keep a key for some seconds, 0 for as long as the server runs, or give it a new end.
+
+        False if the key is open without an end already.
+        """
+        opened = self._open.get(address)
+        if opened is not None and opened.until_us is None:
+            return False
+        until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
+        self._open[address] = _OpenKey(key, until_us)
+        return True
+
+    def is_open(self, address: Address) -> bool:
+        """Whether the account's key is in memory."""
+        return address in self._open
+
+    def until_ms(self, address: Address) -> int | None:
+        """The end of an unlock in milliseconds since the Unix epoch; None without an end."""
+        opened = self._open.get(address)
+        if opened is None or opened.until_us is None:
+            return None
+        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
+
+    def lock(self, address: Address) -> bool:
+        """Forget the account's key; False if it is not open."""
+        if self._open.pop(address, None) is None:
+            return False
+        self._announce_lock()
+        return True
+
+    def lock_all(self) -> None:
+        """Forget every key that a passphrase has opened."""
+        self._open = dict(self._lasting)
+        self._announce_lock()
+
+    def forget_ended(self) -> int:
+        """Forget keys whose time is over or whose files are gone; returns how many."""
+        ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
+        for address in ended:
+            del self._open[address]
+        if ended:
+            self._announce_lock()
+        return len(ended)
+
+    def _announce_lock(self) -> None:
+        for listener in self._lock_listeners:
+            listener()
+
+    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
+        """Whether an open key may still be used: its time is not over, and its file exists."""
+        if address in self._lasting:
+            return True
+        if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
+            return False
+        try:
+            return address in self._files.addresses()
+        except UnavailableError:  # the files cannot be listed, so none is known to be gone
+            return True
+
+
+class Derivations:
+    """Derives keys from passphrases one after the other, each in a thread: it is slow and hungry for memory.
+
+    After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
+    are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
+    """
+
+    def __init__(self, pause: Pause = asyncio.sleep) -> None:
+        self._pause = pause
+        self._accounts = KeyedLock()
+        self._memory = asyncio.Lock()
+        self._waiting: Counter[str] = Counter()
+
+    async def run(self, account: str, work: Callable[[], Result]) -> Result:
+        """Do the work for an account in its turn, and raise what the work raises.
+
+        Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
+        done to its end, and its pause kept, even if the caller is cancelled.
+        """
+        if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
+            raise LimitError(
+                "Too many passphrases wait to be tried: try again in a few seconds.", _RETRY_SECONDS
+            )
+        self._waiting[account] += 1
+        task = asyncio.create_task(self._run(account, work))
+        task.add_done_callback(_look_at_failure)
+        return await asyncio.shield(task)
+
+    async def _run(self, account: str, work: Callable[[], Result]) -> Result:
+        try:
+            async with self._accounts.taken(account):
+                return await self._try(work)
+        finally:
+            self._waiting -= Counter((account,))
+
+    async def _try(self, work: Callable[[], Result]) -> Result:
+        try:
+            async with self._memory:
+                return await asyncio.to_thread(work)
+        except PassphraseError:
+            await self._pause(_PAUSE_SECONDS)
+            raise
+        except CostError as error:
+            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
+
+
+def _look_at_failure(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
+    if not task.cancelled():
+        task.exception()
+
+
+def open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
+    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
+    try:
+        return read_keystore(content).open(encoded(passphrase))
+    except PassphraseError:
+        log.warning("wrong_passphrase", account=address)
+        raise
+
+
+def encoded(passphrase: str) -> bytes:
+    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
+    return passphrase.encode(errors="surrogateescape")
 
 
 class Accounts:
@@ -212,3 +391,52 @@ class Accounts:
 
 def _address(key: SigningKey) -> Address:
     return Address(key.address.lower())
+
+
+# Private keys without a key file: of the settings, and of development accounts.
+
+
+class PrivateKeyError(ValueError):
+    """The text is not a valid private key; the message names the fault and does not repeat the key."""
+
+
+def read_private_key(text: str) -> bytes:
+    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without.
+
+    Raises PrivateKeyError.
+    """
+    spelled = _HEXADECIMAL.fullmatch(text.strip())
+    if spelled is None:
+        raise PrivateKeyError("a private key has 64 hexadecimal digits, with 0x in front or without")
+    secret = bytes.fromhex(spelled[1])
+    try:
+        SigningKey(secret)
+    except SigningKeyError as error:
+        raise PrivateKeyError(str(error)) from error
+    return secret
+
+
+def read_private_keys(text: str) -> list[SigningKey]:
+    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment.
+
+    Raises PrivateKeyError.
+    """
+    words = _COMMENT.sub("", text).replace(",", " ").split()
+    keys = []
+    for place, word in enumerate(words, start=1):
+        try:
+            keys.append(SigningKey(read_private_key(word)))
+        except PrivateKeyError as error:
+            raise PrivateKeyError(f"key {place} of {len(words)}: {error}") from error
+    return keys
+
+
+def development_keys(mnemonic: str, count: int) -> list[SigningKey]:
+    """The first `count` keys of a mnemonic, where other wallets look for them. Raises MnemonicError."""
+    return [SigningKey(secret) for secret in development_secrets(mnemonic, count)]
+
+
+def development_secrets(mnemonic: str, count: int) -> list[bytes]:
+    """The first `count` keys of a mnemonic as 32 bytes each. Raises MnemonicError."""
+    parent = master_key(mnemonic_seed(mnemonic)).descendant(ACCOUNTS_PATH)
+    return [parent.child(index).secret for index in range(count)]

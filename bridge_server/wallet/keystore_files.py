@@ -5,10 +5,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
 
 import structlog
 
@@ -16,8 +16,7 @@ from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, KeystoreError, r
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.wallet.errors import AccountExistsError, UnknownAccountError
-from bridge_server.wallet.models import Address
+from bridge_server.wallet.models import AccountExistsError, Address, UnknownAccountError
 
 # As coarse as file systems are about when a directory was changed; and how often a file is tried again that
 # was none of a key, or only half copied.
@@ -31,8 +30,7 @@ _NAMED_ADDRESS = re.compile(r".*--(?:0x)?([0-9a-fA-F]{40})(?:\.json)?")
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """A file as it was read last: its version, and the account of its key, if it has one."""
 
     version: tuple[int, int, int]

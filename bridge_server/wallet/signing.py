@@ -1,17 +1,228 @@
-"""Signing messages and typed data: with an open key, after approval, and with a line in the audit log."""
+"""Signing messages and typed data: with an open key, after approval, and with a line in the audit log.
 
+The audit log has a line of JSON for each signature, in a file that is only appended to.
+"""
+
+import asyncio
 import json
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
 
-from bridge_server.ethereum.hex_data import hex_of
-from bridge_server.ethereum.messages import personal_message_hash
+import orjson
+import structlog
+
+from bridge_server.ethereum.address import hex_of
+from bridge_server.ethereum.signing_key import personal_message_hash
 from bridge_server.ethereum.typed_data import TypedData
+from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.models import Address, AuditEntry, Caller
+
+MOST_BYTES = 2**20
+"""The most bytes of the audit log that are read for one page."""
+
+_BLOCK_BYTES = 2**16
+_SYNC_SECONDS = 1.0
+_NOT_OPEN = -1
+
+_rfc3339 = lru_cache(maxsize=4)(rfc3339)  # under load, several are signed in a millisecond
+
+log = structlog.get_logger()
+
+
+class AuditLog:
+    """An append-only file of signatures."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _NOT_OPEN
+        self._is_unsynced = False
+        self._is_broken_off = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = Lock()  # a line is never written to a file that is being replaced
+
+    def on_line(self, listener: Callable[[], None]) -> None:
+        """Call `listener` in the event loop after each line."""
+        self._listeners.append(listener)
+
+    def append(self, entry: AuditEntry) -> None:
+        """Add a line. Raises UnavailableError when it cannot be written whole."""
+        line = _line(entry)
+        with self._lock:
+            if self._is_broken_off:
+                line = b"\n" + line
+            try:
+                written = os.write(self._file, line)
+            except OSError as error:
+                raise _unwritten(error.strerror) from error
+            self._is_unsynced = True
+            self._is_broken_off = written < len(line)
+        if written < len(line):
+            raise _unwritten("no space is left")
+        if self._loop is not None:
+            for listener in self._listeners:
+                self._loop.call_soon_threadsafe(listener)  # transactions are signed in other threads
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Keep the file open while inside. Raises OSError when it cannot be opened."""
+        self._use(self._open())
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with running(self._keep_forever()):
+                yield
+        finally:
+            with suppress(OSError):
+                _sync_and_close(self._use(_NOT_OPEN))
+
+    async def _keep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_SYNC_SECONDS)
+            try:
+                await self._keep()
+            except OSError as error:
+                log.warning("audit_log_not_synced", file=str(self._path), reason=error.strerror)
+
+    async def _keep(self) -> None:
+        if not self._is_in_place():
+            await asyncio.to_thread(_sync_and_close, self._use(self._open()))
+        elif self._is_unsynced:
+            self._is_unsynced = False
+            await asyncio.to_thread(os.fsync, self._file)
+
+    def _is_in_place(self) -> bool:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(self._file))
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _use(self, file: int) -> int:
+        """Write to this file from now on; returns the former file."""
+        is_broken_off = file != _NOT_OPEN and _is_broken_off(file)
+        with self._lock:
+            before, self._file = self._file, file
+            self._is_broken_off = is_broken_off
+            self._is_unsynced = False
+        return before
+
+
+def _is_broken_off(file: int) -> bool:
+    """Whether the last line was not written whole, which only a full disk or a power cut can do."""
+    size = os.fstat(file).st_size
+    return size > 0 and os.pread(file, 1, size - 1) != b"\n"
+
+
+def _sync_and_close(file: int) -> None:
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _line(entry: AuditEntry) -> bytes:
+    caller = entry.caller
+    fields = {
+        "at": _rfc3339(entry.at_ms),
+        "method": entry.method,
+        "account": entry.address,
+        "hash": entry.signed_hash,
+        "transaction_hash": entry.transaction_hash,
+        "client": caller.address,
+        "origin": caller.origin,
+        "request_id": caller.request_id,
+        "approval": entry.approval_id,
+    }
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _unwritten(reason: str | None) -> UnavailableError:
+    return UnavailableError(f"Nothing was signed: the audit log cannot be written ({reason}).")
+
+
+# The audit log read from its end, page by page, and never more than a part of it.
+
+
+class AuditPage(NamedTuple):
+    """Lines of the log, newest first, as they were written.
+
+    `rest` is the place in the file before which more lines stand, None at its beginning.
+    """
+
+    entries: Sequence[dict[str, Any]]
+    rest: int | None
+
+
+def read_history(path: Path, before: int | None, limit: int, most_bytes: int = MOST_BYTES) -> AuditPage:
+    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread.
+
+    A line that was not written whole is left out. A page may be short although more lines stand before it.
+    Raises UnavailableError when the file cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            end = size if before is None else min(before, size)
+            return _last_lines(file.fileno(), end, limit, most_bytes)
+    except FileNotFoundError:
+        return AuditPage([], None)
+    except OSError as error:
+        raise UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
+
+
+def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
+    start, text = end, b""
+    while start > 0 and end - start < most_bytes and text.count(b"\n") <= limit + 1:
+        step = min(_BLOCK_BYTES, start)
+        start -= step
+        text = os.pread(file, step, start) + text
+    lines, first = text.split(b"\n"), start
+    if start > 0:  # the first line may have begun before
+        first += len(lines.pop(0)) + 1
+    if first >= end:  # a line is longer than all that may be read: the next page goes on within it
+        return AuditPage([], start or None)
+    return _page(lines, first, limit)
+
+
+def _page(lines: Sequence[bytes], first: int, limit: int) -> AuditPage:
+    """The newest of the lines, the first of which stands at the place `first`."""
+    places = []
+    for line in lines:
+        places.append(first)
+        first += len(line) + 1
+    entries: list[dict[str, Any]] = []
+    for place, line in zip(reversed(places), reversed(lines), strict=True):
+        entry = _entry(line)
+        if entry is not None:
+            entries.append(entry)
+        if len(entries) == limit:
+            return AuditPage(entries, place or None)
+    return AuditPage(entries, places[0] or None)
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+# Messages and typed data.
 
 
 class TypedDataScheme(StrEnum):

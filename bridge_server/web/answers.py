@@ -1,12 +1,53 @@
-"""Responses with ready-made headers: copying them is cheaper than setting them one by one."""
+"""Answers: whole, streamed, server-sent events, documents, static files, and the headers of pages."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from aiohttp import web
+import orjson
+import structlog
+from aiohttp import hdrs, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.version import NAME
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.web.connection import Connection, connection_of
+
+_SHORT_BYTES = 64 * 1024
+_NO_CONTENT = 204
+
+log = structlog.get_logger()
+
+MOST_BUFFERED_BYTES = 256 * 1024
+"""The unread bytes of a slow client; with more, the connection ends and the client resumes."""
+
+_OPENING = b"retry: 2000\n\n"
+
+KEEP_ALIVE = b":\n\n"
+"""A comment, which clients ignore."""
+
+_ETAG_DIGITS = 32
+
+_MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_DIGEST_DIGITS = 12
+
+_PAGE_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data:",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+    "base-uri": "'none'",
+}
 
 
 def ready_made(headers: Mapping[str, str]) -> CIMultiDictProxy[str]:
@@ -15,8 +56,114 @@ def ready_made(headers: Mapping[str, str]) -> CIMultiDictProxy[str]:
 
 
 _JSON = ready_made({"Content-Type": "application/json"})
+
 _NOTHING = ready_made({})
+
 _TEXT = ready_made({"Content-Type": "text/plain; charset=utf-8"})
+
+_EVENT_HEADERS = ready_made(
+    {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+)
+
+
+class WholeAnswer(web.Response):
+    """An answer whose body, bytes or none, is whole from the start and written in one piece.
+
+    aiohttp prepares a response as if it might be streamed, compressed or given cookies, which costs more than
+    all else that a poll costs here. A short answer on a connection that stays open needs none of that; in
+    every other case aiohttp's own way is taken. Header values are not checked: they are constant or were
+    checked before.
+
+    A long answer goes out in slices, each when the one before has left: what waits for a slow client is the
+    body itself, which others may be sent too, and no copy of it.
+    """
+
+    _envelope = (b"", b"")
+    _request: web.BaseRequest | None = None
+    """The request of a long body that is still to be sent."""
+    _is_sent = False
+    _ends_connection = False
+
+    @property
+    def prepared(self) -> bool:
+        return self._is_sent or super().prepared
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return True if self._is_sent else super().keep_alive
+
+    def force_close(self) -> None:
+        self._ends_connection = True
+        super().force_close()
+
+    def put_into(self, before: bytes, after: bytes) -> None:
+        """Put the body between these; a long body is not copied for it."""
+        body = self.body or b""
+        assert isinstance(body, bytes)
+        if len(body) <= _SHORT_BYTES:
+            self.body = before + body + after
+        else:
+            self._envelope = before, after
+            self.headers[hdrs.CONTENT_LENGTH] = str(len(before) + len(body) + len(after))
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        transport = request.transport
+        body = self.body or b""
+        if (
+            transport is None
+            or transport.is_closing()
+            or request.version != HttpVersion11
+            or not request.keep_alive
+            or self._ends_connection
+            or request.method == hdrs.METH_HEAD
+            or not isinstance(body, bytes)
+            or len(body) > _SHORT_BYTES
+        ):
+            self._request = request
+            return await super().prepare(request)
+        if self._is_sent:
+            return None
+        transport.write(self._head(len(body)).encode() + body)
+        if request.protocol.writing_paused:  # a client that asks and does not read
+            await request.writer.drain()
+        self._is_sent = True
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        if self._is_sent:
+            return
+        body, request, self._request = self.body, self._request, None
+        if isinstance(body, bytes) and len(body) > _SHORT_BYTES and request is not None:
+            if request.method != hdrs.METH_HEAD:
+                await self._write_slices(request, body)
+            await web.StreamResponse.write_eof(self)
+        else:
+            await super().write_eof(data)
+
+    async def _write_slices(self, request: web.BaseRequest, body: bytes) -> None:
+        connection = connection_of(request)
+        if connection is not None:
+            connection.hold(body)
+        before, after = self._envelope
+        try:
+            await self.write(before + body[:_SHORT_BYTES])
+            for start in range(_SHORT_BYTES, len(body), _SHORT_BYTES):
+                await request.writer.drain()
+                await asyncio.sleep(0)  # a client that takes all at once leaves others their turn
+                await self.write(memoryview(body)[start : start + _SHORT_BYTES])
+            await self.write(after)
+            await request.writer.drain()
+        finally:
+            if connection is not None:
+                connection.release()
+
+    def _head(self, length_bytes: int) -> str:
+        lines = [f"HTTP/1.1 {self.status} {self.reason}"]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        lines.append(f"Date: {rfc822_formatted_time()}")
+        if self.status != _NO_CONTENT:
+            lines.append(f"Content-Length: {length_bytes}")
+        return "\r\n".join(lines) + "\r\n\r\n"
 
 
 def json_answer(body: bytes) -> web.Response:
@@ -32,3 +179,217 @@ def text_answer(text: str) -> web.Response:
 def no_content() -> web.Response:
     """204: there is nothing to say."""
     return WholeAnswer(status=204, headers=_NOTHING)
+
+
+class StreamedAnswer(web.StreamResponse):
+    """200 with JSON that is too long to be made before it is sent, in pieces.
+
+    If the pieces end too early, the connection ends as well, so that no reader takes a part for the whole.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
+        super().__init__(headers=_JSON)
+        self._pieces = pieces
+        self._request: web.BaseRequest | None = None
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
+        return await super().prepare(request)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        request, self._request = self._request, None
+        if request is not None and request.method != hdrs.METH_HEAD:
+            connection_of(request)  # its unread bytes count to the client's address
+            try:
+                async with aclosing(self._pieces) as pieces:
+                    async for piece in pieces:
+                        await self.write(piece)
+            except BridgeError as error:
+                log.warning("answer_broken_off", reason=error.detail)
+                if request.transport is not None:
+                    request.transport.abort()
+                return
+        await super().write_eof(data)
+
+
+class Piece(NamedTuple):
+    """Some events as they are, and as a chunk of HTTP/1.1."""
+
+    plain: bytes
+    chunk: bytes
+
+
+def piece(plain: bytes) -> Piece:
+    """Frame events that many clients are sent."""
+    return Piece(plain, b"%x\r\n%b\r\n" % (len(plain), plain))
+
+
+class Source(Protocol):
+    """The source of a client's events."""
+
+    async def flow(self, outlet: "EventStream") -> None:
+        """Write events, and return when there are to be no more."""
+        ...
+
+    def leave(self) -> None:
+        """Release the source: the stream is over, or never began. Called at least once, whatever happens."""
+        ...
+
+
+class EventStream(web.StreamResponse):
+    """200 with server-sent events (the HTML standard, section 9.2), until the source or the client has
+    enough.
+
+    Events for thousands of clients are framed once and written straight to their transports: waking a task
+    for each would cost more than the writing.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(headers=_EVENT_HEADERS)
+        self._source = source
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._request: web.BaseRequest | None = None
+        self._in_chunks = False
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
+        try:
+            return await super().prepare(request)
+        except BaseException:  # the client has left: nothing will be streamed
+            self._source.leave()
+            raise
+
+    def abandon(self) -> None:
+        """The response will not be sent: the source may end."""
+        self._source.leave()
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        request, self._request = self._request, None
+        try:
+            if request is not None and request.method != hdrs.METH_HEAD:
+                self._transport, self._connection = request.transport, connection_of(request)
+                self._in_chunks = self.headers.get(hdrs.TRANSFER_ENCODING) == "chunked"
+                await self.write(_OPENING)
+                await self._source.flow(self)
+        finally:
+            self._source.leave()
+        await super().write_eof(data)
+
+    def push(self, events: Piece) -> None:
+        """Write at once; a client that lets too much pile up is cut off."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        written = events.chunk if self._in_chunks else events.plain
+        transport.write(written)
+        if self._connection is not None:
+            self._connection.wrote(len(written))
+        if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
+            transport.abort()
+
+    def hurry(self) -> None:
+        """Break the connection off if the client is not reading."""
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self._transport.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    body: bytes = field(repr=False)
+    etag: str
+    headers: CIMultiDictProxy[str]
+
+
+class DocumentPage:
+    """Answers a JSON document that does not change until the server ends; 304 to a client that has it.
+
+    `make` makes the values of the document when it is first asked for, in a thread.
+    """
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
+        self._turn = asyncio.Lock()
+        self._written: _Written | None = None
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The document, which a client may keep and must ask about each time."""
+        async with self._turn:
+            if self._written is None:
+                self._written = await asyncio.to_thread(self._write)
+        written = self._written
+        known = request.if_none_match or ()
+        if any(tag.value in (written.etag, "*") for tag in known):
+            return web.Response(status=304, headers=written.headers)
+        return WholeAnswer(body=written.body, headers=written.headers)
+
+    def _write(self) -> _Written:
+        body = orjson.dumps(self._make())
+        etag = sha256(body).hexdigest()[:_ETAG_DIGITS]
+        headers = {"Content-Type": "application/json", "Cache-Control": "no-cache", "ETag": f'"{etag}"'}
+        return _Written(body, etag, ready_made(headers))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    body: bytes = field(repr=False)
+    headers: CIMultiDictProxy[str]
+
+
+class StaticFiles:
+    """Scripts and stylesheets of pages, read once. `root` is the path below which they are answered.
+
+    Their names hold a digest, so that browsers keep them for long.
+    """
+
+    def __init__(self, root: str, files: Iterable[Path]) -> None:
+        self._root = root
+        self._files: dict[str, _File] = {}
+        self.paths: Mapping[str, str] = {
+            path.name: self._add(path) for path in files if path.suffix in _MEDIA_TYPES
+        }
+        """The path of each file, by its name."""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The file that the path names."""
+        return self.file(request.match_info["name"])
+
+    def file(self, name: str) -> web.Response:
+        """The file of this name with its digest. Raises HTTPNotFound."""
+        file = self._files.get(name)
+        if file is None:
+            raise web.HTTPNotFound
+        return WholeAnswer(body=file.body, headers=file.headers)
+
+    def _add(self, path: Path) -> str:
+        body = path.read_bytes()
+        name = f"{path.stem}.{sha256(body).hexdigest()[:_DIGEST_DIGITS]}{path.suffix}"
+        headers = {
+            "Content-Type": _MEDIA_TYPES[path.suffix],
+            "Cache-Control": "public, max-age=31536000, immutable",
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
+        self._files[name] = _File(body, ready_made(headers))
+        return f"{self._root}/{name}"
+
+
+def page_headers(**policy: str) -> CIMultiDictProxy[str]:
+    """The headers of an HTML page, which runs scripts of this server alone, stands in no frame and is not
+    cached.
+
+    `policy` are further directives of its Content-Security-Policy, by name.
+    """
+    directives = _PAGE_POLICY | {name.replace("_", "-"): value for name, value in policy.items()}
+    return ready_made(
+        {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in directives.items()),
+            "X-Frame-Options": "DENY",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "same-origin",  # without a referrer, forms would have the origin null
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
+    )

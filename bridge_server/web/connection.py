@@ -1,34 +1,202 @@
-"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited.
+"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited; and requests that
+aiohttp cannot read, answered in this server's own words.
 
 A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
 flow control says just that, and connections whose clients read cost nothing.
+
+aiohttp has no public way to answer a request that it cannot read. `RefusingRunner` relies on two undocumented
+facts: a server calls `request_factory`, and a connection calls `handle_error` for such a request. An aiohttp
+of which this is not true answers in its own words.
 """
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, cast
+from functools import lru_cache, partial, partialmethod
+from inspect import signature
+from typing import Any, TypeAlias, TypeVar, cast
 
 import orjson
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, InvalidURLError, LineTooLong
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from bridge_server.kernel.errors import LimitError, UnavailableError
-from bridge_server.web.aiohttp_internals import ObservedHandler
-from bridge_server.web.connections import Connections
-from bridge_server.web.problem_links import TYPE_PREFIX, help_link
-from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
-from bridge_server.web.unread import Backlog
+from bridge_server.web.aiohttp_internals import ObservedHandler, has_known_sockets
+from bridge_server.web.open_connections import Backlog, Connections
+
+_AnyKind = TypeVar("_AnyKind")
+
+TYPE_PREFIX = "urn:bridge-server:problem:"
+"""The beginning of the member `type` of a problem (RFC 9457); its code follows."""
+
+PAGES_PATH = "/docs"
+"""The path of the first page of the documentation."""
+
+_HELP_PATH = f"{PAGES_PATH}/errors"
+"""The path of the pages about problems; each has a page by its code."""
+
+HAS_PAGES = web.AppKey("has_pages", bool)
+"""Whether an application has the pages about problems. In others the link would lead nowhere: on the ports of
+the metrics and of the console, on the listener for phones, in the control API of the headless wallet.
+"""
+
+LONGEST_TARGET_BYTES = 8_190
+LONGEST_FIELD_BYTES = 8_192
+"""Not equal, since only the limit tells which of the two was too long."""
+
+LIMITS: dict[str, Any] = {"max_line_size": LONGEST_TARGET_BYTES, "max_field_size": LONGEST_FIELD_BYTES}
+"""The limits as options of an aiohttp connection."""
+
+_BAD_REQUEST, _TARGET_TOO_LONG, _FIELD_TOO_LONG = 400, 414, 431
+_LONGEST_FAULT = 200
+_NOWHERE = "/*"
+"""A path that no route has."""
+
+log = structlog.get_logger()
 
 _MOST_UNSENT_BYTES = 128 * 1024
 """The bytes that the system may hold for a client that reads nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
-_RETRY_SECONDS = 10
+_OVER_LIMIT_RETRY_SECONDS = 10
 
-log = structlog.get_logger()
+Refuse: TypeAlias = Callable[[web.BaseRequest, int, str], web.StreamResponse]
+"""Answers a request that could not be read, by its status and its fault."""
+
+
+def help_link(code: str) -> str:
+    """The Link header field of a problem (RFC 8288): the page about its code."""
+    return f'<{_HELP_PATH}/{code}>; rel="help"'
+
+
+class RefusingRunner(web.AppRunner):
+    """Runs an application. `refuse` answers requests that cannot be read, and so never reach it."""
+
+    def __init__(self, application: web.Application, refuse: Refuse, **options: Any) -> None:
+        super().__init__(application, **LIMITS, **options)
+        self._refuse = refuse
+
+    async def setup(self) -> None:
+        await super().setup()
+        server = super().server
+        if server is not None and is_as_known():
+            server.request_factory = partial(_request_for_here, server.request_factory)
+            server.__class__ = _server_that(self._refuse, type(server))
+        else:
+            log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")
+        if not has_known_sockets():
+            log.warning("aiohttp_unknown", advice="frames of WebSockets are processed in aiohttp's own way")
+
+
+@lru_cache(maxsize=1)
+def is_as_known() -> bool:
+    """Whether aiohttp's internals are as this module expects."""
+    url, headers = URL("/"), CIMultiDictProxy(CIMultiDict[str]())
+    try:
+        message = RawRequestMessage("GET", "/", HttpVersion11, headers, (), False, None, False, False, url)
+        message = message._replace(should_close=True)
+        asked = list(signature(web.RequestHandler.handle_error).parameters)
+    except (AttributeError, TypeError):
+        return False
+    return message.should_close and asked == ["self", "request", "status", "exc", "message"]
+
+
+def refusing(kind: type[_AnyKind], refuse: Refuse) -> type[_AnyKind]:
+    """This kind of connection with `refuse` for requests that it cannot read, if aiohttp is as known."""
+    if not is_as_known():
+        return kind
+    return _with_method(kind, "handle_error", partialmethod(_handle_error, refuse))
+
+
+def _server_that(refuse: Refuse, kind: type[web.Server]) -> type[web.Server]:
+    """A server of this kind whose connections answer unreadable requests with `refuse`."""
+
+    @lru_cache(maxsize=4)
+    def refusing(kind: Any) -> Any:
+        return _with_method(kind, "handle_error", partialmethod(_handle_error, refuse))
+
+    def connect(self: web.Server) -> web.RequestHandler:
+        connection: Any = kind.__call__(self)
+        kind_of_connection: Any = type(connection)
+        connection.__class__ = refusing(kind_of_connection)
+        return cast(web.RequestHandler, connection)
+
+    return _with_method(kind, "__call__", connect)
+
+
+def _with_method(kind: type[_AnyKind], name: str, method: Any) -> type[_AnyKind]:
+    """A subclass with another method. An object of the kind can be given this class: its layout is equal."""
+    return type(f"Refusing{kind.__name__}", (kind,), {"__slots__": (), name: method})
+
+
+def _handle_error(
+    _: web.RequestHandler,
+    refuse: Refuse,
+    request: web.BaseRequest,
+    status: int = 500,
+    exc: BaseException | None = None,
+    message: str | None = None,
+) -> web.StreamResponse:
+    """The answer to an error that no route has answered. Raises ConnectionError when the client has left."""
+    if isinstance(exc, ConnectionError):
+        raise exc
+    if request.writer.output_size > 0:
+        raise ConnectionError("The answer has begun already.")
+    if not isinstance(exc, HttpProcessingError):
+        log.error("connection_failed", exc_info=exc, reason=message)
+    response = refuse(request, *_refusal_of(status, exc))
+    response.force_close()
+    return response
+
+
+def _refusal_of(status: int, error: BaseException | None) -> tuple[int, str]:
+    """The status for an error, and its detail."""
+    if isinstance(error, LineTooLong):
+        return _too_long(error)
+    if isinstance(error, BadHttpMethod):
+        return _BAD_REQUEST, "This begins with no method of HTTP. (HTTPS is what a proxy before this is for.)"
+    if isinstance(error, InvalidURLError):
+        return _BAD_REQUEST, "The target is no path such as /hello, and no URL."
+    if isinstance(error, HttpProcessingError):
+        fault = error.message.partition("\n")[0].strip(" :.")[:_LONGEST_FAULT]
+        return _BAD_REQUEST, f"This is no request of HTTP/1.1: {fault}."
+    return status, "The server failed. Its log has the reason."
+
+
+def _too_long(error: LineTooLong) -> tuple[int, str]:
+    if LONGEST_TARGET_BYTES in error.args:
+        return _TARGET_TOO_LONG, f"The target may have at most {LONGEST_TARGET_BYTES} bytes."
+    return _FIELD_TOO_LONG, f"A header field may have at most {LONGEST_FIELD_BYTES} bytes."
+
+
+def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *others: Any) -> Any:
+    """The request in a message, as if its target was a path, which it nearly always is."""
+    if message.upgrade:
+        # The bytes behind such a request may be of another protocol, and cannot be read after an HTTP answer.
+        message = message._replace(should_close=True)
+    if not message.path.startswith("/"):
+        message = _in_origin_form(message)
+    return make(message, *others)
+
+
+def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
+    """A request whose target is a URL, as its path and its host: the field Host counts no more (RFC 9112,
+    3.2.2). A target that is neither a path nor a URL leads nowhere.
+    """
+    url = message.url
+    host = url.host_subcomponent
+    if message.method == hdrs.METH_CONNECT or not url.absolute or host is None:
+        return message._replace(path=_NOWHERE, url=URL.build(path=_NOWHERE, encoded=True))
+    headers = CIMultiDict(message.headers)
+    headers[hdrs.HOST] = host if url.explicit_port is None else f"{host}:{url.explicit_port}"
+    here = URL.build(path=url.raw_path or "/", query_string=url.raw_query_string, encoded=True)
+    return message._replace(path=here.raw_path_qs, url=here, headers=CIMultiDictProxy(headers))
 
 
 class StoppedReceivingError(UnavailableError):
@@ -116,6 +284,10 @@ class Connection(ObservedHandler):
         if self.backlog is not None:
             self._connections.unread.release(self.backlog)
 
+    def has_room(self) -> bool:
+        """Whether something may be pushed now; connections that read too slowly are cut off for it."""
+        return self._connections.unread.has_room()
+
     def wrote(self, written_bytes: int) -> None:
         """Note bytes that were pushed, without waiting for the client to keep up."""
         if self.writing_paused and self.backlog is not None:
@@ -139,7 +311,7 @@ class GuardedRunner(RefusingRunner):
         )
         self._kind = refusing(Connection, refuse)
         self._connections = connections
-        self._refusal = _refusal(has_help)
+        self._refusal = _over_limit_answer(has_help)
         self._options = LIMITS | options
 
     @property
@@ -178,7 +350,7 @@ def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
             raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
 
 
-def _refusal(has_help: bool) -> bytes:
+def _over_limit_answer(has_help: bool) -> bytes:
     """The whole answer to a connection over the limit, before any request is read."""
     body = orjson.dumps(
         {
@@ -191,6 +363,7 @@ def _refusal(has_help: bool) -> bytes:
     link = f"Link: {help_link(LimitError.code)}\r\n" if has_help else ""
     head = (
         "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
-        f"{link}Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
+        f"{link}Content-Length: {len(body)}\r\nRetry-After: {_OVER_LIMIT_RETRY_SECONDS}\r\n"
+        "Connection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -1,20 +1,107 @@
-"""`GET /metrics`: all figures in the Prometheus text format."""
+"""Figures of rooms, figures of requests by route and status, and the probes `/livez` and `/readyz`."""
 
-from importlib import import_module
+import asyncio
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 
-from bridge_server.web.families import Families
-from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.routes import Handler
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.web.answers import text_answer
+from bridge_server.web.routes import Route
+
+BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_PATIENCE_SECONDS = 5.0
+
+Gauges: TypeAlias = Callable[[], Mapping[str, float]]
+"""Reads some figures at this moment, by name."""
 
 
-def metrics_handler(requests: RequestFigures, families: Families) -> Handler:
-    """A handler that answers with every figure."""
+class Family(NamedTuple):
+    """Figures of one name for `/metrics`, as a room hands them over. `rows` are their values by the values of
+    the labels, in the order of `labels`.
 
-    async def metrics(_: web.Request) -> web.StreamResponse:
-        text = import_module("bridge_server.web.exposition")  # the first time; see there
-        body = text.exposition(requests, await families())
-        return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
+    `is_total` says that they begin at zero and only grow: they are counters for Prometheus.
+    """
 
-    return metrics
+    name: str
+    meaning: str
+    rows: Mapping[tuple[str, ...], float]
+    labels: tuple[str, ...] = ()
+    is_total: bool = False
+
+
+Families: TypeAlias = Callable[[], Awaitable[Sequence[Family]]]
+"""Reads all families at this moment."""
+
+
+class RouteFigures:
+    """Counts and durations of the requests of one route."""
+
+    def __init__(self) -> None:
+        self.statuses: defaultdict[int, int] = defaultdict(int)
+        self.durations = [0] * (len(BOUNDS_SECONDS) + 1)
+        self.seconds = 0.0
+
+    def count(self, status: int, seconds: float) -> None:
+        """Record one answered request."""
+        self.statuses[status] += 1
+        self.durations[bisect_left(BOUNDS_SECONDS, seconds)] += 1
+        self.seconds += seconds
+
+
+class RequestFigures:
+    """The figures of every route."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, RouteFigures] = {}
+
+    @property
+    def routes(self) -> Mapping[str, RouteFigures]:
+        """The figures by the route's name."""
+        return self._routes
+
+    def of_route(self, name: str) -> RouteFigures:
+        """The figures of the route with this name."""
+        return self._routes.setdefault(name, RouteFigures())
+
+
+class Readiness:
+    """Whether the server can do its work, and what troubles it.
+
+    `check_work` raises UnavailableError when it cannot. `troubles` returns the faults that last until an
+    operator mends them.
+    """
+
+    def __init__(
+        self, check_work: Callable[[], Awaitable[None]], troubles: Callable[[], Sequence[str]]
+    ) -> None:
+        self._check_work = check_work
+        self.troubles = troubles
+
+    async def check(self) -> None:
+        """Raise UnavailableError when the server cannot do its work, or does not find out in time."""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._check_work()
+        except TimeoutError as error:
+            raise UnavailableError("The database does not answer.") from error
+
+
+def health_routes(readiness: Readiness) -> tuple[Route, ...]:
+    """The two routes. /readyz prints the troubles, and its status stays 200."""
+
+    async def live(_: web.Request) -> web.StreamResponse:
+        return text_answer("alive\n")
+
+    async def ready(_: web.Request) -> web.StreamResponse:
+        await readiness.check()
+        return text_answer("".join(["ready\n", *(f"but {each}\n" for each in readiness.troubles())]))
+
+    return (
+        Route(method="GET", path="/livez", name="livez", handler=live),
+        Route(method="GET", path="/readyz", name="readyz", handler=ready),
+    )

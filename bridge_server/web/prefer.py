@@ -1,26 +1,35 @@
-"""The time for which a client asks to wait: `Prefer: wait=N` (RFC 7240) or `?wait=N`, in whole seconds."""
+"""Two wishes of a request: to wait for an answer (`Prefer: wait=N`, RFC 7240, or `?wait=N`, in whole
+seconds), and to be a dry run (`?dry_run=1`), answered as if it were done and changing nothing.
+"""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from aiohttp import web
 from multidict import istr
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.answers import ready_made
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.web.answers import WholeAnswer, ready_made
 
 PREFER = istr("Prefer")  # looked up in a third of the time that a plain text takes
 
 _WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
 _PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
 """The parts between commas and semicolons; commas and semicolons in quotation marks do not count."""
-_SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
+_WHOLE_SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
+
+_NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
+_SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
+
+# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
+_USUAL_QUERY = re.compile(r"wait=(\d{1,4})", re.ASCII)
+
+_DRY_RUN = "dry_run"
+_DRY_RUN_VALUES = {"1": True, "true": True, "0": False, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """The wait that is granted, in seconds; `preferred` when the Prefer header asked for it."""
 
     seconds: int = 0
@@ -29,11 +38,6 @@ class Wait:
 
 _AT_ONCE = Wait()
 _granted = lru_cache(maxsize=1_024)(Wait)
-_NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
-_SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
-
-# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
-_USUAL_QUERY = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
@@ -51,7 +55,7 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     if usual := _USUAL_QUERY.fullmatch(query):
         return _granted(min(int(usual[1]), longest_seconds))
     if (wait := request.query.get("wait")) is not None:
-        if not _SECONDS.fullmatch(wait):
+        if not _WHOLE_SECONDS.fullmatch(wait):
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
         return _granted(min(int(wait), longest_seconds))
     return _AT_ONCE
@@ -76,3 +80,25 @@ def polled(body: bytes | None, wait: Wait) -> WholeAnswer:
     if wait.preferred:
         response.headers["Preference-Applied"] = f"wait={wait.seconds}"
     return response
+
+
+def asks_for_dry_run(request: web.Request) -> bool:
+    """Whether the request is certainly a dry run."""
+    return bool(request.query_string) and request.query.getall(_DRY_RUN, []) in (["1"], ["true"])
+
+
+def wanted_dry_run(request: web.Request) -> bool:
+    """Whether the request is a dry run.
+
+    Raises InvalidInputError for another value, and for a name that might be meant as `dry_run`: the request
+    would be done in earnest.
+    """
+    if not request.query_string:
+        return False
+    for name in request.query:
+        if name != _DRY_RUN and "".join(filter(str.isalnum, name)).casefold() == "dryrun":
+            raise InvalidInputError(f"The query parameter {name} is not known: write {_DRY_RUN}=1.")
+    values = request.query.getall(_DRY_RUN, ["0"])
+    if len(values) != 1 or values[0] not in _DRY_RUN_VALUES:
+        raise InvalidInputError(f"The query parameter {_DRY_RUN} takes 1 for a dry run, or 0, once.")
+    return _DRY_RUN_VALUES[values[0]]

@@ -1,13 +1,17 @@
-"""Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses."""
+"""Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses; and
+the id of a request, which is in its answer, in every problem and in every line of the log.
+"""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from itertools import count
+from typing import Any, NoReturn
 
 import orjson
 from aiohttp import web
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 from bridge_server.kernel.errors import (
     BridgeError,
@@ -25,8 +29,13 @@ from bridge_server.kernel.errors import (
     UpstreamError,
 )
 from bridge_server.web.answers import ready_made
-from bridge_server.web.problem_links import HAS_PAGES, TYPE_PREFIX, help_link
-from bridge_server.web.request_id import REQUEST_ID
+from bridge_server.web.connection import HAS_PAGES, TYPE_PREFIX, help_link
+from bridge_server.web.routes import Handler
+
+REQUEST_ID_HEADER = istr("X-Request-ID")
+REQUEST_ID = web.RequestKey("request_id", str)
+
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 _MOST_CODES = 256
 _NOTHING_MORE: Mapping[str, Any] = {}
@@ -65,6 +74,24 @@ _DETAIL_OF_STATUS = {
 }
 
 _STATUSES = frozenset(HTTPStatus)
+
+
+class RequestIds:
+    """Takes over the request id that a client sent if it is sane, and makes one otherwise.
+
+    Made ids are a random prefix, so that two runs of the server differ, and a counter.
+    """
+
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._prefix = random_bytes(5).hex()
+        self._counter = count(1)
+
+    def name(self, request: web.BaseRequest) -> str:
+        """The id of this request."""
+        sent = request.headers.get(REQUEST_ID_HEADER)
+        if sent is not None and _SANE_ID.fullmatch(sent):
+            return sent
+        return f"{self._prefix}-{next(self._counter):x}"
 
 
 def status_of(error: BridgeError) -> int:
@@ -158,3 +185,25 @@ def _written(
 def _headers(code: str, has_help: bool) -> CIMultiDictProxy[str]:
     link = {"Link": help_link(code)} if has_help else {}
     return ready_made({"Content-Type": "application/problem+json", **link})
+
+
+class AnswersElsewhereError(NotFoundError):
+    """The path is answered at another address of the server only."""
+
+    code = "answers-elsewhere"
+    title = "Not at this address"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"This address is for phones and answers for the bridge only. Everything else answers on the "
+            f"server's own machine, at {url}."
+        )
+
+
+def elsewhere(url: str) -> Handler:
+    """Answers every path that the listener does not have. `url` is the address of the others."""
+
+    async def not_here(_: web.Request) -> NoReturn:
+        raise AnswersElsewhereError(url)
+
+    return not_here

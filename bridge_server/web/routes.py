@@ -1,20 +1,62 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.web.allowed_origins import NONE, AllowedOrigins
+
+_ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
+
+_OBSERVERS = frozenset({"test", "console", "reader"})
+
+
+class AllowedOrigins:
+    """The origins whose web pages may call an endpoint: `named` ones, and others that the rule `admits`
+    when asked.
+    """
+
+    def __init__(self, named: Iterable[str] = (), admits: Callable[[str], bool] | None = None) -> None:
+        self._named = frozenset(named)
+        self._admits = admits
+
+    def __contains__(self, origin: object) -> bool:
+        if origin in self._named:
+            return True
+        return self._admits is not None and isinstance(origin, str) and self._admits(origin)
+
+    def __bool__(self) -> bool:
+        """Whether any origin may be allowed."""
+        return bool(self._named) or self._admits is not None
+
+
+NO_ORIGINS = AllowedOrigins()
+
+
+def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
+    """The union of many: an origin is allowed if one of them allows it."""
+    each = [origins for origins in many if origins]
+    return (
+        AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each))
+        if each
+        else NO_ORIGINS
+    )
+
+
+def is_loopback_origin(origin: str) -> bool:
+    """Whether a page of this origin comes from the machine that its browser runs on, at whatever port."""
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and is_loopback(found[1])
+
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
-
-_OBSERVERS = frozenset({"test", "console", "reader"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +85,7 @@ class Route:
     """Token buckets that a dry run is charged to instead of the caller's."""
     any_origin: bool = False
     """Whether web pages of any origin may call it (CORS)."""
-    origins: AllowedOrigins = NONE
+    origins: AllowedOrigins = NO_ORIGINS
     """The origins whose web pages may call it (CORS)."""
     forgives_slashes: bool = False
     """Whether more slashes than one, and one at the end, count as if they were not there."""

@@ -1,21 +1,39 @@
-"""The last requests that the server answered and sent, in memory, and the long polls that wait now.
+"""The record of requests: the last ones that the server answered and sent, in memory, and the long polls that
+wait now.
 
-In test mode a layer of middleware records each request with its contents. In production the requests that did
-not wait come in batches of what the request log has at hand (`web/batches.py`).
+In test mode a layer of middleware records each request with its contents. In production requests that did not
+wait come in batches from `web/recorder.py`, and their entries are made when somebody looks.
 """
 
+import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice, takewhile
+from struct import pack
 from time import perf_counter
 from typing import TypeAlias
 
+import orjson
+
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.batches import Batch
-from bridge_server.web.exchanges import Exchange, Recorded
+
+LARGEST_BODY_BYTES = 16 * 1024
+"""The longest part of a body that is kept."""
+
+CLIENT_LEFT = 499
+"""The status of a request whose client left before the answer."""
+FIRST_FAILURE = 400
+
+_LONG_ID = re.compile(r"[0-9A-Za-z%_-]{17,}", re.ASCII)
+_ID_CHARACTERS = 8
+_SECRETS = frozenset({"authorization", "cookie"})
+
+_BETWEEN_PATHS = "\n"
+"""No path of HTTP has it."""
 
 MOST_REQUESTS = 2_000
 MOST_WAITING = 2_000
@@ -23,6 +41,146 @@ MOST_WAITING = 2_000
 
 _KEY = ("traffic", "")
 _JITTER_MS = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Headers, and the first bytes of a body, which has `body_bytes` in all."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    body_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its answer, as the record shows them. `who` is the side that sent it, such as `dapp`, or
+    `bridge` for this server.
+
+    `status` is 499 when the client left before the answer, and 0 when a receiver gave none, or none yet.
+    `waited_seconds` is how long a long poll was held; `gist` says in a few words what the request is about.
+    `about` holds ids of sessions and calls that the path does not name: it is searched, and never shown.
+    """
+
+    who: str
+    method: str
+    path: str
+    route: str
+    status: int
+    milliseconds: float
+    waited_seconds: float = 0.0
+    gist: str = ""
+    request: Contents | None = None
+    answer: Contents | None = None
+    about: bytes = b""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the request failed, or had no answer."""
+        return self.status == 0 or self.status >= FIRST_FAILURE
+
+
+@dataclass(slots=True)
+class Recorded:
+    """An exchange in the record. Numbers and changes are counted together, from 1 on.
+
+    A long poll has its number from the moment at which it began to wait; `change` grows when it is answered.
+    """
+
+    number: int
+    change: int
+    at_ms: int
+    exchange: Exchange
+    is_waiting: bool = False
+
+
+def contents(headers: Mapping[str, str], body: bytes) -> Contents:
+    """The headers without secrets, and the first 16 KiB of the body."""
+    shown = {str(name): "…" if name.lower() in _SECRETS else value for name, value in headers.items()}
+    return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
+
+
+def with_short_ids(path: str) -> str:
+    """The path with the first characters of each long id."""
+    return _LONG_ID.sub(lambda found: f"{found[0][:_ID_CHARACTERS]}…", path)
+
+
+@dataclass(slots=True)
+class Kind:
+    """The values that many requests have in common. `about` names a session, a call or a fault."""
+
+    who: str
+    method: str
+    route: str
+    status: int
+    about: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Requests with successive numbers, from `first` on, in the order of their answers.
+
+    A batch is one text of paths, the bytes of its times and the kinds of the requests: a quarter of the
+    memory that an object for each request takes. What the record keeps costs every later request a part of
+    the processor's cache.
+    """
+
+    first: int
+    _kinds: Sequence[Kind]
+    _paths: str
+    _times: bytes
+    """When each began (of the performance counter), then how many seconds each took: C doubles."""
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    @property
+    def last(self) -> int:
+        """The number of its last request."""
+        return self.first + len(self._kinds) - 1
+
+    def newest_first(self, counter_began_at_ms: float) -> Iterator[Recorded]:
+        """The entries of its requests. `counter_began_at_ms` is the time of day at which the performance
+        counter was 0.
+        """
+        paths, times, size = self._paths.split(_BETWEEN_PATHS), memoryview(self._times).cast("d"), len(self)
+        for index in range(size - 1, -1, -1):
+            exchange = _exchange(self._kinds[index], paths[index], times[size + index])
+            number, at_ms = self.first + index, round(counter_began_at_ms + times[index] * 1_000)
+            yield Recorded(number, number, at_ms, exchange)
+
+
+def batch_of(
+    first: int, kinds: Sequence[Kind], paths: Sequence[str], began: Sequence[float], took: Sequence[float]
+) -> Batch:
+    """A batch of one request or more, given in columns; `began` are times of the performance counter, `took`
+    are seconds.
+    """
+    return Batch(first, kinds, _BETWEEN_PATHS.join(paths), pack(f"{2 * len(kinds)}d", *began, *took))
+
+
+def _exchange(kind: Kind, path: str, seconds: float) -> Exchange:
+    return Exchange(
+        kind.who,
+        kind.method,
+        path,
+        kind.route,
+        kind.status,
+        round(seconds * 1_000, 1),
+        gist=_title(kind),
+        about=kind.about,
+    )
+
+
+def _title(kind: Kind) -> str:
+    """The title of the problem that answers a failed request; its detail may quote what the client sent."""
+    if kind.status < FIRST_FAILURE or not kind.about:
+        return ""
+    try:
+        return str(orjson.loads(kind.about)["title"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
 
 Watch: TypeAlias = Callable[[Recorded], None]
 """Sees each exchange when it is over. It must be quick, for the answer waits for it, and must not raise."""
@@ -48,11 +206,11 @@ class TrafficLog:
         self.last_number = 0
         """The number of the last change."""
         self.before_reading: Callable[[], None] = lambda: None
-        """Has everything recorded that was put off."""
+        """Called before the record is read: has the observer record the requests that it put off."""
         self._watches: tuple[Watch, ...] = ()
 
     def __len__(self) -> int:
-        """How many requests are shown, without those that wait."""
+        """The number of requests that are shown, without long polls that wait."""
         self.before_reading()
         return min(self._kept_requests, MOST_REQUESTS)
 
@@ -66,14 +224,14 @@ class TrafficLog:
             self._watches = tuple(each for each in self._watches if each is not watch)
 
     def note(self, exchange: Exchange) -> None:
-        """Keep an exchange that began so many milliseconds ago as it took."""
+        """Record an exchange that is just over."""
         self.before_reading()
         self.last_number += 1
         began_at_ms = self._clock.now_ms() - round(exchange.milliseconds)
         self._keep(Recorded(self.last_number, self.last_number, began_at_ms, exchange))
 
     def add(self, batch: Batch) -> None:
-        """Keep a batch whose first request has the number after `last_number`. No watch sees its requests."""
+        """Record a batch, whose first number follows `last_number`. Its requests are shown to no watch."""
         self.last_number = batch.last
         self._append(batch, len(batch))
 
@@ -88,7 +246,9 @@ class TrafficLog:
         return recorded
 
     def finish(self, recorded: Recorded, exchange: Exchange) -> None:
-        """The long poll was answered, as the exchange says, or its client has left."""
+        """Record the end of a long poll, which was answered as the exchange says, or whose client has
+        left.
+        """
         self.before_reading()
         self._waiting.pop(recorded.number, None)
         self.last_number += 1
@@ -96,7 +256,7 @@ class TrafficLog:
         self._keep(recorded)
 
     def announce(self) -> None:
-        """Wake who waits for news."""
+        """Wake the readers that wait for news."""
         self._signals.touch(_KEY)
 
     def newest(self) -> int:
@@ -106,19 +266,21 @@ class TrafficLog:
 
     @property
     def is_followed(self) -> bool:
-        """Whether somebody waits for news."""
+        """Whether a reader waits for news."""
         return self._followers > 0
 
     def now_ms(self) -> int:
-        """The time by which requests are recorded."""
+        """The time of the clock by which requests are recorded, in milliseconds since the Unix epoch."""
         return self._clock.now_ms()
 
     def waited_seconds(self, recorded: Recorded) -> float:
-        """How long a long poll has waited until now."""
+        """The seconds for which a long poll has waited until now."""
         return max(0, self._clock.now_ms() - recorded.at_ms) / 1_000
 
     async def after(self, number: int, wait_seconds: float) -> Sequence[Recorded]:
-        """The exchanges answered after this change, oldest first; with a wait, once there is one."""
+        """The exchanges answered after this change, oldest first. If there is none, wait for one up to
+        `wait_seconds`.
+        """
 
         async def read() -> Sequence[Recorded] | None:
             return [*self.answered_after(number)][::-1] or None
@@ -128,7 +290,9 @@ class TrafficLog:
     async def news(
         self, read: Callable[[], Awaitable[Sequence[Recorded] | None]], wait_seconds: float
     ) -> Sequence[Recorded] | None:
-        """What `read` finds, at once or with the first news for which it finds something; None in the end."""
+        """The result of `read`, called at once and after each news until it finds something; None after
+        `wait_seconds`.
+        """
         if wait_seconds <= 0:
             return await read()
         self._followers += 1
@@ -150,7 +314,7 @@ class TrafficLog:
         return merge(self.answered_after(change), waiting, key=lambda each: each.change, reverse=True)
 
     def before(self, number: int | None) -> list[Recorded]:
-        """The exchanges with lower numbers, all of them for None, newest first: those that wait as well."""
+        """The exchanges with lower numbers (all for None), newest first, with the long polls that wait."""
         found = sorted(self.changed_after(0), key=lambda each: each.number, reverse=True)
         return found if number is None else [each for each in found if each.number < number]
 
@@ -189,7 +353,9 @@ class TrafficLog:
                 yield each
 
     def _beginning_of_counter_ms(self) -> float:
-        """When the performance counter was 0: a clock that was set moves it, and jitter does not."""
+        """The time of day at which the performance counter was 0. Setting the clock moves it, and jitter
+        does not.
+        """
         began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
         if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
             self._counter_began_at_ms = began_at_ms
@@ -198,3 +364,28 @@ class TrafficLog:
 
 def _requests_of(kept: Recorded | Batch) -> int:
     return 1 if isinstance(kept, Recorded) else len(kept)
+
+
+def exchange_line(
+    who: str,
+    method: str,
+    path: str,
+    *,
+    status: int,
+    milliseconds: float,
+    waited_seconds: float = 0.0,
+    gist: str = "",
+    path_columns: int = 0,
+) -> str:
+    """A request and its answer on one line, for people. A status of 0 stands for no answer.
+
+    The path has at least `path_columns` columns.
+    """
+    head = f"{who:<7} {method:<6} {path:<{path_columns}}"
+    return f"{head}  {_outcome(status, milliseconds, waited_seconds)}  {gist}".rstrip()
+
+
+def _outcome(status: int, milliseconds: float, waited_seconds: float) -> str:
+    answer = f"{status}" if status else "no answer"
+    time = f"waited {waited_seconds:.1f} s" if waited_seconds else f"{milliseconds:.0f} ms"
+    return f"{answer}  {time}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cluster import measure_cluster
 from console_page import measure_console
+from fan_out import measure_fan_out
 from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
 from kills import measure_cluster_kills
@@ -55,6 +56,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
     "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
+    "Messages of one address to many receivers, beside an honest writer": {"fan-out": measure_fan_out},
     "Start, and an idle server": {"start": measure_start},
     "Size of a server": {"sizing": measure_sizing},
     "Writes by 64 at once, on PostgreSQL and on SQLite": {"postgres-writes": measure_postgres_writes},

@@ -31,9 +31,9 @@ from sockets import (
     started_beside_echo,
 )
 
-from bridge_server.client.v2.client_id import ClientId
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.pubsub.irn.tokens import ClientTokens
+from bridge_server.kit.client.v2_session import ClientId
+from bridge_server.pubsub.v2_tokens import ClientTokens
 
 _TOKENS = 200
 _LOOKED_UP_SECONDS = 2.0

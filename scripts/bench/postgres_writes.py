@@ -18,7 +18,7 @@ from report import Row, row
 from seed import PAYLOAD_BYTES
 
 from bridge_server.kernel.events import Events
-from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.relay.models import CallId, Payload, SessionId, SessionUpdate, StoredCall
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.migrate import migrate, packaged_migrations

@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 from clients import fetch, run
+from Crypto.PublicKey import RSA
 from load import in_turns
 from machine import keep_on_first_core, on_core
 from plan import Plan
@@ -24,12 +25,10 @@ from processes import MeasurementError, Running, started_ceiling, started_server
 from report import Figures, Row, row
 from seed import count_rows, filling
 
-from bridge_server.kernel.clock import SystemClock
-from bridge_server.notify.device_notices import DEVICE
+from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.notices import read_notice
-from bridge_server.push.providers.fcm_message import message
-from bridge_server.testing.fcm_service import FcmService
+from bridge_server.push.providers.messages import fcm_message
 
 _PUSHES = 10_000
 _AT_ONCE = 64  # as many as the server sends to one service
@@ -81,7 +80,9 @@ def _bare(plan: Plan) -> Figures:
     with _started_receiver(plan) as receiver:
         url, now_ms = f"{receiver.url}/v1/projects/{_PROJECT}/messages:send", time.time_ns() // 1_000_000
         notice = read_notice(OutgoingMessage(_MESSAGE_ID.format(0), "fcm:any", _NOTICE, DEVICE, lane="fcm"))
-        bodies = [orjson.dumps(message(_TOKEN.format(number), notice, now_ms)) for number in range(_PUSHES)]
+        bodies = [
+            orjson.dumps(fcm_message(_TOKEN.format(number), notice, now_ms)) for number in range(_PUSHES)
+        ]
         with on_core(0):
             started = time.process_time_ns()
             run(_post_all(url, bodies, {"Authorization": "Bearer x", "Content-Type": "application/json"}))
@@ -103,11 +104,24 @@ async def _post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) 
         await asyncio.gather(*(post_in_turn(session) for _ in range(_AT_ONCE)))
 
 
+def _service_account(token_url: str) -> bytes:
+    """The key file of a service account, as Google's console writes it."""
+    return orjson.dumps(
+        {
+            "type": "service_account",
+            "project_id": _PROJECT,
+            "private_key_id": "0123456789abcdef0123456789abcdef01234567",
+            "private_key": RSA.generate(2_048).export_key(pkcs=8).decode(),
+            "client_email": f"pusher@{_PROJECT}.iam.gserviceaccount.com",
+            "token_uri": token_url,
+        }
+    )
+
+
 def _served(plan: Plan) -> Figures:
     with _started_receiver(plan) as receiver, plan.folder() as folder:
         account, due_at = folder / "bench-account.json", time.time() + _LEAD_SECONDS
-        fcm = FcmService(SystemClock(), _PROJECT, token_lifetime_seconds=3_600)
-        account.write_bytes(orjson.dumps(fcm.service_account(token_uri=f"{receiver.url}/token")))
+        account.write_bytes(_service_account(f"{receiver.url}/token"))
         _fill_outbox(folder, round(due_at * 1e3))
         environment = {"BRIDGE_FCM_CREDENTIALS": str(account), "BRIDGE_FCM_ENDPOINT": receiver.url}
         with started_server(folder, environment) as server:

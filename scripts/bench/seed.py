@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 

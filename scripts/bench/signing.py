@@ -18,9 +18,8 @@ from processes import MeasurementError
 from report import Figures, Row, row
 from signing_tasks import KEY, tasks
 
-from bridge_server.ethereum.hex_data import data_of, hex_of
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.address import data_of, hex_of
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.ethereum.typed_data import read_typed_data
 from bridge_server.wallet.transactions.requests import read_transaction

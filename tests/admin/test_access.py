@@ -47,6 +47,7 @@ async def test_every_request_without_the_token_gets_an_identical_401(
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+@pytest.mark.own_server
 async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient, method: str, path: str) -> None:
     answer = await attempt(admin.server, method, path, BEARER)
 
@@ -63,7 +64,6 @@ async def test_a_server_without_the_token_has_no_admin_api(
     assert answer.problem(404)["type"].endswith(":not-found")
 
 
-@pytest.mark.one_server
 @pytest.mark.parametrize(("path", "methods"), ROUTES.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
     admin: AdminClient, path: str, methods: set[str]

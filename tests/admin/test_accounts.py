@@ -173,6 +173,7 @@ async def test_messages_to_its_devices_wait_or_have_failed_with_the_reason(
     assert (await view(admin, reader.account, "?project_id=other"))["deliveries"] == []
 
 
+@pytest.mark.own_server
 async def test_its_inbox_is_what_it_sees(admin: AdminClient, app: str, reader: InboxClient) -> None:
     await admin.create("other", "news")
     for _ in range(2):
@@ -190,6 +191,7 @@ async def test_its_inbox_is_what_it_sees(admin: AdminClient, app: str, reader: I
     (await admin.get(f"{path}?after=x")).problem(400)
 
 
+@pytest.mark.own_server
 async def test_notifications_that_the_operator_marks_are_read_for_the_account_and_count_as_bulk(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
@@ -213,6 +215,7 @@ async def test_notifications_that_the_operator_marks_are_read_for_the_account_an
     assert figures["accounts"][0]["read_at"] is None
 
 
+@pytest.mark.own_server
 async def test_a_users_reading_counts_for_its_notification(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
@@ -240,6 +243,7 @@ async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
     assert (shown["figures"]["sent"], shown["figures"]["bulk_marked"]) == (1, 0)
 
 
+@pytest.mark.own_server
 async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.outbox.attempts import MOST_ATTEMPTS, AttemptLog
+from bridge_server.outbox.channels import MOST_ATTEMPTS, AttemptLog
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, Purpose
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.eventually import eventually
 from tests.support.push_client import TOPIC, PushClient
@@ -42,6 +42,8 @@ async def owe(admin: AdminClient, receiver: WebhookReceiver, count: int) -> None
         await admin.subscribe("app", plain_account(number))
 
 
+@pytest.mark.own_server
+@pytest.mark.own_server
 async def test_each_attempt_is_listed_with_its_outcome_and_no_content(
     admin: AdminClient, receiver: WebhookReceiver
 ) -> None:

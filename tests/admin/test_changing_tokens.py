@@ -7,8 +7,8 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.fixtures.in_process import ServerInProcess, serving
-from bridge_server.outbox.signature import WebhookSigner
+from bridge_server.kit.fixtures.run import ServerInProcess, serving
+from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, settings_of
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient

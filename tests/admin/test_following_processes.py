@@ -8,17 +8,21 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.admin.neighbours import Neighbours
-from bridge_server.admin.traffic.filtering import EVERYTHING
-from bridge_server.admin.traffic.following import StreamOfAll, WantedStream
-from bridge_server.admin.traffic.stream import MOST_AT_ONCE, MOST_IN_TURN, TrafficStreams
+from bridge_server.admin.other_processes import Neighbours
+from bridge_server.admin.traffic_records import EVERYTHING
+from bridge_server.admin.traffic_stream import (
+    MOST_AT_ONCE,
+    MOST_IN_TURN,
+    StreamOfAll,
+    TrafficStreams,
+    WantedStream,
+)
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.signals import Signals
-from bridge_server.storage.process import Process
-from bridge_server.web.event_stream import EventStream, Piece
-from bridge_server.web.exchanges import Exchange, Recorded
-from bridge_server.web.traffic import TrafficLog
+from bridge_server.storage.database import Process
+from bridge_server.web.answers import EventStream, Piece
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 

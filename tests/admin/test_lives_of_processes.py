@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bridge_server.admin.neighbours import Reply
-from bridge_server.admin.traffic.lives import merged_life
-from bridge_server.relay.errors import CallNotFoundError
+from bridge_server.admin.other_processes import Reply
+from bridge_server.admin.traffic_records import merged_life
+from bridge_server.relay.models import CallNotFoundError
 
 OWN, OTHER = 1, 2
 

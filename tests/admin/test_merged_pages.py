@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.admin.merged_pages import merged_page, page_query, read_cursor
-from bridge_server.admin.neighbours import Reply
+from bridge_server.admin.other_processes import Reply, merged_page, page_query, read_cursor
 
 OWN, OTHER = 1, 2
 BEGAN = {OWN: {1: 10, 2: 40, 3: 20, 4: 50, 5: 30}, OTHER: {1: 35, 2: 15, 3: 45}}

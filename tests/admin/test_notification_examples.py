@@ -17,8 +17,8 @@ _BLOCKS = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
 _COMMANDS = [command for block in _BLOCKS for command in re.split(r"\n(?=curl )", block.strip())]
 
 
-async def _answer(admin: AdminClient, command: str) -> dict[str, object]:
-    variables = {**os.environ, "URL": admin.server.url, "ADMIN_TOKEN": ADMIN_TOKEN}
+async def _answer(admin: AdminClient, secret: str, command: str) -> dict[str, object]:
+    variables = {**os.environ, "URL": admin.server.url, "ADMIN_TOKEN": ADMIN_TOKEN, "SECRET": secret}
     process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=variables, stdout=PIPE)
     async with asyncio.timeout(60):
         printed, _ = await process.communicate()
@@ -29,11 +29,12 @@ async def _answer(admin: AdminClient, command: str) -> dict[str, object]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 async def test_the_requests_are_answered(admin: AdminClient) -> None:
-    await admin.create("example-app", "price-alert")
+    secret = await admin.create("example-app", "price-alert")
     await admin.subscribe("example-app", ETHEREUM)
 
-    dry_run, sent, listed = [await _answer(admin, command) for command in _COMMANDS]
+    sent, dry_run, again, listed = [await _answer(admin, secret, command) for command in _COMMANDS]
 
-    assert dry_run == sent == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None}
+    assert sent == again == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None, "total": 1}
+    assert dry_run == sent
     assert isinstance(listed["notifications"], list)
     assert [one["notification_id"] for one in listed["notifications"]] == ["eth-4000"]

@@ -11,6 +11,8 @@ from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.server import running_server
 
+pytestmark = pytest.mark.own_server
+
 SENT = "/admin/projects/app/notifications"
 NOW = "2027-01-15T08:00:00.000Z"
 DAY = 86_400

@@ -10,7 +10,7 @@ from tests.support.engines import database_of
 
 NOTIFY = "/admin/projects/app/notify"
 CONTENT = {"type": "news", "title": "Title", "body": "Body"}
-NOTHING: dict[str, Any] = {"sent": [], "failed": [], "not_found": [], "next": None}
+NOTHING: dict[str, Any] = {"sent": [], "failed": [], "not_found": [], "next": None, "total": 2}
 
 
 async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) -> Answer:
@@ -64,6 +64,7 @@ async def test_a_notification_goes_to_the_accounts_that_are_named(admin: AdminCl
         "failed": [{"account": wanted[1], "reason": "type_not_subscribed"}],
         "not_found": wanted[2:],
         "next": None,
+        "total": 3,
     }
     assert inboxes(admin) == [(1, 1)]
 
@@ -141,11 +142,11 @@ async def test_the_limits_of_accounts_hold(admin: AdminClient) -> None:
     answer = await send(admin, {"type": "news"}, notification_id="another")
 
     failed = {"account": plain_account(1), "reason": "rate_limited", "retry_after": 3_600}
-    assert answer.json == {**NOTHING, "failed": [failed]}
+    assert answer.json == {**NOTHING, "failed": [failed], "total": 1}
 
 
 async def test_after_the_last_subscriber_there_is_nobody(admin: AdminClient) -> None:
-    assert (await send(admin, "all", after=plain_account(2))).json == NOTHING
+    assert (await send(admin, "all", after=plain_account(2))).json == {**NOTHING, "total": None}
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.assembly.operator import operations
+from bridge_server.assembly.command_line import operations
+from bridge_server.outbox.delivery import DELAYS_SECONDS
 from bridge_server.outbox.models import OutgoingMessage, Purpose
-from bridge_server.outbox.retry import DELAYS_SECONDS
 from bridge_server.outbox.store import enqueue
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.asking import ask

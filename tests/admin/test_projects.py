@@ -177,6 +177,7 @@ async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin:
     assert (other["subscribers"], other["sent_today"], other["read_rate"]) == (0, 0, None)
 
 
+@pytest.mark.own_server
 async def test_a_project_is_shown_with_what_belongs_to_it_and_without_secrets(admin: AdminClient) -> None:
     secret = await admin.create("app", "news", "deals")
     admin.clock.advance(60.5)

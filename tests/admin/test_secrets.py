@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.admin_client import AdminClient
 
 SECRETS = "/admin/projects/app/secrets"
@@ -18,6 +20,7 @@ async def test_after_a_rotation_the_old_and_the_new_secret_both_pass(admin: Admi
     assert await admin.opens("app", new["secret"])
 
 
+@pytest.mark.own_server
 async def test_a_third_secret_is_refused_until_one_is_revoked(admin: AdminClient) -> None:
     await admin.create("app")
     await admin.post(SECRETS)
@@ -37,6 +40,7 @@ async def test_one_of_many_simultaneous_rotations_succeeds(admin: AdminClient) -
     assert sorted(answer.status for answer in answers) == [200] + [409] * 9
 
 
+@pytest.mark.own_server
 async def test_a_revoked_secret_is_refused_at_once_and_the_other_passes(admin: AdminClient) -> None:
     old = await admin.create("app")
     new = (await admin.post(SECRETS)).json["secret"]
@@ -49,6 +53,7 @@ async def test_a_revoked_secret_is_refused_at_once_and_the_other_passes(admin: A
     assert [secret["number"] for secret in (await admin.get("/admin/projects/app")).json["secrets"]] == [2]
 
 
+@pytest.mark.own_server
 async def test_the_last_secret_may_be_revoked_and_a_new_one_made(admin: AdminClient) -> None:
     old = await admin.create("app")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.relay.dialect import PLAIN
-from bridge_server.relay.sightings import Sightings
+from bridge_server.relay.service import Sightings
+from bridge_server.relay.wire import PLAIN
 from tests.admin.observed import Observed, observing
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
@@ -167,7 +167,7 @@ def test_only_so_many_sightings_are_kept() -> None:
 async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.relay.session_list._LOOKED_AT_ONCE", 4)
+    monkeypatch.setattr("bridge_server.relay.store._LOOKED_AT_ONCE", 4)
     first = await observed.bridge.open_session()
     for _ in range(9):
         await observed.bridge.end(await observed.bridge.open_session())

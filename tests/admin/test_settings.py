@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from bridge_server.assembly.application import build_app
-from bridge_server.fixtures.in_process import serving
+from bridge_server.kit.fixtures.run import serving
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import load_settings
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
@@ -85,4 +85,4 @@ async def test_a_server_that_cannot_work_says_why(tmp_path: Path) -> None:
         ready = (await admin.get("/admin/settings")).json["ready"]
 
     assert not ready["ready"]
-    assert "the database file was deleted or replaced" in ready["failure"]
+    assert "The database file was deleted or replaced" in ready["failure"]

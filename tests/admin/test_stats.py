@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.admin.stats.service import memory_bytes
+from bridge_server.admin.server import memory_bytes
 from tests.admin.observed import Observed, observing
 from tests.support.admin_client import ETHEREUM
 from tests.support.webhook_receiver import open_receiver
@@ -55,7 +55,7 @@ async def test_the_last_minute_passes_and_sessions_are_counted_again(observed: O
 async def test_many_sessions_are_counted_in_slices(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.relay.session_list._COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr("bridge_server.relay.store._COUNTED_AT_ONCE", 3)
     ids = [await observed.bridge.open_session() for _ in range(9)]
     await observed.bridge.end(ids[4])
 
@@ -80,6 +80,6 @@ async def test_pushes_are_counted_by_their_outcome(tmp_path: Path) -> None:
 
 
 def test_memory_is_known_where_proc_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge_server.admin.stats.service._STATM", Path("/nowhere"))
+    monkeypatch.setattr("bridge_server.admin.server._STATM", Path("/nowhere"))
 
     assert memory_bytes() > 2**20

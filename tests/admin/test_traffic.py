@@ -8,7 +8,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from bridge_server.admin.traffic.stream import MOST_STREAMS
+from bridge_server.admin.traffic_stream import MOST_STREAMS
 from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
 from tests.admin.observed import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
@@ -58,7 +58,7 @@ async def test_a_request_for_the_head_alone_is_shown_as_such(observed: Observed)
 async def test_polls_are_shown_without_what_aiohttp_has_in_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.web.observing.has_known_requests", lambda: False)
+    monkeypatch.setattr("bridge_server.web.recorder.has_known_requests", lambda: False)
     async with observing(tmp_path / "data") as observed:
         session_id = await observed.bridge.open_session()
         await observed.bridge.session(session_id)

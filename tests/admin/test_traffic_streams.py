@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
-from bridge_server.admin.traffic.filtering import EVERYTHING
-from bridge_server.admin.traffic.stream import MOST_AT_ONCE, MOST_IN_TURN, TrafficStream, TrafficStreams
+from bridge_server.admin.traffic_records import EVERYTHING
+from bridge_server.admin.traffic_stream import MOST_AT_ONCE, MOST_IN_TURN, TrafficStream, TrafficStreams
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.event_stream import EventStream, Piece
-from bridge_server.web.exchanges import Exchange
-from bridge_server.web.traffic import TrafficLog
+from bridge_server.web.answers import EventStream, Piece
+from bridge_server.web.traffic import Exchange, TrafficLog
 from tests.support.clock import ManualClock
 
 

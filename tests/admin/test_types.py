@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.projects.models import TypeId
-from bridge_server.projects.names import type_id_of_name
+from bridge_server.projects.models import TypeId, type_id_of_name
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.problems import pointers
 

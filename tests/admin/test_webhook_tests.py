@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.outbox.signature import WebhookSigner
+from bridge_server.outbox.sender import WebhookSigner
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.problems import pointers
 from tests.support.server import running_server

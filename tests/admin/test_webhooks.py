@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.outbox.signature import WebhookSigner
+from bridge_server.outbox.sender import WebhookSigner
 from tests.support.admin_client import ETHEREUM, AdminClient
 from tests.support.problems import pointers
 from tests.support.webhook_receiver import WebhookReceiver

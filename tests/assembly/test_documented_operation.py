@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from bridge_server.assembly.metrics_meanings import MEANINGS
-from bridge_server.cli.main import commands
+from bridge_server.assembly.system_routes import MEANINGS
+from bridge_server.cli.commands import commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "operate.md").read_text("utf-8")

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.assembly.house import house
 from bridge_server.settings.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from bridge_server.assembly import application
+from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import Foundation, lay_foundation
-from bridge_server.assembly.house import house
 from bridge_server.assembly.room import Room, Running
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route

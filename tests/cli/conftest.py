@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from tests.support.engines import engine_environment
 
 _OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")

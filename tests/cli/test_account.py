@@ -17,14 +17,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
-from bridge_server.cli.main import commands
-from bridge_server.ethereum.keystore import make_keystore, read_keystore
-from bridge_server.ethereum.keystore_kdf import ScryptCost
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
-from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.cli.commands import commands
+from bridge_server.ethereum.keystore import ScryptCost, make_keystore, read_keystore
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
 from bridge_server.storage.data_directory import held
-from bridge_server.wallet import derivations
+from bridge_server.wallet import accounts as derivations
 from tests.support.command import COMMAND
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process

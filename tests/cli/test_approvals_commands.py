@@ -10,7 +10,7 @@ import orjson
 import pytest
 import structlog
 
-from bridge_server.assembly.operator import operations
+from bridge_server.assembly.command_line import operations
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations

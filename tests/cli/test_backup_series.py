@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.storage.backup_series import read_record
+from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import run_command

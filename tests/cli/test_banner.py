@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bridge_server.assembly.wallet_accounts import keys_for_development
-from bridge_server.cli import reachable_url as module
-from bridge_server.cli.banner import banner
+from bridge_server.cli import process as module
+from bridge_server.cli.server_run import banner
 from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
 from tests.support.command import server_from_shell

@@ -11,7 +11,7 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.testing.server_process import ServerProcess
+from bridge_server.kit.testing.server import ServerProcess
 from tests.cli.conftest import Invoke
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
 from tests.support.command import Finished, run_command

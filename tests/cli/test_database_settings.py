@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.settings import storage
-from bridge_server.settings.shown import shown_settings
+from bridge_server.settings import server
+from bridge_server.settings.settings import shown_settings
 from bridge_server.settings.sources import SettingsError, settings_of
-from bridge_server.storage.database_url import url_without_password
+from bridge_server.storage.database import url_without_password
 from tests.cli.conftest import Invoke
 
 _URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"
@@ -89,7 +89,7 @@ def test_a_wallet_that_other_processes_reach_says_what_it_needs() -> None:
 
 
 def test_a_missing_driver_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "find_spec", lambda name: None)
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
 
     assert complaint_about(database=_URL).endswith('pip install "bridge-server[postgres]"')
 

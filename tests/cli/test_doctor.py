@@ -12,18 +12,17 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from bridge_server.cli.doctor import time_of_day
-from bridge_server.cli.doctor.arrival import check_arrival
-from bridge_server.cli.doctor.examination import Examination
-from bridge_server.cli.doctor.findings import Level
+from bridge_server.cli.doctor import machine
+from bridge_server.cli.doctor.findings import Examination, Level
+from bridge_server.cli.doctor.server import check_arrival
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
-from bridge_server.storage.backup_series import LastBackup, write_record
-from bridge_server.testing import apns_service, fcm_service
+from bridge_server.storage.backup import LastBackup, write_record
 from tests.cli.attended import Attended, attended_server
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
+from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.free_ports import free_ports
 from tests.support.public_proxy import PublicProxy, open_public_proxy
@@ -56,7 +55,7 @@ def text(findings: Findings, subject: str) -> str:
 @pytest.fixture(autouse=True)
 def synchronised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the machine of the tests does about its clock."""
-    monkeypatch.setattr(time_of_day, "is_synchronised", lambda: True)
+    monkeypatch.setattr(machine, "is_synchronised", lambda: True)
 
 
 @pytest.fixture
@@ -136,7 +135,7 @@ async def test_a_database_that_was_moved_from_under_the_server_is_to_be_put_back
 
     assert code == 2
     assert f"{file} was deleted or moved while the server runs: put it back" in text(found, "database")
-    assert "it is not ready: 503 Nothing was stored: the database file was deleted" in text(found, "server")
+    assert "it is not ready: 503 The database file was deleted" in text(found, "server")
 
 
 async def sessions(behind: Behind) -> int:
@@ -286,6 +285,15 @@ def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, monkeypatch: 
     assert "port (environment BRIDGE_PORT)" in text(found, "settings")
 
 
+def test_an_empty_file_is_no_new_database(operating: Operating) -> None:
+    (operating.data_dir / "bridge.sqlite3").write_bytes(b"")
+
+    code, found = examined(operating)
+
+    assert (code, levels(found, "database")) == (2, ["fail"])
+    assert "is an empty file, so its data is lost" in text(found, "database")
+
+
 def test_a_damaged_database_is_found(operating: Operating) -> None:
     file = operating.data_dir / "bridge.sqlite3"
     content = bytearray(file.read_bytes())
@@ -410,7 +418,7 @@ def test_a_backup_that_is_gone_is_found(operating: Operating, tmp_path: Path) ->
 
 
 def test_a_clock_that_nothing_sets_is_found(operating: Operating, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_of_day, "is_synchronised", lambda: False)
+    monkeypatch.setattr(machine, "is_synchronised", lambda: False)
 
     _, found = examined(operating)
 
@@ -420,7 +428,7 @@ def test_a_clock_that_nothing_sets_is_found(operating: Operating, monkeypatch: p
 def test_the_kernel_says_whether_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
 
-    assert time_of_day.is_synchronised() in (True, False, None)
+    assert machine.is_synchronised() in (True, False, None)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bridge_server.cli.doctor import time_of_day
+from bridge_server.cli.doctor import machine
 from tests.cli.attended import attended_server
 from tests.cli.conftest import Invoke
 from tests.cli.test_doctor import Findings, levels, read, text
@@ -87,7 +87,7 @@ async def examined(
     kind: str, more: str, tmp_path: Path, port: int, invoke: Invoke, patch: pytest.MonkeyPatch
 ) -> Findings:
     """What the doctor finds behind a proxy."""
-    patch.setattr(time_of_day, "is_synchronised", lambda: True)
+    patch.setattr(machine, "is_synchronised", lambda: True)
     url = f"http://127.0.0.1:{port}"
     chosen: dict[str, Any] = {
         "public_url": url,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.testing.server_process import environment_without_settings
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND
 from tests.support.slow import slow
 

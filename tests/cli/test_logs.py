@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
-from bridge_server.cli.logs import redact
+from bridge_server.kernel.secrets import redact
 from tests.support.command import WatchedServer, run_command, watched_server
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}

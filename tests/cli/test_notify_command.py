@@ -6,15 +6,17 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.cli.attended import Attended, attended_server
 from tests.cli.conftest import Invoke
-from tests.client.gate import gate_before
+from tests.client.gate import gate_before, losing_the_answer
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.command import running_command
+from tests.support.command import RunningCommand, running_command
+from tests.support.eventually import eventually
 from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
 from tests.support.terminal import shown_at_terminal
 from tests.support.webhook_receiver import hang, status
@@ -205,16 +207,56 @@ async def test_another_server_is_named_by_its_url(
     assert (result.exit_code, sent(app)) == (0, 1), result.output
 
 
+@pytest.mark.usefixtures("secret")
+async def test_several_sends_and_a_wrong_type_wait_for_nothing(attended: Attended, app: App) -> None:
+    await app.subscribe(*accounts(600))
+    assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
+
+    for _ in range(3):
+        assert (await attended.lines("notify", app.project_id, *TEXT, "--all"))[-1] == "sent  600"
+    wrong = ("notify", app.project_id, *TEXT, "--all", "--type", "weather")
+
+    assert "no notification type" in await attended.refusal(*wrong)
+    assert "no notification type" in await attended.refusal(*wrong, "--dry-run")
+    assert sent(app) == 1_800
+
+
+async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app: App) -> None:
+    await app.subscribe(*accounts(600))
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([status(503, Retry_After="0")] * 3 + [status(429, Retry_After="30")])
+        place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
+        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+        with running_command(
+            "notify", app.project_id, *TEXT, "--all", "--json", *place, environment=environment
+        ) as run:
+            await eventually(partial(_has_said, run, "waiting 30."))
+            said = run.said()
+            run.process.send_signal(signal.SIGINT)
+            await asyncio.to_thread(run.finished)
+
+    short, long = said.splitlines()
+    assert short.startswith("bridge-server: waiting 0.")
+    assert short.endswith(
+        "s: The bridge answered 503: Service Unavailable; further short waits are not printed"
+    )
+    assert long.endswith("s: The bridge answered 429: Too Many Requests")
+
+
+async def _has_said(run: RunningCommand, words: str) -> bool:
+    return words in run.said()
+
+
 async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(1_200))
     async with gate_before(app.server.url) as gate:
-        gate.script.extend([gate.otherwise, gate.otherwise, hang])  # the listing, a call, and no answer
+        gate.script.extend([gate.otherwise, hang])  # a call, and no answer
         place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
         environment = {"BRIDGE_PROJECT_SECRET": app.secret}
         with running_command(
             "notify", app.project_id, *TEXT, "--all", *place, environment=environment
         ) as run:
-            await gate.got(3)
+            await gate.got(2)
             run.process.send_signal(signal.SIGINT)
             ended = await asyncio.to_thread(run.finished)
 
@@ -229,6 +271,25 @@ async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) ->
     assert sent(app) == 1_200
 
 
+async def test_a_command_that_is_killed_half_way_goes_on_with_its_id(app: App) -> None:
+    await app.subscribe(*accounts(1_200))
+    environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+    command = ("notify", app.project_id, *TEXT, "--all", "--id", "walk", "--json", "--server")
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([gate.otherwise, losing_the_answer(gate.otherwise), hang])
+        with running_command(*command, gate.url(""), environment=environment) as run:
+            await gate.got(3)
+            run.process.kill()
+            await asyncio.to_thread(run.finished)
+    assert sent(app) == 1_000
+
+    with running_command(*command, app.server.url, environment=environment) as run:
+        ended = await asyncio.to_thread(run.finished)
+
+    assert json.loads(ended.out)["sent"] == 1_200
+    assert look(app.server, "SELECT count(*), count(DISTINCT account) FROM deliveries") == [(1_200, 1_200)]
+
+
 async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
     attended: Attended, app: App
 ) -> None:
@@ -241,7 +302,7 @@ async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
         shown = await asyncio.to_thread(shown_at_terminal, *command, environment=environment)
         bare = await asyncio.to_thread(shown_at_terminal, *command, "--json", environment=environment)
 
-    assert "waiting 0 s: The bridge answered 503" in shown
+    assert "s: The bridge answered 503" in shown.partition("waiting 0.")[2]
     assert "1200/1200" in shown
     assert "sent  1,200" in shown
     assert json.loads(bare)["sent"] == 1_200

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.assembly.operator import operations
+from bridge_server.assembly.command_line import operations
 from bridge_server.cli.outbox import _cell
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.testing import fcm_service
 from tests.cli.conftest import Invoke
+from tests.support import fcm_service
 from tests.support.clock import ManualClock
 from tests.support.command import Finished, run_command
 from tests.support.push_client import TOPIC, PushClient

@@ -5,8 +5,8 @@ from pathlib import Path
 import orjson
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.testing import apns_service, fcm_service
 from tests.inbox.processes import reached
+from tests.support import apns_service, fcm_service
 from tests.support.command import watched_server
 from tests.support.eventually import eventually
 from tests.support.inbox_client import sign_in

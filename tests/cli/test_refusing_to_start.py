@@ -90,6 +90,26 @@ def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
     assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--port", "0"), ("project", "list"), ("project", "create", "Shop"), ("backup", "copy"),
+        ("copy", "--to", "postgresql://nobody@127.0.0.1:9/none"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_an_empty_file_in_the_place_of_the_database(data_dir: Path, command: tuple[str, ...]) -> None:
+    data_dir.mkdir(mode=0o700)
+    database = data_dir / "bridge.sqlite3"
+    database.touch()
+
+    assert only_line(run_command(*command, "--data-dir", data_dir)) == (
+        f"bridge-server: the database {database} is an empty file, so its data is lost: restore a backup "
+        "with `bridge-server restore FILE`, or move the file away to begin with a new database"
+    )
+    assert database.stat().st_size == 0
+
+
 def test_a_database_file_that_may_not_be_opened(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o700)
     (data_dir / "bridge.sqlite3").mkdir()

@@ -73,6 +73,27 @@ def test_a_database_that_cannot_be_read_is_kept_with_its_log(operating: Operatin
     assert projects(operating) == ["first"]
 
 
+def test_the_log_of_a_deleted_database_is_not_applied_to_the_backup(
+    operating: Operating, tmp_path: Path
+) -> None:
+    database = operating.data_dir / "bridge.sqlite3"
+    log = database.with_name("bridge.sqlite3-wal")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("UPDATE projects SET name = 'Changed'")
+        connection.commit()
+        left = log.read_bytes()  # as kill -9 leaves it
+    database.unlink()
+    log.write_bytes(left)
+
+    done = operating.json("restore", tmp_path / "backup.sqlite3")
+
+    assert done["kept"] is None
+    assert [each["name"] for each in operating.json("project", "list")["projects"]] == ["First"]
+    kept = operating.data_dir.glob("bridge.sqlite3.before-restore-*-wal")
+    assert [each.read_bytes() for each in kept] == [left]
+
+
 def test_a_running_server_is_not_robbed_of_its_database(tmp_path: Path, invoke: Invoke) -> None:
     with watched_server(tmp_path) as server:
         operating = Operating(invoke, tmp_path / "data")

@@ -7,9 +7,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bridge_server.settings.secret_files import FILES_OF_SECRETS, file_variables, secret_names
 from bridge_server.settings.settings import Settings
-from bridge_server.settings.sources import SettingsError, load_settings
+from bridge_server.settings.sources import (
+    FILES_OF_SECRETS,
+    SettingsError,
+    file_variables,
+    load_settings,
+    secret_names,
+)
 from tests.cli.conftest import Invoke
 from tests.support.command import watched_server
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from bridge_server.cli.reachable_url import url_for_others
+from bridge_server.cli.process import url_for_others
 from bridge_server.version import VERSION
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 

@@ -16,8 +16,8 @@ import pytest
 from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kit.testing.fake_node import hang, open_fake_node
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.fake_node import hang, open_fake_node
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.eventually import eventually
@@ -238,7 +238,7 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 _BUSY_PROGRAM = """
 import asyncio, sys, time
 from bridge_server.cli.main import main
-from bridge_server.cli import serving
+from bridge_server.cli import server_run as serving
 
 serve_calmly = serving._serve
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.client import Notifier
+from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
 from tests.support.clock import ManualClock

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import aiohttp
 
-from bridge_server.client import Call, Dapp, Pace, Wallet
+from bridge_server.kit.client import Call, Dapp, Pace, Wallet
 
 ACCOUNT = "0x00000000219ab540356cbb839cbe05303d7705fa"
 BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=60.0)

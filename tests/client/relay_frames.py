@@ -5,11 +5,14 @@ from typing import Any
 
 import orjson
 
-from bridge_server.client import Dapp
-from bridge_server.client.v2.envelope import TopicKey
-from bridge_server.client.v2.keys import KeyPair, read_public_key
-from bridge_server.client.v2.namespaces import approved
-from bridge_server.client.v2.uri import parse_relay_pairing
+from bridge_server.kit.client import Dapp
+from bridge_server.kit.client.v2_protocol import (
+    KeyPair,
+    TopicKey,
+    approved,
+    parse_relay_pairing,
+    read_public_key,
+)
 from tests.client.fake_relay import FakeRelay, Frame
 from tests.client.pairs import ACCOUNT
 

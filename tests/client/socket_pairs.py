@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bridge_server.client import Dapp, Generation, Pace, Wallet
+from bridge_server.kit.client import Dapp, Generation, Pace, Wallet
 from tests.client.pairs import ACCOUNT, BRISK
 
 NAMESPACES = {

@@ -7,17 +7,9 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import (
-    BadPayloadError,
-    CallFailedError,
-    Cipher,
-    RequestRefusedError,
-    Wallet,
-)
+from bridge_server.kit.client import BadPayloadError, CallFailedError, Cipher, RequestRefusedError, Wallet
 from tests.client.pairs import BRISK, echo_one, echoing, next_call, paired
 from tests.support.server import RunningServer, running_server
-
-pytestmark = pytest.mark.one_server
 
 
 async def test_several_calls_at_once_each_have_their_own_result(bridge_url: str) -> None:

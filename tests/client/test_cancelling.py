@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import Dapp, Wallet
+from bridge_server.kit.client import Dapp, Wallet
 from tests.client.pairs import BRISK, echo_one, next_call, paired
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.server import running_server

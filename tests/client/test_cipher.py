@@ -11,8 +11,7 @@ from Crypto.Util.Padding import pad
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client import BadPayloadError, Cipher
-from bridge_server.client.session import cipher
+from bridge_server.kit.client import BadPayloadError, Cipher, pairing
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v07.json").read_text("utf-8"))
 KEY = bytes(range(32))
@@ -34,7 +33,7 @@ def test_payload_of_the_published_client_is_decrypted_and_encrypted_alike(
 ) -> None:
     published = Cipher(bytes.fromhex(vector["key"]))
     iv = bytes.fromhex(vector["payload"]["iv"])
-    monkeypatch.setattr(cipher, "token_bytes", lambda size: iv[:size])
+    monkeypatch.setattr(pairing, "token_bytes", lambda size: iv[:size])
 
     opened = published.open(vector["payload"])
 

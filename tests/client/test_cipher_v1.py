@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import BadPayloadError, Cipher
-from bridge_server.client.session import cipher
-from bridge_server.client.v1.cipher import SocketCipher
+from bridge_server.kit.client import BadPayloadError, Cipher, pairing
+from bridge_server.kit.client.v1 import SocketCipher
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v1.json").read_text("utf-8"))
 
@@ -19,7 +18,7 @@ def test_a_text_that_the_published_client_sealed_is_opened_and_sealed_alike(
 ) -> None:
     published = SocketCipher(bytes.fromhex(vector["key"]))
     iv = bytes.fromhex(vector["payload"]["iv"])
-    monkeypatch.setattr(cipher, "token_bytes", lambda size: iv[:size])
+    monkeypatch.setattr(pairing, "token_bytes", lambda size: iv[:size])
 
     opened = published.open(vector["payload"])
 

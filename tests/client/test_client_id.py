@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client.v2 import client_id
-from bridge_server.client.v2.client_id import ClientId, base58
 from bridge_server.kernel import base64url
+from bridge_server.kit.client import v2_session
+from bridge_server.kit.client.v2_session import ClientId, base58
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
 RELAY = "wss://relay.example"
@@ -21,7 +21,7 @@ NOW_S = 1_700_000_000
 
 def test_the_token_is_that_of_the_published_client(monkeypatch: pytest.MonkeyPatch) -> None:
     vector = VECTORS["token"]
-    monkeypatch.setattr(client_id, "token_hex", lambda _: vector["sub"])
+    monkeypatch.setattr(v2_session, "token_hex", lambda _: vector["sub"])
     own = ClientId(bytes.fromhex(vector["seed"]))
 
     token = own.token(vector["aud"], vector["iat"])

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import BadPayloadError, CallFailedError, RejectedError
-from bridge_server.client.session.contents import read_approval, read_request, read_result
+from bridge_server.kit.client import BadPayloadError, CallFailedError, RejectedError
+from bridge_server.kit.client.payloads import read_approval, read_request, read_result
 
 
 @pytest.mark.parametrize(

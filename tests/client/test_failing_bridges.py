@@ -9,7 +9,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from bridge_server.client import (
+from bridge_server.kit.client import (
     AnswerTimeoutError,
     BadAnswerError,
     BadPayloadError,
@@ -17,16 +17,14 @@ from bridge_server.client import (
     Dapp,
     RequestRefusedError,
     Wallet,
+    http,
 )
-from bridge_server.client.http import requests
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
-
-pytestmark = pytest.mark.one_server
 
 IMPATIENT = replace(BRISK, patience_seconds=0.5)
 NOT_NOW = {
@@ -51,7 +49,7 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
     The number of requests says less: aiohttp repeats a GET whose connection was closed.
     """
     caplog.clear()
-    caplog.set_level(logging.INFO, "bridge_server.client")
+    caplog.set_level(logging.INFO, "bridge_server.kit.client")
 
     async def failed() -> bool:
         return "; again in " in caplog.text
@@ -317,7 +315,7 @@ async def test_malformed_calls_are_not_a_bridges(gate: WebhookReceiver, body: by
 async def test_an_answer_without_end_is_broken_off(
     gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "_LARGEST_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(http, "_LARGEST_ANSWER_BYTES", 100_000)
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = long_body(1_000_000_000)
 

@@ -6,14 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge_server.client import (
-    BridgeUnreachableError,
-    Generation,
-    RequestRefusedError,
-)
-from bridge_server.client.v1.cipher import SocketCipher
-from bridge_server.client.v1.messages import peer
-from bridge_server.client.v2.uri import parse_relay_pairing
+from bridge_server.kit.client import BridgeUnreachableError, Generation, RequestRefusedError
+from bridge_server.kit.client.v1 import SocketCipher, peer
+from bridge_server.kit.client.v2_protocol import parse_relay_pairing
 from tests.client.fake_relay import (
     FakeRelay,
     breaking_off_at,

@@ -5,11 +5,11 @@ import sys
 
 _PRINT_LOADED = """
 import sys
-import bridge_server.client
+import bridge_server.kit.client
 print(*(name for name in sys.modules if name.split(".")[0] == "bridge_server"))
 """
-_OWN = ("bridge_server.client", "bridge_server.ethereum", "bridge_server.kernel")
-_PURE = {"bridge_server", "bridge_server.version"}
+_OWN = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
+_PURE = {"bridge_server", "bridge_server.kit", "bridge_server.version"}
 
 
 def test_the_client_loads_nothing_of_the_server() -> None:

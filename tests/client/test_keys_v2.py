@@ -13,10 +13,15 @@ from Crypto.Protocol.KDF import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client import BadPayloadError
-from bridge_server.client.v2 import envelope, keys
-from bridge_server.client.v2.envelope import TopicKey, open_from_sender, seal_from
-from bridge_server.client.v2.keys import KeyPair, derived, read_public_key
+from bridge_server.kit.client import BadPayloadError, v2_protocol
+from bridge_server.kit.client.v2_protocol import (
+    KeyPair,
+    TopicKey,
+    derived,
+    open_from_sender,
+    read_public_key,
+    seal_from,
+)
 from tests.client.test_cipher import json_values
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
@@ -25,7 +30,7 @@ BOB = "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"
 
 
 def test_the_shared_secret_is_that_of_rfc_7748(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "derived", lambda secret: secret)
+    monkeypatch.setattr(v2_protocol, "derived", lambda secret: secret)
     alice, bob = KeyPair(bytes.fromhex(ALICE)), KeyPair(bytes.fromhex(BOB))
 
     assert alice.public.hex() == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
@@ -54,7 +59,7 @@ def test_the_cipher_is_that_of_rfc_8439(monkeypatch: pytest.MonkeyPatch) -> None
     published = ChaCha20_Poly1305.new(key=key, nonce=nonce)
     published.update(bytes.fromhex("50515253c0c1c2c3c4c5c6c7"))
     ciphertext, tag = published.encrypt_and_digest(text)
-    monkeypatch.setattr(envelope, "token_bytes", lambda _: nonce)
+    monkeypatch.setattr(v2_protocol, "token_bytes", lambda _: nonce)
     monkeypatch.setattr(orjson, "dumps", lambda _: text)
 
     sealed = base64.b64decode(TopicKey(key).seal(None))
@@ -109,6 +114,14 @@ def test_envelopes_that_name_their_sender_round_trip(content: Any) -> None:
     sender, receiver = KeyPair(), KeyPair()
 
     assert open_from_sender(receiver, seal_from(sender, receiver.public, content)) == (sender.public, content)
+
+
+def test_an_envelope_may_lack_the_padding_of_its_base64() -> None:
+    key = v2_protocol.TopicKey(bytes(range(32)))
+    envelopes = [key.seal("x" * length) for length in range(4)]
+
+    assert any(envelope.endswith("=") for envelope in envelopes)
+    assert [key.open(envelope.rstrip("=")) for envelope in envelopes] == ["", "x", "xx", "xxx"]
 
 
 @settings(deadline=None)

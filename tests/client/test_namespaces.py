@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import BadPayloadError, Dapp
-from bridge_server.client.v2.namespaces import (
+from bridge_server.kit.client import BadPayloadError, Dapp
+from bridge_server.kit.client.v2_protocol import (
     ETHEREUM,
     allows_call,
     approved,

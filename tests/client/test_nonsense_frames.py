@@ -6,10 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.client import AnswerTimeoutError
-from bridge_server.client.v1.cipher import SocketCipher
-from bridge_server.client.v1.messages import peer
-from bridge_server.client.v2.uri import parse_relay_pairing
+from bridge_server.kit.client import AnswerTimeoutError
+from bridge_server.kit.client.v1 import SocketCipher, peer
+from bridge_server.kit.client.v2_protocol import parse_relay_pairing
 from tests.client.fake_relay import FakeRelay, fake_relay
 from tests.client.pairs import ACCOUNT
 from tests.client.relay_frames import acknowledged, count_of, delivery, publication, settled, subscribed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge_server.client import (
+from bridge_server.kit.client import (
     BadAnswerError,
     BadPairingError,
     BridgeUnreachableError,
@@ -25,8 +25,6 @@ from tests.support.project import (
     subscribe_crowd,
 )
 from tests.support.webhook_receiver import Answer, WebhookReceiver, reset, status
-
-pytestmark = pytest.mark.one_server
 
 TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
 NOT_NOW = {"503": status(503), "503 with Retry-After": status(503, Retry_After="0"), "429": status(429)}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.client import Pace
+from bridge_server.kit.client import Pace
 
 chances = st.floats(0, 1, exclude_max=True)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client import BadPairingError, Pairing, parse_pairing
+from bridge_server.kit.client import BadPairingError, Pairing, parse_pairing
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v07.json").read_text("utf-8"))
 KEY = bytes(range(32))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import CallFailedError, Dapp, Pairing, Wallet
+from bridge_server.kit.client import CallFailedError, Dapp, Pairing, Wallet
 from tests.client.pairs import ACCOUNT, BRISK
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import RunningServer

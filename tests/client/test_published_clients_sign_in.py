@@ -6,9 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.client import Authentication, Dapp, RejectedError, Wallet
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
+from bridge_server.kit.client import Authentication, Dapp, RejectedError, Wallet
 from tests.client.node_peers import node_peers
 from tests.client.pairs import BRISK
 from tests.client.socket_pairs import dapp_at

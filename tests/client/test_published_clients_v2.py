@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.client import CallFailedError, Dapp, Event, Wallet
+from bridge_server.kit.client import CallFailedError, Dapp, Event, Wallet
 from tests.client.node_peers import node_peers
 from tests.client.pairs import ACCOUNT, BRISK
 from tests.support.node_packages import needs_node

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client import BadPairingError, Dapp, UnsupportedError, Wallet
-from bridge_server.client.v2.uri import RelayPairing, parse_relay_pairing
+from bridge_server.kit.client import BadPairingError, Dapp, UnsupportedError, Wallet
+from bridge_server.kit.client.v2_protocol import RelayPairing, parse_relay_pairing
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
 KEY = bytes(range(32))

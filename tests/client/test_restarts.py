@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from bridge_server.client import Dapp, Wallet
+from bridge_server.kit.client import Dapp, Wallet
 from tests.client.pairs import ACCOUNT, BRISK, echoing, next_call, paired
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.server import running_server

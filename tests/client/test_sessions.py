@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bridge_server.client import (
+from bridge_server.kit.client import (
     AnswerTimeoutError,
     BadPairingError,
     BadPayloadError,
@@ -27,8 +27,6 @@ from tests.client.pairs import ACCOUNT, BRISK, BY_LONG_POLLS_ONLY, echoing, next
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import open_receiver
-
-pytestmark = pytest.mark.one_server
 
 HOUR_SECONDS = 3_600
 

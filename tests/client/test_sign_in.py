@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import (
+from bridge_server.ethereum.sign_in_message import parse_sign_in_message
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
+from bridge_server.kit.client import (
     Approval,
     Authentication,
     BadPayloadError,
@@ -17,14 +19,15 @@ from bridge_server.client import (
     UnsupportedError,
     Wallet,
 )
-from bridge_server.client.session.authentication import read_authentication, write_authentication
-from bridge_server.client.session.cacaos import message_of, verified
-from bridge_server.client.session.conversation import Conversation
-from bridge_server.client.v2.pairing_requests import PairingRequests
-from bridge_server.client.v2.uri import RelayPairing
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.sign_in_message import parse_sign_in_message
-from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kit.client.authentication import (
+    message_of,
+    read_authentication,
+    verified,
+    write_authentication,
+)
+from bridge_server.kit.client.v2 import PairingRequests
+from bridge_server.kit.client.v2_protocol import RelayPairing
+from bridge_server.kit.client.websocket import Conversation
 from tests.client.pairs import BRISK
 from tests.client.socket_pairs import dapp_at, wallet_for
 from tests.support.server import RunningServer

@@ -5,7 +5,7 @@ from contextlib import aclosing
 import orjson
 import pytest
 
-from bridge_server.client import CallFailedError, Generation, SessionEndedError, UnsupportedError, Wallet
+from bridge_server.kit.client import CallFailedError, Generation, SessionEndedError, UnsupportedError, Wallet
 from tests.client.pairs import echoing, next_call, paired
 from tests.client.socket_pairs import dapp_at, paired_over, wallet_for
 from tests.support.server import RunningServer

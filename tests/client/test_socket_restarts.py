@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from bridge_server.client import Generation, Wallet
+from bridge_server.kit.client import Generation, Wallet
 from tests.client.pairs import ACCOUNT, BRISK, echoing, next_call
 from tests.client.socket_pairs import dapp_at, paired_over, wallet_for
 from tests.client.tcp_gate import tcp_gate

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import (
+from bridge_server.kit.client import (
     AnswerTimeoutError,
     Approval,
     CallExpiredError,

@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.server_process import ServerProcess
 from tests.support.admin_client import AdminClient
 from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient

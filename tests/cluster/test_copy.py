@@ -1,5 +1,6 @@
 """`bridge-server copy`: what a server had in its file, another has in PostgreSQL afterwards."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
+from tests.support.cutting_proxy import open_cutting_proxy
 from tests.support.engines import make_rooms
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -102,6 +104,32 @@ async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: s
         assert (done.exit_code, done.out) == (2, "")
         assert "is not empty, its table accounts has rows" in done.err
         assert await connection.fetchval("SELECT count(*) FROM sessions") == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (b'COPY "', "ended during the copy: nothing of it is kept there"),
+        (b"COMMIT;", "ended while the copy was committed: all of it is there, or nothing"),
+    ],
+)
+async def test_a_copy_that_was_cut_off_says_so_and_can_be_made_again(
+    url: str, tmp_path: Path, message: bytes, says: str
+) -> None:
+    data_dir = tmp_path / "data"
+    async with running_server(data_dir) as server:
+        await server.open_session()
+    async with connected(url) as connection, open_cutting_proxy(url) as proxy:
+        await make_rooms(connection)
+        proxy.cut_before(message)
+
+        cut = await asyncio.to_thread(run_command, "copy", "--data-dir", data_dir, "--to", proxy.url)
+
+        assert cut.exit_code == 2
+        assert says in cut.err
+        assert await connection.fetchval("SELECT count(*) FROM sessions") == 0
+        assert run_command("copy", "--data-dir", data_dir, "--to", url).exit_code == 0
+        assert await connection.fetchval("SELECT count(*) FROM sessions") == 1
 
 
 async def test_a_file_that_a_server_uses_is_refused(url: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ CLIENTS = 8
 WAITERS = 200
 END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE '%FROM processes%' AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
 """
 
 

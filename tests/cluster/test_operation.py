@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.kernel.rfc3339 import milliseconds_of
+from bridge_server.kernel.instants import milliseconds_of
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
 from tests.support.command import run_command
 from tests.support.eventually import eventually

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.storage.refusal import DatabaseRefusedError
+from bridge_server.storage.database import DatabaseRefusedError
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient

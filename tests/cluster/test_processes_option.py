@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.cluster.processes import cluster_url
 from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.server import ForkedServerProcess
 
 pytestmark = needs_postgres
@@ -25,6 +26,18 @@ pytestmark = needs_postgres
 async def url(postgres: PostgresServer) -> str:
     """Of an empty database."""
     return await cluster_url(postgres, "operation")
+
+
+@pytest.fixture
+def cluster() -> Iterator[PostgresCluster]:
+    """A server of PostgreSQL for a test that stops it."""
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server programs, to stop a server")
+    cluster = PostgresCluster.made(owner=os.getpid())
+    cluster.start()
+    yield cluster
+    if cluster.is_running:
+        cluster.stop("immediate")
 
 
 @asynccontextmanager
@@ -99,13 +112,151 @@ async def test_a_killed_process_is_started_again_and_the_others_serve_on(url: st
         assert "process_ended" in server.log()
 
 
-async def test_a_process_that_ends_by_itself_ends_all(url: str, tmp_path: Path) -> None:
+async def test_a_process_that_ends_by_itself_is_started_again(url: str, tmp_path: Path) -> None:
     async with family(url, tmp_path) as server:
         children = pids(server)
         os.kill(children[0], signal.SIGTERM)
 
+        await until_complete(server, without={children[0]})
+        assert server.process.poll() is None
+        assert server.stop() == 0
+
+
+async def test_processes_that_are_killed_while_the_database_is_away_come_back_with_it(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with family(cluster.url(), tmp_path) as server:
+        killed = pids(server)[:2]
+        await asyncio.to_thread(cluster.stop, "fast")
+        for _ in range(2):  # the second time in its start
+            os.kill(killed[0], signal.SIGKILL)
+            await until_said(server, "database_awaited")
+            killed = [*(set(children_of(server)) - set(pids(server))), *killed]
+        os.kill(pids(server)[1], signal.SIGTERM)
+        await asyncio.to_thread(cluster.start)
+
+        await until_complete(server, without=set(killed) | set(pids(server)[:2]))
+        assert server.stop() == 0
+
+
+async def test_a_process_that_cannot_start_because_of_a_setting_ends_all(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with connected(cluster.url()) as wire:
+        await wire.execute("CREATE ROLE passing LOGIN SUPERUSER")
+    async with family(cluster.url().replace("bridge@", "passing@", 1), tmp_path) as server:
+        async with connected(cluster.url()) as wire:
+            await wire.execute("ALTER ROLE passing NOLOGIN")
+        os.kill(pids(server)[0], signal.SIGKILL)
+
         assert server.process.wait(60) == 1
-        assert not any(map(is_alive, children))
+        assert "refuses the login" in server.log()
+
+
+async def test_a_signal_replaces_one_process_after_another_and_no_request_is_refused(
+    url: str, tmp_path: Path
+) -> None:
+    async with family(url, tmp_path) as server, aiohttp.ClientSession() as client:
+        before, statuses, is_over = set(pids(server)), [], asyncio.Event()
+
+        async def ask_on() -> None:
+            while not is_over.is_set():
+                headers = {"Connection": "close", "Prefer": "wait=1"}
+                async with client.post(f"{server.url}/session/new", headers=headers) as made:
+                    statuses.append(made.status)
+                    session = (await made.json())["sessionId"]
+                async with client.get(f"{server.url}/session/{session}", headers=headers) as read:
+                    statuses.append(read.status)
+
+        asking = [asyncio.create_task(ask_on()) for _ in range(8)]
+        server.process.send_signal(signal.SIGUSR1)
+        await until_complete(server, without=before)
+        is_over.set()
+        await asyncio.gather(*asking)
+
+        assert set(statuses) == {200, 204}
+        assert not any(map(is_alive, before))
+        assert server.stop() == 0
+
+
+async def test_processes_that_replace_others_take_the_settings_as_they_are_now(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_text("max_wait = 11\n", "utf-8")
+    async with family(url, tmp_path, BRIDGE_CONFIG=str(file), BRIDGE_ADMIN_TOKEN="token") as server:
+        file.write_text("cache_bytes = 1000000\nprocesses = 9\n", "utf-8")
+        before = set(pids(server))
+        server.process.send_signal(signal.SIGUSR1)
+        await until_complete(server, without=before)
+
+        async with (
+            aiohttp.ClientSession(headers={"Authorization": "Bearer token"}) as client,
+            client.get(f"{server.url}/admin/settings") as answer,
+        ):
+            settings = (await answer.json())["settings"]
+        assert (settings["cache_bytes"]["value"], len(pids(server))) == (1_000_000, 3)
+
+        file.write_text("max_wait = wrong", "utf-8")
+        server.process.send_signal(signal.SIGUSR1)
+        await until_said(server, "settings_not_taken")
+        assert server.stop() == 0
+
+
+async def test_settings_with_which_no_process_starts_are_given_up_while_the_others_serve(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_text("", "utf-8")
+    async with family(url, tmp_path, BRIDGE_CONFIG=str(file)) as server:
+        first, *others = pids(server)
+        with socket.create_server(("127.0.0.1", 0)) as another:
+            file.write_text(
+                f'metrics_host = "127.0.0.1"\nmetrics_port = {another.getsockname()[1]}\n', "utf-8"
+            )
+            server.process.send_signal(signal.SIGUSR1)
+            await until_complete(server, without={first})
+            assert "settings_not_taken" in server.log()
+            assert set(others) < set(pids(server))
+
+        file.write_text("cache_bytes = 1000000\n", "utf-8")
+        before = set(pids(server))
+        server.process.send_signal(signal.SIGUSR1)
+        await until_complete(server, without=before)
+        assert server.stop() == 0
+
+
+async def test_processes_that_are_all_told_to_leave_come_back(url: str, tmp_path: Path) -> None:
+    async with family(url, tmp_path) as server:
+        before = set(pids(server))
+        for pid in (*before, server.process.pid):  # as `systemctl kill` without --kill-whom=main
+            os.kill(pid, signal.SIGUSR1)
+
+        await until_complete(server, without=before)
+        assert server.process.poll() is None
+        assert server.stop() == 0
+
+
+async def until_complete(server: ForkedServerProcess, without: set[int]) -> None:
+    """Wait until three processes answer, none of which is among these; the ready file names them."""
+
+    async def is_complete() -> bool:
+        server.facts = json.loads((server.data_dir.parent / "data.ready").read_bytes())
+        return len(pids(server)) == 3 and not without & set(pids(server))
+
+    await eventually(is_complete)
+
+
+async def until_said(server: ForkedServerProcess, event: str) -> None:
+    async def is_said() -> bool:
+        return event in server.log()
+
+    await eventually(is_said)
+
+
+def children_of(server: ForkedServerProcess) -> list[int]:
+    pid = server.process.pid
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
 
 
 async def test_the_service_manager_hears_from_the_parent_alone(url: str, tmp_path: Path) -> None:
@@ -163,6 +314,38 @@ async def test_a_hangup_of_the_parent_reaches_every_process(url: str, tmp_path: 
         assert server.stop() == 0
 
 
+async def test_a_process_that_comes_back_has_the_settings_of_the_last_hangup(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_text('admin_token = "revoked"\n', "utf-8")
+    async with family(url, tmp_path, BRIDGE_CONFIG=str(file)) as server:
+        first, *others = pids(server)
+        file.write_text('admin_token = "between"\n', "utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        os.kill(first, signal.SIGKILL)
+
+        async def has_come_back() -> bool:
+            file.write_text('admin_token = "now"\n', "utf-8")
+            server.process.send_signal(signal.SIGHUP)  # it must not end a process that is starting
+            server.facts = json.loads((tmp_path / "data.ready").read_bytes())
+            return first not in pids(server)
+
+        await eventually(has_come_back)
+        for each in [each["url"] for each in server.facts["processes"]]:
+
+            async def is_taken(each: str = each) -> bool:
+                return await status_at(each, "/admin/settings", Authorization="Bearer now") == 200
+
+            await eventually(is_taken)
+            for former in ("revoked", "between"):
+                assert await status_at(each, "/admin/settings", Authorization=f"Bearer {former}") == 401
+        assert set(others) < set(pids(server))
+        log = (tmp_path / "data.log").read_text("utf-8")  # whole: each signal writes a line
+        assert log.count("process_ended") == 1
+        assert server.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("environment", "complaint"),
     [
@@ -175,7 +358,7 @@ async def test_a_hangup_of_the_parent_reaches_every_process(url: str, tmp_path: 
             {"BRIDGE_DATABASE": "postgresql:///bridge", "BRIDGE_INTERNAL_URL": "http://10.0.0.5"},
             "internal_url: each of the processes listens at a port of its own",
         ),
-        ({"BRIDGE_DATABASE": "postgresql:///nowhere?host=/nowhere"}, "cannot be reached"),
+        ({"BRIDGE_DATABASE": "postgresql:///bridge?sslmode=impossible"}, "cannot be used"),
     ],
 )
 def test_processes_that_cannot_be_are_refused(

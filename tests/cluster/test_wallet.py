@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient

@@ -6,8 +6,6 @@ from tests.support.asking import Answer
 from tests.support.console_client import FORM, ConsoleClient
 from tests.support.server import RunningServer
 
-pytestmark = pytest.mark.one_server
-
 PROJECTS = "/console/projects"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "

@@ -9,14 +9,17 @@ from functools import partial
 import aiohttp
 import pytest
 
-from bridge_server.console.changes import MOST_WATCHES, PageChanges
+from bridge_server.console.rendering import MOST_WATCHES, PageChanges
 from bridge_server.kernel.events import Events
-from bridge_server.projects.events import ProjectChanged
-from bridge_server.storage.events import ChangedOutside
+from bridge_server.projects.models import ProjectChanged
+from bridge_server.storage.database import ChangedOutside
 from tests.support.console_client import ConsoleClient, sign_out_all
 from tests.support.loop_time import PassTime
 
 PROJECTS = "/console/projects"
+
+_PATIENCE_SECONDS = 10
+"""Less than the pause in which a stream looks by itself whether its session lasts."""
 
 
 class Stream:
@@ -51,10 +54,14 @@ async def opened() -> AsyncIterator[Opened]:
 async def _opened(
     stack: AsyncExitStack, console: ConsoleClient, topics: str, since: str, **headers: str
 ) -> Stream:
+    return await _streamed(stack, console, f"/console/events?on={topics}&since={since}", **headers)
+
+
+async def _streamed(stack: AsyncExitStack, console: ConsoleClient, path: str, **headers: str) -> Stream:
     cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
     response = await stack.enter_async_context(
         console.server.client.get(
-            f"{console.server.url}/console/events?on={topics}&since={since}",
+            f"{console.server.url}{path}",
             headers={"Cookie": cookie, **headers},
         )
     )
@@ -114,6 +121,22 @@ async def test_a_stream_ends_after_its_session(
         await asyncio.sleep(0.01)
 
     await ended
+
+
+async def test_the_streams_of_a_browser_end_when_it_signs_out(console: ConsoleClient, opened: Opened) -> None:
+    other = await ConsoleClient(console.server).sign_in()
+    since = await number_of_page(console)
+    page, others_page = await opened(console, "projects", since), await opened(other, "projects", since)
+
+    async with AsyncExitStack() as stack:
+        traffic = await _streamed(stack, console, "/console/traffic/stream")
+        assert (await console.send("/console/sign-out", "sign-out")).status == 200
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await page.end()
+            await traffic.end()
+
+    await other.send(PROJECTS, "create", name="Later", project_id="later")
+    assert await others_page.next() == "changed-projects"
 
 
 async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -> None:

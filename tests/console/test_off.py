@@ -8,7 +8,7 @@ from aiohttp import web
 
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import Settings
-from bridge_server.web.serving.application import runner_of
+from bridge_server.web.serving import runner_of
 from tests.support.asking import ask
 from tests.support.server import running_server
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from bridge_server.outbox.retry import DELAYS_SECONDS
+from bridge_server.outbox.delivery import DELAYS_SECONDS
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually

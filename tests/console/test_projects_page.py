@@ -7,8 +7,6 @@ import pytest
 from tests.support.console_client import ConsoleClient
 from tests.support.engines import database_of
 
-pytestmark = pytest.mark.one_server
-
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 
 

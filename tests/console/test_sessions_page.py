@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from bridge_server.console.sessions.qr_code import qr_image
+from bridge_server.console.sessions import qr_image
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements
 from tests.support.server import RunningServer

@@ -11,8 +11,6 @@ from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.console_client import ConsoleClient
 from tests.support.server import running_server
 
-pytestmark = pytest.mark.one_server
-
 PATH = "/console/settings"
 
 

@@ -11,6 +11,8 @@ from tests.support.asking import ask
 from tests.support.console_client import ConsoleClient, new_link, sign_out_all
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.own_server  # a reset leaves sign-ins to the console as they are
+
 HOURS = 3600
 NO_PAGE = "/console/no-such-page"
 

@@ -5,8 +5,6 @@ import pytest
 from tests.console.test_strangers_texts import HOSTILE, SCRIPT, quoted, scripts
 from tests.support.console_client import ConsoleClient, elements
 
-pytestmark = pytest.mark.one_server
-
 ACCOUNT = "test:chain:reader"
 
 

@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.console_client import ConsoleClient, elements
 
-pytestmark = pytest.mark.one_server
-
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = [
     SCRIPT,

@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.client import Cipher
+from bridge_server.kit.client import Cipher
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements, sign_out_all

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import aclosing
 
-from bridge_server.client import Dapp, Wallet
+from bridge_server.kit.client import Dapp, Wallet
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 _PATIENCE_SECONDS = 240

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import aiohttp
 
-from bridge_server.testing.certificates import throw_away_certificate
 from tests.deploy.programs import path_of, running
+from tests.support.credentials import throw_away_certificate
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
 

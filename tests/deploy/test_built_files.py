@@ -75,12 +75,7 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
 
 
 @pytest.mark.parametrize("name", ["bridge-server.pyz", "bridge-server"])
-def test_the_file_plays_the_tour_and_has_every_command(built: Path, name: str) -> None:
-    """The tour signs, encrypts, stores, delivers and starts a server: it needs almost every library."""
-    tour = _run(built / name, "tour", "--without-node")
-
-    assert (tour.returncode, tour.stderr) == (0, "")
-    assert "# It has no node to send transactions to" in tour.stdout
+def test_the_file_has_every_command(built: Path, name: str) -> None:
     assert _run(built / name, "keys", "vapid").returncode == 0
     unit = _run(built / name, "service", "install", "--print").stdout
     assert f"\nExecStart={built / name} serve --config " in unit
@@ -97,7 +92,7 @@ def test_the_source_distribution_has_what_the_wheel_has(built: Path, tmp_path: P
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert wanted - names == set()
-    guides = {f"bridge_server/documentation/pages/{file.name}" for file in (_ROOT / "docs").glob("*.md")}
+    guides = {f"bridge_server/description/pages/{file.name}" for file in (_ROOT / "docs").glob("*.md")}
     assert guides - names == set()
 
 

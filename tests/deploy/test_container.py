@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.testing.server_process import environment_without_settings
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.free_ports import free_ports

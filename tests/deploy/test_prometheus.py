@@ -6,17 +6,18 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 
-from bridge_server.tour.play import visit
 from tests.deploy.programs import needs, path_of, running
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
 from tests.support.slow import slow
+from tests.support.webhook_receiver import open_receiver
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _ALERTS_TEST = Path(__file__).with_name("alerts_test.yml")
@@ -33,6 +34,7 @@ _SETTINGS = {
     "BRIDGE_SESSIONS_BURST": "1",
     "BRIDGE_TEST": "true",
 }
+_ACCOUNT = "eip155:1:0x0000000000000000000000000000000000000001"
 _A_STRANGER = "127.0.0.7"
 """A client to which the limits apply."""
 
@@ -102,13 +104,18 @@ def _metrics_address(server: WatchedServer) -> str:
 
 @asynccontextmanager
 async def _load(url: str) -> AsyncIterator[None]:
-    """The tour, a device that wakes and a client that is refused, over and over until the block ends."""
+    """Sessions, notifications, pushes and refused clients, over and over until the block ends."""
 
     async def go_on() -> None:
         refused = aiohttp.TCPConnector(local_addr=(_A_STRANGER, 0))
-        async with aiohttp.ClientSession() as client, aiohttp.ClientSession(connector=refused) as stranger:
+        async with (
+            aiohttp.ClientSession() as client,
+            aiohttp.ClientSession(connector=refused) as stranger,
+            open_receiver() as webhooks,
+        ):
             while True:
-                await visit(url, _ADMIN_TOKEN)
+                await _meet(client, url, webhooks.url())
+                await _notify(client, url)
                 await _wake_a_device(client, url)
                 async with stranger.post(f"{url}/session/new"):
                     pass
@@ -121,6 +128,45 @@ async def _load(url: str) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def _sent(
+    client: aiohttp.ClientSession, method: str, url: str, body: object = None, token: str | None = None
+) -> Any:
+    """The JSON of an answer that is a success, None where it has none."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with client.request(method, url, json=body, headers=headers) as answer:
+        content = await answer.read()
+        assert answer.ok, content
+        return orjson.loads(content) if content else None
+
+
+async def _meet(client: aiohttp.ClientSession, url: str, webhook: str) -> None:
+    """A session from its beginning to its end, with a call that wakes the wallet by a webhook."""
+    session = f"{url}/session/{(await _sent(client, 'POST', f'{url}/session/new'))['sessionId']}"
+    push = {"type": "fcm", "token": "device-token", "webhook": webhook}
+    await _sent(client, "PUT", session, {"encryptionPayload": "approval", "push": push})
+    call = {"encryptionPayload": "call", "dappName": "Dapp"}
+    call_id = (await _sent(client, "POST", f"{session}/call/new", call))["callId"]
+    assert call_id in await _sent(client, "GET", f"{session}/calls")
+    await _sent(client, "POST", f"{url}/call-status/{call_id}/new", {"encryptionPayload": "result"})
+    await _sent(client, "GET", f"{url}/call-status/{call_id}")
+    await _sent(client, "DELETE", session)
+
+
+async def _notify(client: aiohttp.ClientSession, url: str) -> None:
+    """A project with one type that notifies one subscriber, and is deleted."""
+    projects = f"{url}/admin/projects"
+    made = await _sent(client, "POST", projects, {"name": "App"}, _ADMIN_TOKEN)
+    project, secret = made["project_id"], made["secret"]["secret"]
+    news = {"type_id": "news", "name": "News"}
+    await _sent(client, "POST", f"{projects}/{project}/types", news, _ADMIN_TOKEN)
+    await _sent(client, "PUT", f"{projects}/{project}/subscribers/{_ACCOUNT}", {}, _ADMIN_TOKEN)
+    notification = {"type": "news", "title": "Title", "body": "Body"}
+    wanted = {"notification": notification, "accounts": [_ACCOUNT]}
+    sent = await _sent(client, "POST", f"{url}/{project}/notify", wanted, secret)
+    assert sent["sent"] == [_ACCOUNT]
+    await _sent(client, "DELETE", f"{projects}/{project}", None, _ADMIN_TOKEN)
 
 
 async def _wake_a_device(client: aiohttp.ClientSession, url: str) -> None:

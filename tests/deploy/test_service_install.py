@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bridge_server.cli import service, service_unit
-from bridge_server.cli.main import commands
+from bridge_server.cli import service
+from bridge_server.cli.commands import commands
 
 Install = Callable[..., Result]
 
@@ -38,7 +38,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
-    for module in (service, service_unit):
+    for module in (service, service):
         monkeypatch.setattr(module, "UNIT_FILE", machine.unit, raising=False)
         monkeypatch.setattr(module, "CREDENTIALS", machine.credentials, raising=False)
     monkeypatch.setattr(service, "SYSTEMD_RUNS", tmp_path)

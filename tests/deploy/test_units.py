@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.cli.service_unit import ServiceUnit
+from bridge_server.cli.service import ServiceUnit
 from tests.support.command import watched_server
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"

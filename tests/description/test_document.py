@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from bridge_server.assembly.every_route import every_route
+from bridge_server.assembly.application import every_route
 from bridge_server.description.operations import OPERATIONS
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.problems import REFUSALS

@@ -11,8 +11,6 @@ from tests.description.world import WORLD_SETTINGS, World, made_world, signed_me
 from tests.support.asking import ask
 from tests.support.server import RunningServer
 
-pytestmark = pytest.mark.one_server
-
 ENDING = {
     "end-session", "v0.7-end-session", "end-shown-session", "inbox-logout", "inbox-unsubscribe",
     "unsubscribe-account", "delete-project", "revoke-secret", "remove-type", "approve", "reject",
@@ -36,6 +34,12 @@ CALLS = [
 def server_settings() -> dict[str, Any]:
     """A server in test mode with all that its settings can turn on."""
     return WORLD_SETTINGS
+
+
+@pytest.fixture
+def _emptied_server(_shared_server: RunningServer) -> RunningServer:
+    """The examples share one world, which no reset empties."""
+    return _shared_server
 
 
 @pytest.fixture(scope="module")

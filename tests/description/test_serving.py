@@ -6,20 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from click.testing import CliRunner
 
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import ask
 from tests.support.described import description
 from tests.support.server import RunningServer, running_server
 
-pytestmark = pytest.mark.one_server
-
 MAKES_EVERY_ROUTE = """
 import sys
-from bridge_server.assembly.every_route import every_route
+from bridge_server.assembly.application import every_route
 every_route()
 print(sorted(name for name in sys.modules if "description" in name))
 """
@@ -89,4 +86,4 @@ def test_descriptions_are_not_loaded_before_somebody_asks() -> None:
         [sys.executable, "-c", MAKES_EVERY_ROUTE], check=True, capture_output=True, text=True
     )
 
-    assert done.stdout.strip() == "['bridge_server.assembly.description']"
+    assert done.stdout.strip() == "['bridge_server.description', 'bridge_server.description.routes']"

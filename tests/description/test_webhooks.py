@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.description.webhooks import (
+from bridge_server.description.document import (
     NewCallMessage,
     NotificationNotice,
     RequestNotice,
@@ -20,7 +20,7 @@ from bridge_server.projects.models import (
     SubscriptionEvent,
     TypeId,
 )
-from bridge_server.projects.webhook_events import write_event
+from bridge_server.projects.subscriptions import write_event
 from bridge_server.relay.models import CallId, PushDetails, SessionId
 from bridge_server.relay.wire import write_push_notice, write_topic_notice
 from bridge_server.web.description import AnswerShape

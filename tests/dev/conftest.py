@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from bridge_server.assembly.application import BuiltApp
-from bridge_server.assembly.demo import DemoProject
-from bridge_server.cli.listening import lan_listening
-from bridge_server.fixtures.in_process import serving
+from bridge_server.assembly.room import DemoProject
+from bridge_server.cli.server_run import lan_listening
+from bridge_server.kit.fixtures.run import serving
+from bridge_server.kit.testing.server import Control
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.control import Control
 from tests.support.figures import METRICS_TOKEN
 
 SECRET = "bsk_demo_of_the_test"

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from bridge_server.cli import dev as module
 from bridge_server.cli.dev import dev_command
-from bridge_server.cli.reachable_url import lan_address
+from bridge_server.cli.process import lan_address
+from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
 from tests.support.command import COMMAND
 
 _PATIENCE_SECONDS = 60.0

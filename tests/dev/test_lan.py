@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.assembly.house import house
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
 from tests.dev.conftest import DevServer, running_dev

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.cli.open_console import open_console
+from bridge_server.cli.console import open_console
 from bridge_server.settings.settings import Settings
 
 LINK = "http://127.0.0.1:8080/console/sign-in?link=once"

@@ -10,7 +10,7 @@ import pytest
 from click import Option
 
 from bridge_server.cli.dev import dev_command
-from bridge_server.testing.server_process import environment_without_settings
+from bridge_server.kit.testing.server import environment_without_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dev.md").read_text("utf-8")
 _SECONDS = 60.0

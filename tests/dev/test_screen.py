@@ -9,10 +9,9 @@ from typing import TextIO
 import pytest
 import zxingcpp
 
-from bridge_server.cli.dev_banner import dev_banner
-from bridge_server.cli.program import typed_command
-from bridge_server.cli.qr_code import qr_code
-from bridge_server.cli.screen import Output, Screen, screen_of
+from bridge_server.cli.dev import dev_banner, qr_code
+from bridge_server.cli.output import Output, Screen, screen_of
+from bridge_server.cli.process import typed_command
 
 FACTS = {
     "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7",

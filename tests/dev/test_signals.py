@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge_server.cli.stop_signals import stop_at_signals
+from bridge_server.cli.process import stop_at_signals
 from tests.support.loop_time import PassTime
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.storage.throwaway import ThrowawayDirectory, remove_left_over
+from bridge_server.storage.data_directory import ThrowawayDirectory, remove_left_over
 
 PREFIX = "bridge-test-"
 _MAKES_ONE = f"""
 import time
-from bridge_server.storage.throwaway import ThrowawayDirectory
+from bridge_server.storage.data_directory import ThrowawayDirectory
 print(ThrowawayDirectory({PREFIX!r}).path, flush=True)
 time.sleep(600)
 """

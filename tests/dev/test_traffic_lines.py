@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bridge_server.cli.screen import Screen
-from bridge_server.cli.traffic_lines import TrafficLines, request_line
+from bridge_server.cli.dev import TrafficLines, request_line
+from bridge_server.cli.output import Screen
 from bridge_server.kernel.background import running
-from bridge_server.web.exchanges import Contents, Exchange, Recorded
+from bridge_server.web.traffic import Contents, Exchange, Recorded
 from tests.dev.conftest import DevServer
 from tests.support.eventually import eventually
 

@@ -8,14 +8,10 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
-from bridge_server.documentation.library import open_library
-from bridge_server.documentation.markdown import Markdown
-from bridge_server.documentation.site import Site
+from bridge_server.description.site import Markdown, Site, open_library
 from bridge_server.version import REPOSITORY
 from tests.support.asking import Answer, ask
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _ROOT = Path(__file__).parents[2]
 _OTHERS = ("/openapi.json", "/openrpc.json")

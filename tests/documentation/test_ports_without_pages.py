@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from bridge_server.assembly.application import build_app
-from bridge_server.headless.control.application import control_api
-from bridge_server.headless.wallet import HeadlessWallet
+from bridge_server.kit.headless.control import control_api
+from bridge_server.kit.headless.wallet import HeadlessWallet
 from bridge_server.settings.settings import Settings
-from bridge_server.web.serving.application import runner_of
+from bridge_server.web.serving import runner_of
 
 LINK = b"Link: </docs/errors/"
 UNREADABLE = b"GET / HTTP/1.1\r\nno field\r\n\r\n"

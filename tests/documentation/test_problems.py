@@ -5,19 +5,16 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 import click
-import pytest
 
-from bridge_server.assembly.every_route import every_route
-from bridge_server.cli.main import commands
-from bridge_server.documentation.problems import Problem, every_problem
+from bridge_server.assembly.application import every_route
+from bridge_server.cli.commands import commands
+from bridge_server.description.site import Problem, every_problem
 from bridge_server.settings.settings import Settings
-from bridge_server.wallet.rpc.described_methods import METHODS
+from bridge_server.wallet.rpc.openrpc import METHODS
 from bridge_server.web.problems import BUG, ORDERED_FAULT, REFUSALS, status_of_kind
 from tests.support.asking import ask
 from tests.support.failures import every_failure
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _PROBLEMS = every_problem()
 _OF_HTTP = {"method-not-allowed": 405}

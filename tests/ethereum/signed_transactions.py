@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.blob_sidecars import blob_hash
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.raw_transactions import RawTransactionError, read_raw_transaction
 from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.transactions import RawTransactionError, blob_hash, read_raw_transaction
 from tests.ethereum.vectors import raw_bytes
 
 KEY = SigningKey(b"\x46" * 32)

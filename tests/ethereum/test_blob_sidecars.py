@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.raw_transactions import read_raw_transaction
+from bridge_server.ethereum.transactions import read_raw_transaction
 from tests.ethereum.signed_transactions import COMMITMENTS, FIELDS, refused, signed
 
 BLOBS = [bytes(131_072), b"\1" * 131_072]

@@ -5,14 +5,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.ethereum.derivation import (
+from bridge_server.ethereum.mnemonic import (
     ACCOUNTS_PATH,
     HARDENED,
     DerivationError,
     ExtendedKey,
     master_key,
+    mnemonic_seed,
 )
-from bridge_server.ethereum.mnemonic import mnemonic_seed
 from bridge_server.ethereum.signing_key import SigningKey
 
 VECTORS = Path(__file__).parents[1] / "vectors"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.ethereum.hex_data import HexError, address_of, data_of, hex_of, quantity, quantity_of
+from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
 
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"  # EIP-55
 NOT_STRINGS = [None, 0, 1.5, True, b"0x00", ["0x00"], {"0x": "00"}]

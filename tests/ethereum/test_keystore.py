@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.keystore import (
+    LIGHT_COST,
+    STANDARD_COST,
+    CostError,
     KeystoreError,
     PassphraseError,
+    Pbkdf2,
+    ScryptCost,
     make_keystore,
     read_keystore,
 )
-from bridge_server.ethereum.keystore_kdf import LIGHT_COST, STANDARD_COST, CostError, Pbkdf2, ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
 
 VECTORS = orjson.loads((Path(__file__).parents[1] / "vectors" / "keystore.json").read_bytes())["vectors"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.raw_transactions import Authorization, RawTransactionError, read_raw_transaction
+from bridge_server.ethereum.transactions import Authorization, RawTransactionError, read_raw_transaction
 from tests.ethereum.signed_transactions import FIELDS, KEY, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import SignatureError, recover_address
+from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 DIGEST = personal_message_hash(b"Some data")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.raw_transactions import read_raw_transaction
+from bridge_server.ethereum.transactions import read_raw_transaction
 from tests.ethereum.signed_transactions import FIELDS, NAMES, TO, changed, refused, signed, with_items
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

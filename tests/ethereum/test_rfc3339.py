@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.rfc3339 import date_time_of, milliseconds_of
+from bridge_server.kernel.instants import milliseconds_of, rfc3339
 
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
@@ -96,13 +96,13 @@ def test_days_outside_of_the_calendar_are_refused(text: str) -> None:
 
 @given(st.integers(FIRST_MS, LAST_MS))
 def test_every_moment_is_read_as_it_was_written(milliseconds: int) -> None:
-    assert milliseconds_of(date_time_of(milliseconds)) == milliseconds
+    assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
 
 
 @pytest.mark.parametrize("milliseconds", [FIRST_MS - 1, LAST_MS + 1, 10**30, -(10**30)])
 def test_a_moment_outside_of_the_years_is_not_written(milliseconds: int) -> None:
     with pytest.raises(ValueError, match="years 1 to 9999"):
-        date_time_of(milliseconds)
+        rfc3339(milliseconds)
 
 
 @given(

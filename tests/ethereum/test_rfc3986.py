@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.rfc3986 import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
-from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
+from bridge_server.ethereum.signing_key import (
+    SigningKey,
+    SigningKeyError,
+    personal_message_hash,
+    recover_address,
+)
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

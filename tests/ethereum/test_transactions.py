@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.ethereum.raw_transactions import read_raw_transaction
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import (
     MAX_CHAIN_ID,
@@ -17,6 +16,7 @@ from bridge_server.ethereum.transactions import (
     LegacyTransaction,
     Transaction,
     TransactionError,
+    read_raw_transaction,
     sign_transaction,
 )
 from tests.ethereum.vectors import key_of, raw_bytes, transaction_of, vectors

@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.recovery import recover_address
-from bridge_server.ethereum.typed_data import read_typed_data
-from bridge_server.ethereum.typed_data_signed import signed_part
-from bridge_server.ethereum.typed_data_types import encode_type, read_types, references
+from bridge_server.ethereum.signing_key import recover_address
+from bridge_server.ethereum.typed_data import (
+    encode_type,
+    read_typed_data,
+    read_types,
+    references,
+    signed_part,
+)
 from tests.ethereum import plain_typed_data
 from tests.ethereum.typed_data_examples import (
     BOB,

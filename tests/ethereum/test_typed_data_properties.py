@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.ethereum.typed_data import TypedDataError, read_typed_data
-from bridge_server.ethereum.typed_data_signed import signed_part
+from bridge_server.ethereum.typed_data import TypedDataError, read_typed_data, signed_part
 from tests.ethereum import plain_typed_data
 from tests.ethereum.plain_typed_data import Types
 

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from bridge_server.ethereum.typed_data import MAX_DEPTH, MAX_VALUES, TypedDataError, read_typed_data
-from bridge_server.ethereum.typed_data_types import MAX_TYPES
+from bridge_server.ethereum.typed_data import (
+    MAX_DEPTH,
+    MAX_TYPES,
+    MAX_VALUES,
+    TypedDataError,
+    read_typed_data,
+)
 from tests.ethereum.typed_data_examples import (
     BOB,
     CONTRACT,

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.testing.server_process import environment_without_settings
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server", "wallet")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.client import Generation
+from bridge_server.kit.client import Generation
 from tests.headless.dapps import GENERATIONS, relay_at
 from tests.support.server import RunningServer
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridge_server.client import Dapp, Generation, Pace
-from bridge_server.headless import HeadlessSession, HeadlessWallet
+from bridge_server.kit.client import Dapp, Generation, Pace
+from bridge_server.kit.headless import HeadlessSession, HeadlessWallet
 from tests.support.clock import ManualClock
 from tests.support.server import RunningServer, running_server
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bridge_server.headless import HeadlessWallet
+from bridge_server.kit.headless import HeadlessWallet
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import RunningServer

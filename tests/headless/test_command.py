@@ -10,8 +10,8 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from bridge_server.cli.main import commands
-from bridge_server.client import CallFailedError, Dapp, Generation
+from bridge_server.cli.commands import commands
+from bridge_server.kit.client import CallFailedError, Dapp, Generation
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import RunningCommand, run_command, running_command

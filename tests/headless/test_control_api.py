@@ -10,9 +10,9 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.client import Generation, Pace, SessionEndedError
-from bridge_server.headless import HeadlessWallet
-from bridge_server.headless.control.application import ListeningError, control_api
+from bridge_server.kit.client import Generation, Pace, SessionEndedError
+from bridge_server.kit.headless import HeadlessWallet
+from bridge_server.kit.headless.control import ListeningError, control_api
 from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, dapp_at
 from tests.support.server import RunningServer
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.client import CallFailedError
-from bridge_server.headless.rule_file import read_rule_file
-from bridge_server.headless.rules import read_rule
+from bridge_server.kit.client import CallFailedError
+from bridge_server.kit.headless.rules import read_rule, read_rule_file
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import run_command
 from tests.support.server import RunningServer

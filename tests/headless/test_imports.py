@@ -20,11 +20,11 @@ def _loaded(module: str) -> list[str]:
 def test_the_server_loads_nothing_of_the_headless_wallet() -> None:
     loaded = _loaded("bridge_server.assembly.application")
 
-    assert [name for name in loaded if name.startswith("bridge_server.headless")] == []
+    assert [name for name in loaded if name.startswith("bridge_server.kit.headless")] == []
 
 
 @pytest.mark.parametrize("module", ["assembly", "settings", "storage", "relay", "pubsub"])
 def test_the_headless_wallet_loads_nothing_of_the_server(module: str) -> None:
-    loaded = _loaded("bridge_server.headless")
+    loaded = _loaded("bridge_server.kit.headless")
 
     assert [name for name in loaded if name.startswith(f"bridge_server.{module}")] == []

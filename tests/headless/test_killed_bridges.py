@@ -5,8 +5,8 @@ from pathlib import Path
 
 from yarl import URL
 
-from bridge_server.client import Generation
-from bridge_server.headless import HeadlessWallet
+from bridge_server.kit.client import Generation
+from bridge_server.kit.headless import HeadlessWallet
 from tests.headless.dapps import BRISK, FIRST, HELLO, dapp_at
 from tests.support.server import server_process
 

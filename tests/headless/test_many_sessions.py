@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
-from bridge_server.client import Dapp
+from bridge_server.kit.client import Dapp
 from tests.headless.commands import wallet_process
 from tests.headless.dapps import FIRST, GENERATIONS, HELLO, dapp_at, relay_at
 from tests.support.slow import slow

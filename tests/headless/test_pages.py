@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.headless import SessionState
-from bridge_server.testing.fake_node import open_fake_node
+from bridge_server.kit.headless import SessionState
+from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.headless.dapps import FIRST, HELLO, PAGE, SECOND
 from tests.headless.test_control_api import controlled, events_of
 

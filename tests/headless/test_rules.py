@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from bridge_server.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
-from bridge_server.headless.actions import Action, Answer, Approve, Ask, Hang, Refuse
-from bridge_server.headless.rules import RuleList
+from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
+from bridge_server.kit.headless.rules import RuleList
+from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
 
 
 @pytest.mark.parametrize(

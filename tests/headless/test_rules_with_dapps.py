@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import (
+from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
+from bridge_server.kit.client import (
     AnswerTimeoutError,
     CallFailedError,
     Dapp,
@@ -13,9 +14,7 @@ from bridge_server.client import (
     RejectedError,
     SessionEndedError,
 )
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
-from bridge_server.headless import CallState, HeadlessWallet, SessionState
+from bridge_server.kit.headless import CallState, HeadlessWallet, SessionState
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
 from tests.support.eventually import eventually
 from tests.support.server import RunningServer

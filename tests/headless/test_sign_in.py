@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bridge_server.client import Authentication, BadPayloadError, CallFailedError, Dapp, RejectedError
-from bridge_server.headless import CallState, HeadlessWallet, SessionState
-from bridge_server.headless.methods import AUTHENTICATE
+from bridge_server.kit.client import Authentication, BadPayloadError, CallFailedError, Dapp, RejectedError
+from bridge_server.kit.headless import CallState, HeadlessWallet, SessionState
+from bridge_server.kit.headless.keys import AUTHENTICATE
 from tests.headless.dapps import BRISK, FIRST, HELLO, NAMESPACES, PAGE, SECOND
 from tests.support.server import RunningServer
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import Generation
-from bridge_server.ethereum.hex_data import data_of
-from bridge_server.ethereum.raw_transactions import read_raw_transaction
+from bridge_server.ethereum.address import data_of
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.headless import Failure, HeadlessWallet, Result
+from bridge_server.ethereum.transactions import read_raw_transaction
 from bridge_server.kernel.errors import InvalidInputError, UpstreamError
-from bridge_server.testing.fake_node import FakeNode, body, open_fake_node, says
-from bridge_server.wallet.errors import NoNodeError
+from bridge_server.kit.client import Generation
+from bridge_server.kit.headless import Failure, HeadlessWallet, Result
+from bridge_server.kit.testing.fake_node import FakeNode, body, open_fake_node, says
+from bridge_server.wallet.models import NoNodeError
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired, relay_at
 from tests.support.server import RunningServer, running_server
 

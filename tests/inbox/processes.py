@@ -7,8 +7,8 @@ from time import time_ns
 
 import aiohttp
 
+from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer
 from tests.support.engines import settings_over

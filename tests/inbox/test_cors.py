@@ -9,8 +9,6 @@ from tests.support.inbox_client import log_in, sign_in
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
-pytestmark = pytest.mark.one_server
-
 ORIGIN = "https://app.example"
 PATHS = {
     "/inbox/nonce": "POST",
@@ -57,6 +55,7 @@ async def test_other_pages_may_not(tmp_path: Path, origin: str) -> None:
     assert not any("Access-Control-Allow-Origin" in answer.headers for answer in answers)
 
 
+@pytest.mark.own_server
 async def test_without_configured_pages_none_may(server: RunningServer) -> None:
     for path in PATHS:
         assert (await preflight(server, path, ORIGIN)).status in (401, 405)
@@ -99,6 +98,7 @@ async def test_in_test_mode_no_other_page_may(tmp_path: Path) -> None:
     assert refused.status == 400
 
 
+@pytest.mark.own_server
 async def test_outside_of_test_mode_a_page_of_this_machine_needs_to_be_named(server: RunningServer) -> None:
     refused = await log_in(server, Wallet(1), domain="localhost:3000", uri="http://localhost:3000/")
 

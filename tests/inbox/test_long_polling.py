@@ -24,6 +24,7 @@ def titles(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?wait=20", {}), ("", {"Prefer": "wait=20"})])
+@pytest.mark.own_server
 async def test_waiting_client_is_woken_at_once(
     app: App, subscriber: InboxClient, query: str, headers: dict[str, str]
 ) -> None:

@@ -26,6 +26,7 @@ async def test_marking_counts_each_notification_once(app: App, subscriber: Inbox
     assert figures(app.server) == [(3, 3, 0)]
 
 
+@pytest.mark.own_server
 async def test_reads_are_counted_by_project_type_and_day(
     server: RunningServer, app: App, subscriber: InboxClient
 ) -> None:

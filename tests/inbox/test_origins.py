@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.inbox.origins import origin_of_url
-from bridge_server.web.own_origins import origins_of_socket
-
-pytestmark = pytest.mark.one_server
+from bridge_server.inbox.sign_in import origin_of_url
+from bridge_server.web.addresses import origins_of_socket
 
 
 @pytest.mark.parametrize(

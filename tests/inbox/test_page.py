@@ -11,8 +11,6 @@ from tests.support.server import RunningServer, running_server
 ORIGIN = "https://app.example"
 SCRIPT, PAGE = "/inbox/widget.js", "/inbox/"
 
-pytestmark = pytest.mark.one_server
-
 
 async def test_the_script_is_one_module_that_imports_nothing(server: RunningServer) -> None:
     answer = await ask(server, "GET", SCRIPT)

@@ -18,8 +18,6 @@ from tests.support.problems import pointers
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
-pytestmark = pytest.mark.one_server
-
 MINUTE_MS = 60_000
 NONCE_MS = 600_000
 SLACK_MS = 300_000
@@ -81,6 +79,7 @@ async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopbac
 @pytest.mark.parametrize(
     "domain", ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.example.org", "0.0.0.0"]
 )
+@pytest.mark.own_server
 async def test_a_message_for_another_domain_is_refused(server: RunningServer, domain: str) -> None:
     answer = await log_in(server, WALLET, domain=domain)
 
@@ -103,6 +102,7 @@ async def test_the_host_header_lends_no_domain(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["https", "ftp", "wallet"])
+@pytest.mark.own_server
 async def test_another_scheme_is_refused(server: RunningServer, scheme: str) -> None:
     assert pointers((await log_in(server, WALLET, scheme=scheme)).problem(400)) == ["#/message"]
 
@@ -111,6 +111,7 @@ async def test_another_scheme_is_refused(server: RunningServer, scheme: str) -> 
     "uri",
     ["https://example.org/", "urn:isbn:1", "http://localhost/", "http://user@{}/", "https://{}/", "{}:x"],
 )
+@pytest.mark.own_server
 async def test_a_uri_elsewhere_is_refused(server: RunningServer, uri: str) -> None:
     uri = (
         uri.replace("{}", server.url.removeprefix("http://")) if "//" in uri else uri.replace("{}", "mailto")

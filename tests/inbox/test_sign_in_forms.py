@@ -14,8 +14,6 @@ from tests.support.problems import pointers
 from tests.support.server import RunningServer
 from tests.support.wallet import Wallet
 
-pytestmark = pytest.mark.one_server
-
 WALLET = Wallet(1)
 CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 

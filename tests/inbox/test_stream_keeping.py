@@ -6,9 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from bridge_server.inbox.arrivals import Arrivals
-from bridge_server.inbox.errors import TooManyStreamsError
-from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import (
     Arrival,
     NotificationQuery,
@@ -16,18 +13,20 @@ from bridge_server.inbox.models import (
     Positions,
     ReadBy,
     Reader,
+    SignedOut,
     StoredNotification,
+    TooManyStreamsError,
 )
+from bridge_server.inbox.reading import Arrivals
 from bridge_server.inbox.store import InboxStore
-from bridge_server.inbox.stream import Stream
-from bridge_server.inbox.streams import Streams
+from bridge_server.inbox.streams import Stream, Streams
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import NotAuthenticatedError, UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.web.event_stream import EventStream, Piece
+from bridge_server.web.answers import EventStream, Piece
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 

@@ -15,8 +15,6 @@ from tests.support.inbox_client import (
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
-pytestmark = pytest.mark.one_server
-
 MINUTE_MS = 60_000
 TOKEN_SECONDS = 30 * 86_400
 WALLET = Wallet(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.inbox.widget_file import widget_script
+from bridge_server.inbox.page import widget_script
 from tests.support.node_packages import needs_node_alone
 
 _MODULES = Path(__file__).parents[2] / "bridge_server" / "inbox" / "widget"

@@ -4,7 +4,7 @@ import re
 
 from tests.support.node_project import ROOT
 
-_BLOCK = re.compile(r"```(?:js|html)\n(?://|<!--) ([\w.]+)(?: -->)?\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"```(?:js|html)\n(?://|<!--) ([\w.-]+)(?: -->)?\n(.*?)```", re.DOTALL)
 
 
 def section(title: str) -> str:

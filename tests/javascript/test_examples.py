@@ -13,6 +13,7 @@ from tests.support.node_packages import needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 from tests.support.slow import slow
 
+_NODE_FILE = "session-test.js"
 _JEST_CONFIGURATION = """
 export default {
   globalSetup: '@bridge-server/test/jest',
@@ -37,14 +38,16 @@ test('the server of the run has the settings of the configuration', async () => 
 
 
 @needs_test_runners
-def test_the_suite_for_vitest_passes(tmp_path: Path) -> None:
+def test_vitest_and_node_take_each_its_own_of_the_files_of_the_page(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "vitest", "@walletconnect/client")
-    files = files_of("vitest")
-    project.write({name: files[name] for name in ("vitest.config.js", "run.test.js", "dapp.test.js")})
+    project.write(files_of("vitest"))
 
-    output = project.run(project.program("vitest"), "run")
+    by_vitest = project.run(project.program("vitest"), "run")
+    by_node = project.run("--test", "--test-reporter=tap")
 
-    assert "5 passed" in output
+    assert "5 passed" in by_vitest
+    assert "2 passed" in by_vitest  # files
+    assert "# tests 1\n# suites 0\n# pass 1\n" in by_node
 
 
 @needs_test_runners
@@ -74,15 +77,15 @@ def test_the_provider_in_a_page_is_that_of_the_wallet(tmp_path: Path) -> None:
 @needs_node_alone
 def test_the_suite_for_node_passes(tmp_path: Path) -> None:
     project = NodeProject(tmp_path)
-    project.write({"node.test.js": files_of("vitest")["node.test.js"]})
+    project.write({_NODE_FILE: files_of("vitest")[_NODE_FILE]})
 
-    project.run("--test", "node.test.js")
+    project.run("--test", _NODE_FILE)
 
 
 @needs_test_runners
 def test_a_suite_for_jest_passes(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "jest")
-    example = files_of("vitest")["node.test.js"]
+    example = files_of("vitest")[_NODE_FILE]
     hooks = example.replace("@bridge-server/test/node-test", "@bridge-server/test/jest")
     hooks = hooks.replace("import { test } from 'node:test'\n", "")
     project.write({"jest.config.js": _JEST_CONFIGURATION, "hooks.test.js": hooks, "run.test.js": _JEST_TEST})
@@ -98,8 +101,8 @@ def test_a_suite_for_jest_passes(tmp_path: Path) -> None:
 def test_the_page_says_how_to_install(tmp_path: Path) -> None:
     (commands,) = re.findall(r"```sh\n(.*?)```", section("vitest"), re.DOTALL)
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
-    (tmp_path / "node.test.js").write_text(files_of("vitest")["node.test.js"], "utf-8")
-    script = commands.replace("/path/to/bridge-server", str(ROOT)) + "node --test node.test.js\n"
+    (tmp_path / _NODE_FILE).write_text(files_of("vitest")[_NODE_FILE], "utf-8")
+    script = commands.replace("/path/to/bridge-server", str(ROOT)) + f"node --test {_NODE_FILE}\n"
     environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "VIRTUAL_ENV")}
     path = os.pathsep.join(
         folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, SERVER.name).exists()

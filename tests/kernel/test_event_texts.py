@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
-from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.events import DomainEvent, EventTexts, UnreadableEventError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 import bridge_server
-from bridge_server.assembly.carried_events import CARRIED, KEPT
-from bridge_server.kernel.event_texts import EventTexts
-from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.assembly.postgres import CARRIED, KEPT
+from bridge_server.kernel.events import DomainEvent, Events, EventTexts
 from bridge_server.kernel.signals import Key
 
 _EXAMPLES: dict[Any, object] = {

@@ -5,7 +5,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.secrets import IdMaker
 
 moments = st.integers(0, 2**48 - 1)
 random_bits = st.binary(min_size=16, max_size=16)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridge_server.kernel.ip_addresses import is_loopback, is_loopback_address, parse_ip_address
-from bridge_server.web.allowed_origins import is_loopback_origin
+from bridge_server.kernel.fields import is_loopback, is_loopback_address, parse_ip_address
+from bridge_server.web.routes import is_loopback_origin
 
 LOOPBACK = ["127.0.0.1", "127.8.0.1", "::1", "::1%lo", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"]
 ELSEWHERE = [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.retry_after import parse_retry_after
+from bridge_server.kernel.fields import parse_retry_after
 
 NOW_MS = 1_800_000_000_000
 

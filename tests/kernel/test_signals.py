@@ -1,7 +1,6 @@
 """Signals: a change is never missed, and who leaves leaves nothing behind."""
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
 
@@ -116,32 +115,52 @@ async def test_a_touch_without_a_value_puts_the_waiter_back_to_sleep(signals: Si
     assert await waiter == "new"
 
 
-async def test_touches_without_a_value_do_not_move_the_deadline(signals: Signals) -> None:
-    cell = Cell()
-    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, 0.02))
+class LoopTime:
+    """The time of the running event loop, which stands still until a test moves it."""
 
-    while not waiter.done():
-        signals.touch(KEY)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self._now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: self._now)
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let time pass, and run everything that is due by then."""
+        self._now += seconds
         await turn()
 
+
+async def test_touches_without_a_value_do_not_move_the_deadline(
+    signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, cell = LoopTime(monkeypatch), Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, 10.0))
+    await turn()
+
+    for _ in range(9):
+        await time.pass_by(1.0)
+        signals.touch(KEY)
+        await turn()
+        assert not waiter.done()
+    await time.pass_by(1.1)
+
+    assert waiter.done()
     assert await waiter is None
-    assert cell.reads > 2
+    assert cell.reads == 10
 
 
-async def test_a_wait_ends_neither_before_its_time_nor_long_after(signals: Signals) -> None:
-    ended: list[str] = []
+async def test_a_wait_ends_neither_before_its_time_nor_long_after(
+    signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = LoopTime(monkeypatch)
+    waiter = asyncio.create_task(signals.wait_for(KEY, Cell().read, 10.0))
+    await turn()
 
-    async def note(name: str, work: Awaitable[object]) -> None:
-        await work
-        ended.append(name)
+    await time.pass_by(9.99)
+    assert not waiter.done()
+    await time.pass_by(0.06)
 
-    await asyncio.gather(
-        note("earlier", asyncio.sleep(0.1)),
-        note("the wait", signals.wait_for(KEY, Cell().read, 0.1)),
-        note("later", asyncio.sleep(1.0)),
-    )
-
-    assert ended == ["earlier", "the wait", "later"]
+    assert waiter.done()
+    assert await waiter is None
 
 
 async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bridge_server.kernel.stopping import StoppedError, Stopping
+from bridge_server.kernel.background import StoppedError, Stopping
 
 
 async def never() -> None:

@@ -72,6 +72,28 @@ async def test_a_sweep_pauses_between_two_slices() -> None:
     assert turns[:2] == [1, 2]
 
 
+async def test_a_sweep_that_is_under_way_can_be_waited_for() -> None:
+    """No public door reaches the moment: it is that of a reset beside a sweep by a clock that was ahead."""
+    rubbish, held = Rubbish(25), asyncio.Event()
+
+    async def sweep_once_let_go(now_ms: int) -> int:
+        await held.wait()
+        return await rubbish.sweep(now_ms)
+
+    swept = sweeper(sweep_once_let_go)
+    sweeping = asyncio.create_task(swept.sweep())
+    await asyncio.sleep(0)
+    ended = asyncio.create_task(swept.none_under_way())
+    await asyncio.sleep(0)
+    assert not ended.done()
+
+    held.set()
+    await ended
+
+    assert rubbish.rows == 0
+    assert await sweeping == 25
+
+
 async def test_the_sweeper_goes_on_after_a_database_that_could_not_serve() -> None:
     rubbish = Rubbish(25, failures=[UnavailableError("locked"), UnavailableError("the disk is full")])
 
@@ -103,7 +125,7 @@ async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> N
     await eventually(is_told)
 
 
-@pytest.mark.parametrize("jump", [HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
+@pytest.mark.parametrize("jump", [3, 59 * 60, HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
 async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed_time(
     jump: int,
 ) -> None:
@@ -141,7 +163,7 @@ async def test_a_second_jump_begins_another_hour() -> None:
             await eventually(rubbish.is_gone)
 
 
-@pytest.mark.parametrize("correction", [HOUR, -HOUR, 60, -1])
+@pytest.mark.parametrize("correction", [2, -2, -1])
 async def test_a_clock_that_is_set_a_little_changes_nothing(correction: int) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)

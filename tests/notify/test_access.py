@@ -11,8 +11,6 @@ from tests.support.asking import Answer, ask
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
 from tests.support.raw_http import ask_raw, raw_connection, spell
 
-pytestmark = pytest.mark.one_server
-
 A = account(1)
 every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
 RESERVED = ["v1", "rpc", "inbox", "admin", "console"]
@@ -76,7 +74,7 @@ async def test_every_other_request_gets_an_identical_401(app: App, other_app: Ap
 
 @pytest.mark.parametrize("word", RESERVED)
 async def test_reserved_words_are_unknown_projects(app: App, word: str) -> None:
-    for endpoint in ("notify", "lookup", "mark all"):
+    for endpoint in ("notify", "audience", "lookup", "mark all"):
         assert await refusal(app, endpoint, word, bearer(app)) == await refusal(app, endpoint, app.project_id)
 
 

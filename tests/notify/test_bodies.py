@@ -19,8 +19,6 @@ from tests.support.project import METHODS, App, a_notification, account, look, o
 from tests.support.server import running_server
 from tests.web import inputs
 
-pytestmark = pytest.mark.one_server
-
 LIMIT = 524_288
 A = account(1)
 WITH_A_BODY = ["notify", "lookup"]

@@ -40,7 +40,13 @@ LIMITS = [
     CallLimit("listing", "subscriber-listings", 2, 300),
     CallLimit("mark all", "mark-all-as-read-calls", 5, 3_600),
 ]
-every_limit = pytest.mark.parametrize("limit", LIMITS, ids=str)
+in_production = pytest.mark.own_server
+"""Listings have another limit in test mode."""
+every_limit = pytest.mark.parametrize(
+    "limit",
+    [pytest.param(limit, marks=in_production if limit.endpoint == "listing" else ()) for limit in LIMITS],
+    ids=str,
+)
 
 _BODY = {
     "notify": {"notification": {"type": "news", "title": "t", "body": "b"}, "accounts": [account(1)]},
@@ -108,6 +114,7 @@ async def test_every_answer_tells_where_the_project_stands(app: App, limit: Call
     assert "Retry-After" not in first.headers
 
 
+@in_production
 async def test_the_seconds_to_wait_are_rounded_up(app: App) -> None:
     listing = LIMITS[2]
     await use_up(app, listing)
@@ -221,6 +228,7 @@ async def test_a_kill_right_after_the_answer_refills_nothing(tmp_path: Path, lim
     assert after == 429
 
 
+@in_production
 async def test_head_of_a_listing_spends_nothing_and_tells_where_one_stands(app: App) -> None:
     path = app.paths["listing"]
 

@@ -8,8 +8,6 @@ import pytest
 from tests.support.asking import ask
 from tests.support.project import NEWS, OFFERS, App, account
 
-pytestmark = pytest.mark.one_server
-
 SUBSCRIBED, HALF, STRANGER = account(1), account(2), account(3)
 _NOTIFICATION = b'"notification":{"type":"offers","title":"t","body":"b"}'
 

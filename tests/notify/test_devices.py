@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.notify import sending
+from bridge_server.notify import store
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app, until_tried
@@ -151,7 +151,7 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
         raise sqlite3.IntegrityError("the disk is no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sending, "enqueue_all", break_down)
+        patch.setattr(store, "enqueue_all", break_down)
         failed = await app.notify([A, B], "x")
 
     failed.problem(500)

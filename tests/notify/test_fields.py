@@ -9,7 +9,7 @@ import pytest
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.wire import read_lookup, read_notify_request
-from bridge_server.web.json_body import JsonObject, parse_object
+from bridge_server.web.bodies import JsonObject, parse_object
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, a_notification, account, accounts, look
 

@@ -8,8 +8,6 @@ from bridge_server.kernel.instants import day_of
 from bridge_server.projects.models import NO_FIGURES, ReadFigures
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look
 
-pytestmark = pytest.mark.one_server
-
 A, B, C = accounts(3)
 DAY = 86_400
 

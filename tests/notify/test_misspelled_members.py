@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from bridge_server.notify.wire import NotifyShape
-from bridge_server.web.shapes import misspelled
+from bridge_server.web.bodies import misspelled
 from tests.support.problems import pointers
 from tests.support.project import App, a_notification, account
-
-pytestmark = pytest.mark.one_server
 
 A = account(1)
 

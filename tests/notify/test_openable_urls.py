@@ -2,9 +2,7 @@
 
 import pytest
 
-from bridge_server.notify.openable_url import openable_url
-
-pytestmark = pytest.mark.one_server
+from bridge_server.notify.wire import openable_url
 
 OPENABLE = [
     "https://a.example/é",

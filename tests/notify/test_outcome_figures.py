@@ -14,13 +14,10 @@ from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.history_models import DeliveryOutcome, OutcomeCursor
-from bridge_server.notify.history_store import HistoryStore
-from bridge_server.notify.missing import MissedLimits
+from bridge_server.notify.history import DeliveryOutcome, HistoryStore, OutcomeCursor
 from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.service import NotificationLifetimes, Notifications
-from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import ProjectId, Publisher, TypeId
 from bridge_server.settings.settings import Settings

@@ -6,10 +6,8 @@ import pytest
 
 from bridge_server.assembly.application import build_app
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.projects.names import RESERVED_PROJECT_IDS, checked_project_id
+from bridge_server.projects.models import RESERVED_PROJECT_IDS, checked_project_id
 from bridge_server.settings.settings import Settings
-
-pytestmark = pytest.mark.one_server
 
 
 def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:

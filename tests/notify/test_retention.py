@@ -7,17 +7,15 @@ from typing import cast
 
 import pytest
 
-from bridge_server.assembly.operator import OperatorServices
+from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Notification, NotifyRequest, Outdated
-from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.service import NotificationLifetimes, Notifications
-from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
 from bridge_server.settings.settings import Settings

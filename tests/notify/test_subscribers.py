@@ -9,8 +9,6 @@ from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project
 from tests.support.project import NEWS, OFFERS, App, accounts
 
-pytestmark = pytest.mark.one_server
-
 A, B, C = accounts(3)
 
 

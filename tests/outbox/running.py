@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Limits
+from bridge_server.kit.testing.server import place_schema
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.fairness import Limits
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testing.schema import place_schema
 from tests.support.clock import ManualClock
 from tests.support.engines import database_kept, settings_over
 from tests.support.eventually import eventually
@@ -74,7 +74,11 @@ class Outbox:
         return await self.database.read(f"SELECT {columns} FROM outbox ORDER BY id")
 
     async def comes_to(self, columns: str, expected: list[Row]) -> None:
-        """Return once the table looks like this."""
+        """Return once the table looks like this: a state that lasts until the test does something more.
+
+        A message that failed waits, since the clock stands still. For a state that can pass by, wait for the
+        event that brings it, or for a condition that stays true.
+        """
 
         async def same() -> bool:
             return await self.rows(columns) == expected

@@ -7,11 +7,19 @@ import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from bridge_server.outbox.guarded_client import (
+    AddressRefusedError,
+    GuardedResolver,
+    LookUp,
+    Outcome,
+    Rule,
+    Verdict,
+    guarded_sockets,
+    look_up,
+    public_only,
+)
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import WebhookSender
-from bridge_server.outgoing.guard import AddressRefusedError, Rule, guarded_sockets, public_only
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.outgoing.resolver import GuardedResolver, LookUp, look_up
 from tests.outbox.running import HOOK, OPEN
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 

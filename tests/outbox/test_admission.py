@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bridge_server.outbox.admission import Admission, Limits
+from bridge_server.outbox.fairness import Admission, Limits, Place
 from bridge_server.outbox.models import Claimant, Queue
-from bridge_server.outbox.places import Place
 from tests.support.eventually import eventually
 
 SMALL = Limits(

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually

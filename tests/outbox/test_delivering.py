@@ -7,8 +7,8 @@ from structlog.testing import CapturingLogger
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
+from bridge_server.outbox.delivery import DELAYS_SECONDS
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.retry import DELAYS_SECONDS
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, running_outbox

@@ -8,11 +8,10 @@ import pytest
 from aiohttp import ClientOSError, ClientPayloadError
 from structlog.testing import CapturingLogger
 
+from bridge_server.outbox import guarded_client
+from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
-from bridge_server.outgoing import guarded_client
-from bridge_server.outgoing.failure_text import failure
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import HOOK, OPEN
 from tests.support.certificates import self_signed
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outbox.fair_order import FairOrder
+from bridge_server.outbox.fairness import FairOrder
 
 
 def taken(order: FairOrder[str], most: int) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bridge_server.outbox import queue_round
-from bridge_server.outbox.admission import Limits
+from bridge_server.outbox import dispatcher
+from bridge_server.outbox.fairness import Limits
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -99,8 +99,8 @@ async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
 async def test_a_queue_that_was_turned_away_is_found_in_the_store(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_round, "_PAGE", 7)
-    async with running_outbox(file, clock, limits=replace(HASTY, waiting=10)) as outbox:
+    monkeypatch.setattr(dispatcher, "_PAGE", 7)
+    async with running_outbox(file, clock, limits=replace(PATIENT, waiting=10)) as outbox:
         for number in range(60):
             await outbox.owe(receiver.url(), prefix=f"{number}", client="192.0.2.1", subject=f"{number}")
 
@@ -113,6 +113,14 @@ async def test_a_queue_that_was_turned_away_is_found_in_the_store(
 async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_again(
     file: Path, clock: ManualClock, anywhere: WebhookReceiver
 ) -> None:
+    async def one_was_given_up() -> bool:
+        return (1, "no answer in time") in await outbox.rows("attempts, last_error")
+
+    async def every_request_given_up_was_made_again() -> bool:
+        await outbox.pass_time(5)
+        attempts = await outbox.rows("attempts")
+        return len(attempts) < HASTY.strangers and set(attempts) <= {(0,)}
+
     anywhere.script.extend([hang] * HASTY.strangers)
     async with running_outbox(file, clock, limits=HASTY) as outbox:
         hosts = [f"127.1.1.{number + 1}" for number in range(HASTY.strangers)]
@@ -121,11 +129,9 @@ async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_ag
         await outbox.owe(anywhere.url(host="127.9.9.9"), prefix="quick")
 
         await arrives(anywhere, "quick-0")
-        await outbox.comes_to("attempts", [(1,), *[(0,)] * 3])
-        assert await outbox.rows("last_error") == [("no answer in time",), *[(None,)] * 3]
-        await outbox.pass_time(5)
-
-        await outbox.comes_to("attempts", [(0,)] * 3)
+        await eventually(one_was_given_up)
+        assert set(await outbox.rows("attempts, last_error")) <= {(1, "no answer in time"), (0, None)}
+        await eventually(every_request_given_up_was_made_again)
 
 
 async def test_a_host_that_answered_before_keeps_its_places_after_a_restart(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outgoing.guard import (
+from bridge_server.outbox.guarded_client import (
     REFUSED_IPV4,
     REFUSED_IPV6,
     AddressRefusedError,

@@ -1,4 +1,4 @@
-from bridge_server.outbox.known_hosts import MOST_HOSTS, KnownHosts
+from bridge_server.outbox.delivery import MOST_HOSTS, KnownHosts
 
 DAY_MS = 86_400_000
 NOW_MS = 30_000 * DAY_MS

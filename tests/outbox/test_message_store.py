@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.errors import MessageNotFoundError
-from bridge_server.outbox.events import OutboxChanged, OutboxGrew
 from bridge_server.outbox.message_store import MessageStore
-from bridge_server.outbox.models import OutgoingMessage, Purpose
+from bridge_server.outbox.models import (
+    MessageFilter,
+    MessageNotFoundError,
+    MessagePlace,
+    MessageState,
+    OutboxChanged,
+    OutboxGrew,
+    OutgoingMessage,
+    Purpose,
+    StoredMessage,
+)
 from bridge_server.outbox.store import enqueue
-from bridge_server.outbox.stored import MessageFilter, MessagePlace, MessageState, StoredMessage
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.support.schema_databases import ENGINES, schema_database
 

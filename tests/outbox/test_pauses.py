@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.outbox.channels import Channels, Sender
+from bridge_server.outbox.delivery import Pauses
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.pauses import Pauses
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually

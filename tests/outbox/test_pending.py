@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.pending import oldest_due_ms
+from bridge_server.outbox.message_store import oldest_due_ms
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.support.schema_databases import ENGINES, schema_database
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from bridge_server.outgoing.reserved_semaphore import ReservedSemaphore
+from bridge_server.outbox.guarded_client import ReservedSemaphore
 
 
 async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:

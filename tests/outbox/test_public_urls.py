@@ -2,9 +2,9 @@
 
 import pytest
 
+from bridge_server.outbox.channels import PUBLIC_SCHEMES, PublicSender, marked_public, private_address
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, unmarked
-from bridge_server.outbox.public_urls import PUBLIC_SCHEMES, PublicSender, marked_public, private_address
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import HOOK
 
 

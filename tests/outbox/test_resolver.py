@@ -3,8 +3,7 @@ import threading
 
 import pytest
 
-from bridge_server.outgoing.guard import anywhere
-from bridge_server.outgoing.resolver import GuardedResolver, look_up
+from bridge_server.outbox.guarded_client import GuardedResolver, anywhere, look_up
 
 
 def test_the_systems_own_names_are_known() -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.outbox.events import OutboxGrew
-from bridge_server.outbox.leases import AllDestinations
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutboxGrew, OutgoingMessage
+from bridge_server.outbox.queues import AllDestinations
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outbox.retry import DELAYS_SECONDS, next_delay_ms
+from bridge_server.outbox.delivery import DELAYS_SECONDS, next_delay_ms
 
 MIDDLE = 0.5
 

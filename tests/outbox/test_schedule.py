@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.outbox.models import Claimant, Queue
-from bridge_server.outbox.schedule import Schedule
+from bridge_server.outbox.queues import Schedule
 
 EVERY = 1_000
 

@@ -4,9 +4,9 @@ import pytest
 from standardwebhooks import Webhook
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import HOOK, OPEN
 from tests.support.webhook_receiver import (
     WebhookReceiver,

@@ -4,7 +4,7 @@ import time
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from bridge_server.outbox.signature import WebhookSigner
+from bridge_server.outbox.sender import WebhookSigner
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -7,8 +7,16 @@ import pytest
 
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.outbox import store as outbox_store
-from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
-from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Queue
+from bridge_server.outbox.models import (
+    Claimant,
+    DueMessage,
+    OutboxChanged,
+    OutboxCounted,
+    OutboxGrew,
+    OutgoingMessage,
+    PendingQueue,
+    Queue,
+)
 from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.outbox.running import HOOK

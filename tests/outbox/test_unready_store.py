@@ -8,8 +8,8 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
-from bridge_server.outbox.leases import AllDestinations
 from bridge_server.outbox.models import DueMessage, OutgoingMessage, PendingQueue, Queue
+from bridge_server.outbox.queues import AllDestinations
 from bridge_server.outbox.store import OutboxStore, enqueue
 from tests.outbox.running import HOOK, running_outbox
 from tests.support.clock import ManualClock

@@ -3,9 +3,8 @@
 import pytest
 
 # A run inside a test forgets the modules that it imports: they are imported before.
-import bridge_server.fixtures.project
-import bridge_server.fixtures.report
-import bridge_server.fixtures.run  # noqa: F401
+import bridge_server.kit.fixtures.project
+import bridge_server.kit.fixtures.run  # noqa: F401
 
 INI = """
 [pytest]

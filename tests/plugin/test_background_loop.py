@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge_server.fixtures.background_loop import BackgroundLoop
+from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 
 
 @pytest.fixture

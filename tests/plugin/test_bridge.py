@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bridge_server.client import Approval, Dapp, RequestRefusedError, SessionEndedError, Wallet
-from bridge_server.client.generations import Generation
-from bridge_server.fixtures import Bridge, NothingSentError
+from bridge_server.kit.client import Approval, Dapp, RequestRefusedError, SessionEndedError, Wallet
+from bridge_server.kit.client.dapp_and_wallet import Generation
+from bridge_server.kit.fixtures import Bridge, NothingSentError
 
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 

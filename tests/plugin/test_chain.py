@@ -6,8 +6,7 @@ import pytest
 
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import FeeMarketTransaction, LegacyTransaction, sign_transaction
-from bridge_server.testing.chain import Chain
-from bridge_server.testing.fake_node import RpcFailure
+from bridge_server.kit.testing.fake_node import Chain, RpcFailure
 
 KEY = SigningKey(bytes(range(1, 33)))
 TO = "0x00000000000000000000000000000000000000a1"

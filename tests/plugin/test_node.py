@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.fixtures import Bridge, BridgeNode
-from bridge_server.testing.chain import ETHER
+from bridge_server.kit.fixtures import Bridge, BridgeNode
+from bridge_server.kit.testing.fake_node import ETHER
 
 TO = "0x00000000000000000000000000000000000000a1"
 ZERO_HASH = "0x" + "00" * 32

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bridge_server.fixtures import BridgeProcess
+from bridge_server.kit.fixtures import BridgeProcess
 
 
 @pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))

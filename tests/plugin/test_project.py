@@ -6,7 +6,7 @@ import pytest
 from coincurve import PrivateKey
 
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.fixtures import (
+from bridge_server.kit.fixtures import (
     Bridge,
     BridgeProcess,
     BridgeProject,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.fixtures.run import Run
+from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.server import server_process
 
@@ -30,12 +30,12 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
 
         def test_it():
             loaded = {name for name in sys.modules if name.partition(".")[0] == "bridge_server"}
-            assert loaded == {"bridge_server", "bridge_server.pytest_plugin"}
+            assert loaded == {"bridge_server", "bridge_server.kit", "bridge_server.kit.pytest_plugin"}
             assert not {"aiohttp", "pydantic", "orjson", "structlog", "coincurve"} & set(sys.modules)
         """
     )
 
-    result = project_folder.runpytest_subprocess("-p", "bridge_server.pytest_plugin")
+    result = project_folder.runpytest_subprocess("-p", "bridge_server.kit.pytest_plugin")
 
     result.assert_outcomes(passed=1)
 
@@ -97,7 +97,7 @@ def test_leftovers_of_a_killed_run_go_with_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    script = "import os; from bridge_server.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
+    script = "import os; from bridge_server.kit.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", script], env={"TMPDIR": str(tmp_path)}, check=False)
     (left,) = tmp_path.iterdir()
 
@@ -193,7 +193,7 @@ def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
     project_folder.makepyfile(
         """
         import pytest, trio
-        from bridge_server.client import AnswerTimeoutError, SessionEndedError
+        from bridge_server.kit.client import AnswerTimeoutError, SessionEndedError
 
         async def use(bridge):
             async with bridge.adapp("Example") as dapp:

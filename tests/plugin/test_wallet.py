@@ -4,12 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bridge_server.client import CallFailedError, RejectedError, SessionEndedError
-from bridge_server.client.generations import Generation
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
-from bridge_server.fixtures import Bridge, BridgeNode, BridgeProcess, BridgeProject, BridgeWallet
-from bridge_server.headless import Result
+from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
+from bridge_server.kit.client import CallFailedError, RejectedError, SessionEndedError
+from bridge_server.kit.client.dapp_and_wallet import Generation
+from bridge_server.kit.fixtures import Bridge, BridgeNode, BridgeProcess, BridgeProject, BridgeWallet
+from bridge_server.kit.headless import Result
 
 HELLO = "0x68656c6c6f"
 GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]

@@ -51,12 +51,16 @@ async def test_a_frame_that_is_not_utf_8_closes_the_socket_with_1007(connect: Co
     assert (await socket.closed())[0] == 1007
 
 
-async def test_a_binary_frame_closes_the_socket_with_1007(connect: Connect) -> None:
+@pytest.mark.parametrize("frame", [b"nope", b"\xff", b'{"topic":"\xc3("}'])
+async def test_a_binary_frame_that_is_not_json_closes_the_socket_with_1007(
+    connect: Connect, frame: bytes
+) -> None:
     socket = await connect()
 
-    await socket.socket.send_bytes(spelled("topic", "sub").encode())
+    await socket.socket.send_bytes(frame)
 
-    assert await socket.closed() == (1007, "Send JSON in text frames, not in binary ones.")
+    code, reason = await socket.closed()
+    assert (code, reason[:23]) == (1007, "The frame is not JSON: ")
 
 
 @pytest.mark.parametrize("frame", NO_MESSAGE, ids=range(len(NO_MESSAGE)))

@@ -12,18 +12,16 @@ from aiohttp.test_utils import make_mocked_request
 from structlog.testing import CapturingLogger
 
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.web import request_lines
-from bridge_server.web.client_address import ClientAddresses
-from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.quotas import Quotas
-from bridge_server.web.refusal_report import Refusals
-from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.request_id import RequestIds
-from bridge_server.web.request_lines import Reporting
+from bridge_server.web import request_log
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.limits import Quotas
+from bridge_server.web.metrics import RequestFigures
+from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
+from bridge_server.web.problems import RequestIds
+from bridge_server.web.request_log import Refusals, Reporting
 from bridge_server.web.routes import Route
-from bridge_server.web.serving.gateway import Gateway
-from bridge_server.web.socket import Socket
-from bridge_server.web.unread import UnreadLimits
+from bridge_server.web.serving import Gateway
+from bridge_server.web.sockets import Socket
 from tests.support.clock import ManualClock
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer, running_server
@@ -62,7 +60,7 @@ async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(
     server: RunningServer, wrong: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
-    monkeypatch.setattr(request_lines, "log", log)
+    monkeypatch.setattr(request_log, "log", log)
 
     for _ in range(2):
         (await ask_raw(server, wrong)).problem(400)

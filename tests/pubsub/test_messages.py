@@ -231,3 +231,13 @@ async def test_a_socket_speaks_in_text_without_compression(server: RunningServer
         await socket.send_str(spelled("topic", "sub"))
 
         assert socket.compress == 0
+
+
+async def test_binary_frames_with_json_are_messages(connect: Connect) -> None:
+    dapp, wallet = await connect(), await connect()
+    await wallet.socket.send_bytes(spelled("topic", "sub").encode())
+    await wallet.settled()
+
+    await dapp.socket.send_bytes(spelled("topic", "pub", "é").encode())
+
+    assert await wallet.payloads(1) == ["é"]

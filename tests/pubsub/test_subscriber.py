@@ -9,12 +9,12 @@ from aiohttp import WSCloseCode
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.pubsub.queues.models import QueueLimits, Share, SocketLimits
-from bridge_server.pubsub.service import PubSub
-from bridge_server.pubsub.store import TopicStore
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.pubsub.queues import QueueLimits, Share, SocketLimits, SocketTopics
+from bridge_server.pubsub.v1_sockets import PubSub
+from bridge_server.pubsub.v1_store import TopicStore
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.web.socket import Socket
+from bridge_server.web.sockets import Socket
 
 _PING = (b"frame", b"payload")
 
@@ -44,14 +44,16 @@ class Outlet(Socket):
 def pubsub(tmp_path: Path) -> PubSub:
     """Nothing is stored here."""
     share = Share(messages=10, size_bytes=1_000)
+    limits = SocketLimits(per_address=1, topics=1, address_topics=1, unacknowledged=10, heartbeat_seconds=60)
     return PubSub(
         TopicStore(SqliteDatabase(tmp_path / "unopened", Events())),
         SystemClock(),
         IdMaker(),
         os.urandom,
         QueueLimits(share, share, lifetime_ms=60_000),
-        SocketLimits(per_address=1, topics=1, unacknowledged=10, heartbeat_seconds=60),
+        limits,
         Counter(),
+        SocketTopics(limits),
         charge=lambda _: None,
     )
 

@@ -266,8 +266,8 @@ async def test_a_locked_database_delays_messages_and_loses_none(
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up soon what cannot be stored."""
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 0.01)
-    monkeypatch.setattr("bridge_server.pubsub.journal._PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr("bridge_server.pubsub.journal._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store._RETRY_SECONDS", 0.01)
 
 
 @pytest.mark.sqlite("another program locks the file")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bridge_server.outgoing.outcome import Outcome
+from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.apns import ApnsProvider
-from bridge_server.push.providers.apns_settings import ApnsSettings
-from bridge_server.testing.apns_service import ApnsService, running_apns_service
-from bridge_server.testing.certificates import throw_away_certificate
+from bridge_server.push.providers.credentials import ApnsSettings
+from tests.support.apns_service import ApnsService, running_apns_service
 from tests.support.clock import ManualClock
+from tests.support.credentials import throw_away_certificate
 from tests.support.eventually import eventually
 
 TOKEN = "0123456789abcdef" * 4

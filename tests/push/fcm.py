@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from bridge_server.outgoing.outcome import Outcome
+from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.credentials import ServiceAccount
 from bridge_server.push.providers.fcm import FcmProvider, FcmSettings
-from bridge_server.push.providers.service_account import ServiceAccount
-from bridge_server.testing.fcm_service import FcmService, running_fcm_service
 from tests.support.clock import ManualClock
+from tests.support.fcm_service import FcmService, running_fcm_service
 
 TOKEN = "dGVzdA:APA91b-a_token_of_some_device"
 NOTICE = PushNotice("message-1", "Bank", "New request from Dapp", "https://dapp.example/", {"topic": "t"})

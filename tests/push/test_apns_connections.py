@@ -4,11 +4,19 @@ from dataclasses import replace
 import h2.errors
 import pytest
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.providers import http2
-from bridge_server.testing.apns_service import ApnsService, abort, hang, hold, refusal, reset, taken
-from bridge_server.testing.http2_server import ServerStream
 from tests.push.apns import NOTICE, OTHER_TOKEN, TOKEN, Apns, opened_apns
+from tests.support.apns_service import (
+    ApnsService,
+    ServerStream,
+    abort,
+    hang,
+    hold,
+    refusal,
+    reset,
+    taken,
+)
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
 from tests.support.webhook_receiver import open_receiver

@@ -7,7 +7,7 @@ from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame, SettingsFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.push.providers.go_away import GoAway, GoAwayFilter
+from bridge_server.push.providers.http2 import GoAway, GoAwayFilter
 
 
 def go_away(last_stream_id: int, code: int = 0, text: bytes = b"") -> bytes:

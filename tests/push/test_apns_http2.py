@@ -10,9 +10,8 @@ import h2.connection
 import pytest
 from h2.config import H2Configuration
 
-from bridge_server.push.providers.http2 import Http2Client, client_tls
-from bridge_server.push.providers.http2_exchange import Http2Error
-from bridge_server.testing.certificates import ThrowAwayCertificate, throw_away_certificate
+from bridge_server.push.providers.http2 import Http2Client, Http2Error, client_tls
+from tests.support.credentials import ThrowAwayCertificate, throw_away_certificate
 
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

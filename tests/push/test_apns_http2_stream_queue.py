@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from bridge_server.push.providers.http2_stream_queue import StreamQueue
+from bridge_server.push.providers.http2 import StreamQueue
 
 
 async def waiting(turns: StreamQueue, count: int) -> list[asyncio.Task[None]]:

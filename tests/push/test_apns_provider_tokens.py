@@ -6,11 +6,10 @@ import structlog
 from Crypto.PublicKey import ECC
 
 from bridge_server.kernel import base64url
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.push.providers.apns import ApnsProvider
-from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens
-from bridge_server.testing.apns_service import refusal
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.providers.apns import ApnsProvider, ProviderToken, ProviderTokens
 from tests.push.apns import TOKEN, Apns, opened_apns
+from tests.support.apns_service import refusal
 from tests.support.clock import ManualClock
 
 MINUTE = 60

@@ -2,10 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.testing.apns_service import ApnsService, refusal
-from bridge_server.testing.http2_server import ServerStream
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from tests.push.apns import NOTICE, OTHER_TOKEN, TOKEN, opened_apns
+from tests.support.apns_service import ApnsService, ServerStream, refusal
 
 
 async def test_a_notification_arrives_in_the_form_that_apple_documents() -> None:

@@ -8,11 +8,11 @@ import orjson
 import pytest
 from Crypto.PublicKey import ECC
 
-from bridge_server.push.jwt import es256
+from bridge_server.push.keys import es256
 from bridge_server.push.providers.http2 import Http2Client, client_tls
-from bridge_server.testing.apns_service import ApnsService, running_apns_service
-from bridge_server.testing.certificates import throw_away_certificate
+from tests.support.apns_service import ApnsService, running_apns_service
 from tests.support.clock import ManualClock
+from tests.support.credentials import throw_away_certificate
 
 NOW = 1_800_000_000
 PATH = "/3/device/" + "ab" * 32

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from Crypto.PublicKey import ECC, RSA
 
-from bridge_server.push.providers.apns_settings import ApnsSettings
+from bridge_server.push.providers.credentials import ApnsSettings
 
 KEY = str(ECC.generate(curve="P-256").export_key(format="PEM"))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.testing import apns_service, fcm_service
+from tests.support import apns_service, fcm_service
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import figure, until_delivered

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.testing import apns_service, fcm_service
+from tests.support import apns_service, fcm_service
 from tests.support.eventually import eventually
 from tests.support.figures import figure, until_delivered
 from tests.support.inbox_client import InboxClient, sign_in

@@ -4,8 +4,10 @@ import pytest
 import structlog
 from aiohttp import web
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.testing.fcm_service import (
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from tests.push.fcm import TOKEN, Fcm, opened_fcm
+from tests.support.eventually import eventually
+from tests.support.fcm_service import (
     FcmService,
     answered,
     hang,
@@ -14,8 +16,6 @@ from bridge_server.testing.fcm_service import (
     taken,
     unauthenticated,
 )
-from tests.push.fcm import TOKEN, Fcm, opened_fcm
-from tests.support.eventually import eventually
 
 HOUR = 3_600
 

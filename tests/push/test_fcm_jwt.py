@@ -8,8 +8,8 @@ from Crypto.PublicKey import ECC, RSA
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from bridge_server.kernel import base64url
-from bridge_server.push.jwt import es256, rs256
-from bridge_server.testing import jwt_check
+from bridge_server.push.keys import es256, rs256
+from tests.support import credentials
 from tests.support import jwt_check as another_check
 
 RSA_KEY = RSA.generate(2_048)
@@ -21,7 +21,7 @@ Verified = Callable[[str, Key], tuple[dict[str, Any], dict[str, Any]]]
 
 
 def by_service(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
-    return jwt_check.verified(token, key.public_key())
+    return credentials.verified(token, key.public_key())
 
 
 def by_another_library(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:

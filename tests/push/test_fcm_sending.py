@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.testing.fcm_service import (
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from tests.push.fcm import NOTICE, TOKEN, opened_fcm
+from tests.support.fcm_service import (
     FcmAnswer,
     FcmService,
     answered,
@@ -16,7 +17,6 @@ from bridge_server.testing.fcm_service import (
     running_fcm_service,
     taken,
 )
-from tests.push.fcm import NOTICE, TOKEN, opened_fcm
 from tests.support.loop_time import PassTime
 
 

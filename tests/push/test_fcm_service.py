@@ -8,9 +8,9 @@ import orjson
 import pytest
 from Crypto.PublicKey import RSA
 
-from bridge_server.push.jwt import rs256
-from bridge_server.testing.fcm_service import GRANT_TYPE, SCOPE, FcmService, running_fcm_service
+from bridge_server.push.keys import rs256
 from tests.support.clock import ManualClock
+from tests.support.fcm_service import GRANT_TYPE, SCOPE, FcmService, running_fcm_service
 
 NOW = 1_800_000_000
 

@@ -5,7 +5,7 @@ import orjson
 import pytest
 from Crypto.PublicKey import ECC, RSA
 
-from bridge_server.push.providers.service_account import ServiceAccount
+from bridge_server.push.providers.credentials import ServiceAccount
 
 PEM = RSA.generate(2_048).export_key(pkcs=8).decode()
 SOUND = {

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge_server.push.languages import match_language, request_text, shown_name
-from bridge_server.push.texts import NAME, RIGHT_TO_LEFT, TEXTS
+from bridge_server.push.notices import NAME, RIGHT_TO_LEFT, TEXTS, match_language, request_text, shown_name
 
 FSI, PDI = "\u2068", "\u2069"
 ALIF_BA = "\u0627\u0628"

@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.notify.device_notices import DEVICE
+from bridge_server.notify.service import DEVICE
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.senders import NoProvider, ProviderSender, TopicSender
+from bridge_server.push.providers.provider import NoProvider, ProviderSender, TopicSender
 
 DELIVERED = Outcome(Verdict.DELIVERED)
 BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")

@@ -11,8 +11,8 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import DueMessage
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.testing import fcm_service
 from tests.inbox.processes import reached
+from tests.support import fcm_service
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN
 from tests.support.inbox_client import sign_in

@@ -43,6 +43,7 @@ async def test_a_browsers_subscription_is_a_token(connected: PushClient, service
 
 
 @pytest.mark.parametrize("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
+@pytest.mark.own_server
 async def test_type_without_configuration_is_refused_with_the_list_of_types(
     push: PushClient, name: str
 ) -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
-from bridge_server.testing.webpush_service import WebPushService, hang, reset, status, web_push_service
 from tests.push.webpush import KEYS, NOTICE, OPEN
 from tests.support.browser import Browser
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import open_receiver
+from tests.support.webpush_service import WebPushService, hang, reset, status, web_push_service
 
 HURRIED = replace(OPEN, timeout_seconds=0.2)
 

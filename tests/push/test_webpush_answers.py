@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.push.webpush.answers import KNOWN_SERVICES, judge
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.providers.messages import KNOWN_SERVICES, judge_webpush
 
 NOW_MS = 1_800_000_000_000
 GOOGLE = KNOWN_SERVICES["https://fcm.googleapis.com"]
@@ -25,7 +25,7 @@ def judged(
     status: int, body: bytes = b"", refused_token: bytes | None = None, retry_after: str | None = None
 ) -> Outcome:
     headers = {} if retry_after is None else {"Retry-After": retry_after}
-    return judge(status, headers, body, now_ms=NOW_MS, refused_token=refused_token)
+    return judge_webpush(status, headers, body, now_ms=NOW_MS, refused_token=refused_token)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

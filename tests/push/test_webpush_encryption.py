@@ -8,8 +8,8 @@ from cryptography.exceptions import InvalidTag
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from bridge_server.push.webpush.encryption import SALT_BYTES, encrypt
-from bridge_server.push.webpush.payload import LARGEST_PLAINTEXT_BYTES
+from bridge_server.push.providers.messages import LARGEST_PLAINTEXT_BYTES
+from bridge_server.push.providers.webpush import SALT_BYTES, encrypt
 from tests.support.browser import Browser, base64url, from_base64url
 
 # RFC 8291, section 5 and appendix A.

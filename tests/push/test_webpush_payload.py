@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from bridge_server.push.models import PushNotice
-from bridge_server.push.webpush.payload import padding_for, write_payload
+from bridge_server.push.providers.messages import padding_for, write_payload
 from tests.push.webpush import NOTICE
 
 

@@ -8,12 +8,11 @@ import orjson
 import pytest
 from Crypto.PublicKey import ECC
 
-from bridge_server.push.jwt import es256
-from bridge_server.push.webpush.vapid import VapidIdentity
-from bridge_server.testing.webpush_service import WebPushService, web_push_service
+from bridge_server.push.keys import VapidIdentity, es256
 from tests.push.webpush import KEYS, SUBJECT
 from tests.support.browser import Browser, base64url
 from tests.support.clock import ManualClock
+from tests.support.webpush_service import WebPushService, web_push_service
 
 BODY = token_bytes(16) + (4_096).to_bytes(4, "big") + bytes([65]) + Browser().point + token_bytes(200)
 DAY = 24 * 3_600

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.push.webpush.subscription import read_subscription, write_subscription
+from bridge_server.push.providers.webpush import read_subscription, write_subscription
 from tests.support.browser import Browser, base64url
 
 BROWSER = Browser()

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from bridge_server.push.webpush.vapid import VapidIdentity, checked_subject
+from bridge_server.push.keys import VapidIdentity, checked_subject
 from tests.push.webpush import KEYS, SUBJECT
 from tests.support.browser import Browser, from_base64url
 

@@ -10,8 +10,6 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
 from tests.support.project import look
 
-pytestmark = pytest.mark.one_server
-
 _QUOTA = 100
 
 

@@ -8,8 +8,6 @@ from bridge_server.version import NAME, REPOSITORY, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 
-pytestmark = pytest.mark.one_server
-
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 

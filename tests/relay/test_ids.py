@@ -5,8 +5,6 @@ import pytest
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 
-pytestmark = pytest.mark.one_server
-
 PLACES = [
     ("GET", "/session/{}"),
     ("PUT", "/session/{}"),

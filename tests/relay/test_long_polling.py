@@ -11,8 +11,6 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
 from tests.support.server import running_server
 
-pytestmark = pytest.mark.one_server
-
 
 async def test_a_poll_without_a_wait_is_answered_at_once(poll: Poll) -> None:
     before = await poll.read()

@@ -6,8 +6,6 @@ from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
 
-pytestmark = pytest.mark.one_server
-
 TEXTS = [
     '""',
     '"plain"',

@@ -10,8 +10,6 @@ from tests.support.figures import until_delivered
 from tests.support.problems import pointers
 from tests.support.webhook_receiver import WebhookReceiver
 
-pytestmark = pytest.mark.one_server
-
 _PUSH = {"type": "fcm", "token": "token", "webhook": "https://example.org/push"}
 
 

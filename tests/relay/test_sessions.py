@@ -9,8 +9,6 @@ import pytest
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 
-pytestmark = pytest.mark.one_server
-
 Move: TypeAlias = Callable[[BridgeClient, str], Awaitable[Answer]]
 
 MOVES: dict[str, Move] = {

@@ -2,11 +2,7 @@
 
 from uuid import uuid4
 
-import pytest
-
 from tests.support.bridge_client import BridgeClient
-
-pytestmark = pytest.mark.one_server
 
 
 async def test_a_call_without_a_status_reads_as_204_without_a_body(

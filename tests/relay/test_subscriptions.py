@@ -11,8 +11,6 @@ from tests.support.problems import pointers
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
-pytestmark = pytest.mark.one_server
-
 _DAY = 86_400
 _MS = 0.001
 _WEBHOOK_LIMIT = 16

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bridge_server.relay.models import SweptSlice
-from bridge_server.relay.sweeping import Walk
+from bridge_server.relay.service import Walk
 
 
 @dataclass

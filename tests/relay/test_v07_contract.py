@@ -8,8 +8,6 @@ from bridge_server.version import NAME, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 
-pytestmark = pytest.mark.one_server
-
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _PAYLOAD = {"data": "ab12", "hmac": "cd34", "iv": "ef56"}

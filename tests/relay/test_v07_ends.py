@@ -1,12 +1,8 @@
 """What generation 0.7 is told of what has expired or was ended: whatever lets its clients go on."""
 
-import pytest
-
 from tests.relay.v07 import as_v07
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
-
-pytestmark = pytest.mark.one_server
 
 _HOUR = 3600
 _DAY = 24 * _HOUR

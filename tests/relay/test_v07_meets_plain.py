@@ -13,8 +13,6 @@ from tests.support.figures import until_delivered
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
-pytestmark = pytest.mark.one_server
-
 _PAYLOAD = {"data": "ab12", "hmac": "cd34", "iv": "ef56"}
 
 

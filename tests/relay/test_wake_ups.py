@@ -10,8 +10,6 @@ from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
 
-pytestmark = pytest.mark.one_server
-
 _ROUNDS = 300
 _AT_ONCE = 10
 

@@ -7,8 +7,6 @@ import pytest
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
 
-pytestmark = pytest.mark.one_server
-
 _LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
 
 GOOD = [

@@ -15,8 +15,7 @@ INSERT INTO topic_messages SELECT n, 't' || n / 4, 'x', 1, n, 'a' || n % 1000, n
     {rows}) AS n;
 INSERT INTO irn_messages SELECT n, 't' || n / 4, 'x', 1, 'k' || n / 10, 'a' || n % 1000, n % 2, n FROM
     generate_series(1, {rows}) AS n;
-INSERT INTO irn_deliveries SELECT 'k' || n / 10, n FROM generate_series(1, {rows}) AS n;
-INSERT INTO irn_subscriptions SELECT 'k' || n / 10, 't' || n, n FROM generate_series(1, {rows}) AS n;
+INSERT INTO irn_subscriptions SELECT 'k' || n / 10, 't' || n, n, n, n FROM generate_series(1, {rows}) AS n;
 INSERT INTO irn_calls SELECT n, 'd' || n FROM generate_series(1, {rows}) AS n;
 INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms,
     device_id, queue) SELECT 'm' || n, 'https://h' || n % 500, '', '', n, CASE WHEN n % 5 > 0 THEN n END,

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest, Outdated
-from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations

@@ -8,8 +8,7 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database
-from bridge_server.web.bucket_store import BucketStore, save
-from bridge_server.web.charges import SavedBucket
+from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.schema_databases import ENGINES, schema_database
 
 

@@ -10,13 +10,11 @@ import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
-from bridge_server.storage import checkpoint, connection
-from bridge_server.storage.checkpoint import Checkpointer
-from bridge_server.storage.connection import open_connection
+from bridge_server.storage import connection, sqlite
+from bridge_server.storage.connection import LogFile, open_connection
 from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.log_file import LogFile
-from bridge_server.storage.size_limit import SizeLimit
-from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.group_commit import SizeLimit
+from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
 from tests.support.drivers import make_notes_file
 from tests.support.eventually import eventually
 from tests.support.locks import locked
@@ -27,14 +25,14 @@ MEGABYTE = 2**20
 @pytest.fixture
 def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the log very often."""
-    monkeypatch.setattr(checkpoint, "_INTERVAL_SECONDS", 0.002)
+    monkeypatch.setattr(sqlite, "_CHECKPOINT_EVERY_SECONDS", 0.002)
 
 
 @pytest.fixture
 def eager(frequent: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the log off whenever it is looked at."""
-    monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
-    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "_WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
 async def test_committed_pages_move_into_the_database_file_without_a_request(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr(sqlite, "_WORTHWHILE_BYTES", 0)
     assert database.path.stat().st_size < MEGABYTE
 
     await write_a_megabyte(database)
@@ -91,7 +89,7 @@ def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
 async def test_the_log_is_truncated_after_a_while_without_writes(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 0.05)
     for _ in range(4):
         await write_a_megabyte(database)
 
@@ -102,7 +100,7 @@ async def test_the_log_is_truncated_after_a_while_without_writes(
 async def test_a_log_is_left_alone_between_two_writes(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 3600.0)
     await write_a_megabyte(database)
     for _ in range(20):
         await asyncio.sleep(0.005)
@@ -123,7 +121,7 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
     monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, events: Events
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # a wait for a lock becomes visible
-    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", MEGABYTE)
+    monkeypatch.setattr(sqlite, "_ALARMING_BYTES", MEGABYTE)
     database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         with snapshot(database.path):
@@ -157,8 +155,8 @@ async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew
 async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
     monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", 2 * MEGABYTE)
-    monkeypatch.setattr(checkpoint, "_HURRIED_INTERVAL_SECONDS", 0.002)
+    monkeypatch.setattr(sqlite, "_ALARMING_BYTES", 2 * MEGABYTE)
+    monkeypatch.setattr(sqlite, "_HURRIED_EVERY_SECONDS", 0.002)
     database = SqliteDatabase(make_notes_file(tmp_path), events)
 
     def work() -> Transaction[None]:

@@ -1,13 +1,16 @@
 """The data directory: private, and one server's at a time."""
 
+import errno
+import fcntl
 import os
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_ISDIR
+from threading import Thread
 
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.storage.data_directory import DataDirectoryError, held
+from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held, is_held
 from tests.support.server import RunningServer, running_server
 
 
@@ -62,12 +65,87 @@ async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_
     assert [(event["directory"], event["mode_before"]) for event in notes] == [(str(open_directory), "0755")]
 
 
+@pytest.mark.parametrize("name", [".", "lock"])
+def test_a_command_that_looks_whether_a_server_runs_does_not_keep_one_from_starting(
+    tmp_path: Path, name: str
+) -> None:
+    with held(tmp_path):
+        pass
+    starts = []
+
+    def start() -> None:
+        with held(tmp_path):
+            starts.append(True)
+
+    look = os.open(tmp_path / name, os.O_RDONLY)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    server = Thread(target=start)
+    server.start()
+    server.join(0.05)  # it waits for the lock
+    os.close(look)
+    server.join(30)
+
+    assert starts == [True]
+
+
 def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
     with held(tmp_path), pytest.raises(DataDirectoryError) as caught, held(tmp_path):
         pass
 
     assert f"process {os.getpid()}" in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_lock_file_that_was_deleted_lets_no_second_server_in(tmp_path: Path) -> None:
+    with held(tmp_path):
+        (tmp_path / "lock").unlink()
+        assert is_held(tmp_path)
+
+        for _ in range(2):
+            with pytest.raises(DataDirectoryInUseError), held(tmp_path):
+                pass
+
+        assert is_held(tmp_path)
+    assert not is_held(tmp_path)
+
+
+def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, flock, deleted = tmp_path / "lock", fcntl.flock, list[bytes]()
+
+    def flock_of_a_deleted_file(descriptor: int, operation: int) -> None:
+        if not deleted and not S_ISDIR(os.fstat(descriptor).st_mode):
+            deleted.append(lock.read_bytes())
+            lock.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_of_a_deleted_file)
+
+    with held(tmp_path):
+        monkeypatch.undo()
+        assert lock.read_text() == str(os.getpid())
+        with lock.open("rb") as stream, pytest.raises(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_file_system_that_locks_no_directories_has_the_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def flock_of_files(descriptor: int, operation: int) -> None:
+        if S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_of_files)
+
+    with held(tmp_path):
+        assert is_held(tmp_path)
+        with pytest.raises(DataDirectoryInUseError), held(tmp_path):
+            pass
+    assert not is_held(tmp_path)
 
 
 def test_a_directory_that_was_left_is_free(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.events import Events
+from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.failures import DatabaseFullError
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import put
 from tests.support.asking import Answer, ask

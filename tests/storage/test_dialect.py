@@ -15,23 +15,22 @@ import pytest
 from bridge_server.assembly.postgres_overrides import OF_ROOMS, OVERRIDES
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
-from bridge_server.storage.postgres.rewriting import with_parts
-from bridge_server.storage.postgres.translation import translated
+from bridge_server.storage.postgres.statements import translated, with_parts
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.statements import STATEMENT, STATEMENTS, modules, parameter_count
 
 _OF_SQLITE_ALONE = {
     "bridge_server.storage.backup": "VACUUM INTO makes a copy of the file",
-    "bridge_server.storage.batch": "begins and ends the transactions of the file's one writer",
-    "bridge_server.storage.checkpoint": "moves the write-ahead log into the file",
     "bridge_server.storage.connection": "sets a connection to the file up",
-    "bridge_server.storage.inspection": "examines a file",
     "bridge_server.storage.migrate": "the schema's version stands in the file's header",
     "bridge_server.storage.restore": "examines a copy of the file",
-    "bridge_server.storage.size_limit": "reckons with the pages of the file",
-    "bridge_server.storage.sqlite": "asks whether another process has written to the file",
+    "bridge_server.storage.group_commit": "begins and ends transactions, and counts the pages of the file",
+    "bridge_server.storage.sqlite": "checkpoints the write-ahead log, and sees other processes' writes",
 }
 """Modules that ask SQLite about its file, and what for."""
+
+_MADE_OF_ONE_TEXT = {"bridge_server.inbox.store"}
+"""Modules with a function that makes several constants of one text."""
 
 _BEGINNING = re.compile(
     rf"{STATEMENT.pattern}|\s*(?:PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE)\b"
@@ -131,22 +130,22 @@ async def test_a_number_that_a_client_chooses_is_never_a_short_integer(connectio
 
 # Counts of accounts and of bytes, flags, attempts and days: the server has reckoned or bounded each of them.
 _SHORT_NUMBERS = {
-    "bridge_server.inbox.sql.PAGE": [6, 7],
-    "bridge_server.notify.missed_sql.COUNT": [1],
-    "bridge_server.notify.sql.INSERT_NOTIFICATION": [8, 9, 10],
-    "bridge_server.notify.sql.COUNT_CALL": [1, 2, 3],
-    "bridge_server.notify.sql.COUNT_SENT": [3, 4],
+    "bridge_server.inbox.store.PAGE": [6, 7],
+    "bridge_server.notify.store.COUNT_MISSED": [1],
+    "bridge_server.notify.store.INSERT_NOTIFICATION": [8, 9, 10],
+    "bridge_server.notify.store.COUNT_CALL": [1, 2, 3],
+    "bridge_server.notify.store.COUNT_SENT": [3, 4],
     "bridge_server.outbox.store._POSTPONE": [1],
     "bridge_server.outbox.store._BURY": [1],
-    "bridge_server.projects.sql.OVERVIEW": [1, 2],
-    "bridge_server.projects.sql.FIGURES": [1, 2],
-    "bridge_server.projects.subscription_sql.TYPE_SET": [3],
-    "bridge_server.projects.subscription_sql.INSERT_TYPE_SET": [3],
-    "bridge_server.projects.subscription_sql.COUNT_SUBSCRIBERS": [1],
-    "bridge_server.pubsub.irn.sql.INSERT_MESSAGE": [4, 7],
-    "bridge_server.pubsub.sql.INSERT": [4],
-    "bridge_server.wallet.transactions.listing_sql.PAGE": [5],
-    "bridge_server.wallet.transactions.sql.POSTPONE": [1],
+    "bridge_server.projects.store.OVERVIEW": [1, 2],
+    "bridge_server.projects.store.FIGURES": [1, 2],
+    "bridge_server.projects.subscriptions.TYPE_SET": [3],
+    "bridge_server.projects.subscriptions.INSERT_TYPE_SET": [3],
+    "bridge_server.projects.subscriptions.ADD_SUBSCRIBERS": [1],
+    "bridge_server.pubsub.v2_store.INSERT_MESSAGE": [4, 7],
+    "bridge_server.pubsub.v1_store.INSERT": [4],
+    "bridge_server.wallet.transactions.store.PAGE": [5],
+    "bridge_server.wallet.transactions.store.POSTPONE": [1],
 }
 
 
@@ -190,11 +189,11 @@ def test_rows_of_an_upsert_are_taken_in_the_order_of_their_keys() -> None:
     assert unordered == []
 
 
-def test_statements_are_written_as_constants_of_modules_of_sql() -> None:
+def test_statements_are_written_as_constants() -> None:
     """A statement within a function would not be prepared here, and its plan would not be looked at."""
     elsewhere = {name: found for name in modules() if (found := _within_functions(name))}
 
-    assert {name for name in elsewhere if not name.endswith("sql")} == _OF_SQLITE_ALONE.keys()
+    assert elsewhere.keys() == _OF_SQLITE_ALONE.keys() | _MADE_OF_ONE_TEXT
 
 
 def _within_functions(module: str) -> list[str]:

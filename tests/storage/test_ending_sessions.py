@@ -10,8 +10,14 @@ import pytest
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key
-from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
-from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
+from bridge_server.relay.models import (
+    CallId,
+    CallNotFoundError,
+    Payload,
+    SessionId,
+    SessionNotFoundError,
+    StoredCall,
+)
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns
 from tests.storage.notes import turn

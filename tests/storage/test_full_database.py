@@ -10,8 +10,8 @@ import pytest
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key
+from bridge_server.storage.connection import passing_failure
 from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.failures import passing_failure
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import fail_after_writing, names, put
 from tests.support.drivers import make_notes_file

@@ -9,6 +9,8 @@ import pytest
 from tests.support.asking import Answer, ask
 from tests.support.server import RunningServer
 
+pytestmark = pytest.mark.own_server
+
 
 def delete(file: Path) -> None:
     file.unlink()

@@ -6,12 +6,12 @@ import pytest
 
 from bridge_server.assembly.postgres import postgres_engine
 from bridge_server.assembly.postgres_overrides import HEAVY
-from bridge_server.inbox import sql as inbox_sql
+from bridge_server.inbox import store as inbox_sql
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
-from bridge_server.notify import sql as notify_sql
+from bridge_server.notify import store as notify_sql
 from bridge_server.outbox import store as outbox_store
-from bridge_server.relay import sql as relay_sql
+from bridge_server.relay import store as relay_sql
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.postgres import database
 from tests.support.statements import STATEMENTS

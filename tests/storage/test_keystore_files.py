@@ -10,14 +10,12 @@ import orjson
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.ethereum.keystore import make_keystore
-from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.keystore import ScryptCost, make_keystore
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet import keystore_files
-from bridge_server.wallet.errors import AccountExistsError, UnknownAccountError
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import Address
+from bridge_server.wallet.models import AccountExistsError, Address, UnknownAccountError
 from tests.support.clock import ManualClock
 
 KEY = SigningKey((1).to_bytes(32))

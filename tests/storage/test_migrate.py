@@ -8,6 +8,7 @@ from stat import S_IMODE
 
 import pytest
 
+from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import Migration, NewerSchemaError, migrate, packaged_migrations
 
 FIRST = Migration(
@@ -119,11 +120,55 @@ def test_a_step_that_fails_leaves_the_one_before_it_with_its_data(file: Path, sq
 
 
 def test_the_steps_before_a_failing_one_stay(file: Path) -> None:
+    migrate(file, CHAIN[:1])
+
     with pytest.raises(sqlite3.Error):
         migrate(file, [FIRST, SECOND, Migration(3, "0003_bad.sql", "DROP TABLE notes; SELECT * FROM notes;")])
 
     assert version(file) == 2
     assert ask(file, "SELECT * FROM notes") == [("kept", "x")]
+
+
+def test_of_a_new_file_with_a_failing_step_nothing_stays(file: Path) -> None:
+    with pytest.raises(sqlite3.Error):
+        migrate(file, [FIRST, Migration(2, "0002_bad.sql", "this is not SQL;")])
+
+    assert list(file.parent.iterdir()) == []
+
+
+def test_what_a_killed_first_start_has_left_is_replaced(file: Path) -> None:
+    for name in ("", "-wal", "-shm", "-journal"):
+        file.with_name(f"{file.name}.creating{name}").write_bytes(b"unfinished")
+
+    migrate(file, CHAIN)
+
+    assert ask(file, "SELECT * FROM notes") == [("kept", "filled")]
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_the_log_of_a_database_that_was_deleted_is_not_applied_to_a_new_one(file: Path) -> None:
+    migrate(file, CHAIN)
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM notes")
+        log = file.with_name(f"{file.name}-wal").read_bytes()
+    file.unlink()
+    file.with_name(f"{file.name}-wal").write_bytes(log)
+
+    migrate(file, CHAIN)
+
+    assert ask(file, "SELECT * FROM notes") == [("kept", "filled")]
+
+
+def test_an_empty_file_is_refused_and_its_log_stays(file: Path) -> None:
+    file.touch()
+    log = file.with_name(f"{file.name}-wal")
+    log.write_bytes(b"what is left of the data")
+
+    with pytest.raises(DataDirectoryError, match=r"is an empty file.*bridge-server restore FILE"):
+        migrate(file, CHAIN)
+
+    assert file.stat().st_size == 0
+    assert log.read_bytes() == b"what is left of the data"
 
 
 def test_a_file_of_a_newer_program_is_refused_and_not_touched(file: Path) -> None:

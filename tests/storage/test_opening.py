@@ -13,7 +13,7 @@ import aiosqlite
 import pytest
 
 from bridge_server.kernel.events import Events
-from bridge_server.storage import connection, group_commit, readers
+from bridge_server.storage import connection, group_commit, sqlite
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import names, put, text_of, turn
 from tests.support.drivers import make_notes_file
@@ -115,7 +115,7 @@ async def test_when_the_thread_of_a_connection_fails_every_caller_is_answered(
     async with database.opened():
         with monkeypatch.context() as patch:
             patch.setattr(group_commit, "run", broken)
-            patch.setattr(readers, "run", broken)
+            patch.setattr(sqlite, "run", broken)
             outcomes = await asyncio.gather(
                 *(database.transaction(put("a", "lost")) for _ in range(3)),
                 *(text_of(database, "a") for _ in range(100)),

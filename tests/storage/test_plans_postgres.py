@@ -8,7 +8,7 @@ import pytest
 
 from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.storage.postgres.translation import translated
+from bridge_server.storage.postgres.statements import translated
 from tests.storage.filled_tables import filling
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.slow import SLOW
@@ -31,14 +31,14 @@ _OF_TEST_MODE = "bridge_server.testmode."
 # Owed messages and dead letters are counted in their indexes, when the server starts and once a minute. The
 # others walk through an index of the few rows that wait, or from the newest row on.
 _WALKS_THROUGH_INDEXES = {
-    "bridge_server.outbox.pending_sql.OLDEST_DUE": "outbox_due",
+    "bridge_server.outbox.message_store.OLDEST_DUE": "outbox_due",
     "bridge_server.outbox.store._COUNT_OWED": "outbox_due",
     "bridge_server.outbox.store._COUNT_DEAD": "outbox_dead",
-    "bridge_server.wallet.approval_store._PENDING": "wallet_approvals_pending",
-    "bridge_server.wallet.approval_store._WAITING_PAGE": "wallet_approvals_pending",
-    "bridge_server.wallet.transactions.sql.QUEUE": "wallet_transactions_owed",
-    "bridge_server.wallet.transactions.sql.NEWEST_OF_SENDER": "wallet_transactions_pkey",
-    "bridge_server.wallet.transactions.sql.WITH_PARAMS": "wallet_transactions_pkey",
+    "bridge_server.wallet.approvals._PENDING": "wallet_approvals_pending",
+    "bridge_server.wallet.approvals._WAITING_PAGE": "wallet_approvals_pending",
+    "bridge_server.wallet.transactions.store.QUEUE": "wallet_transactions_owed",
+    "bridge_server.wallet.transactions.store.NEWEST_OF_SENDER": "wallet_transactions_pkey",
+    "bridge_server.wallet.transactions.store.WITH_PARAMS": "wallet_transactions_pkey",
 }
 
 _LOOKS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
@@ -102,7 +102,7 @@ def _is_walk(step: Mapping[str, Any]) -> bool:
 
 async def test_a_sweep_reads_as_many_rows_as_it_may_delete(connection: Any) -> None:
     await connection.execute(filling(_ROWS))
-    sweep = STATEMENTS["bridge_server.topics.sql.SWEEP"]
+    sweep = STATEMENTS["bridge_server.outbox.topics.SWEEP"]
 
     kinds = {step["Node Type"] for step in steps(await plan(connection, sweep))}
 

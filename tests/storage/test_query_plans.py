@@ -1,51 +1,27 @@
 """No statement of a store walks through a table that grows with what others do: SQLite tells its plans."""
 
-import importlib
-import pkgutil
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-import bridge_server
 from bridge_server.storage.migrate import migrate, packaged_migrations
-
-_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
-
-_MIXED_MODULES = {"approval_store", "device_state_store", "device_store", "sign_in_store", "store"}
-"""Modules that may hold statements beside other code."""
+from tests.support.statements import STATEMENTS
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
 # The oldest of them is looked for among a bounded number of its entries, when /metrics is asked for.
-_WALKS = {"bridge_server.outbox.store._COUNT_OWED", "bridge_server.outbox.pending_sql.OLDEST_DUE"}
+_WALKS = {"bridge_server.outbox.store._COUNT_OWED", "bridge_server.outbox.message_store.OLDEST_DUE"}
 # What `serve --test` counts is a test's own rows.
-_OF_TEST_MODE = {"bridge_server.testmode.sql.COUNT"}
+_OF_TEST_MODE = {"bridge_server.testmode.service.COUNT"}
 
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
 _SHORT_TABLES = {"outbox_hosts", "projects"}
 # Statements that mean all rows of one project, or as many as they say.
 _ALL_OF_A_PROJECT = {
-    "bridge_server.projects.deleting_sql.SWEEP_DELETED[1]",
+    "bridge_server.projects.store.SWEEP_DELETED[1]",
 }
-
-
-def statements() -> Iterator[tuple[str, str]]:
-    """Every statement of the rooms' stores, by name."""
-    for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
-        leaf = module.name.rpartition(".")[2]
-        if leaf not in _MIXED_MODULES and leaf != "sql" and not leaf.endswith("_sql"):
-            continue
-        for constant, value in vars(importlib.import_module(module.name)).items():
-            several = isinstance(value, tuple)
-            for number, sql in enumerate(value if isinstance(value, tuple) else (value,)):
-                if isinstance(sql, str) and sql.lstrip().startswith(_VERBS):
-                    yield f"{module.name}.{constant}" + (f"[{number}]" if several else ""), sql
-
-
-STATEMENTS = dict(statements())
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +102,7 @@ def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: P
 
 
 def test_messages_queued_for_a_device_are_counted_in_an_index(file: Path) -> None:
-    steps = plan(file, STATEMENTS["bridge_server.projects.device_state_store._STATES"])
+    steps = plan(file, STATEMENTS["bridge_server.projects.devices._STATES"])
 
     assert any(step.startswith("SEARCH outbox USING") and "outbox_by_device" in step for step in steps)
 
@@ -149,18 +125,17 @@ def test_the_planner_is_asked_about_every_room() -> None:
     modules = {name.rsplit(".", 1)[0].removeprefix("bridge_server.") for name in STATEMENTS}
 
     assert modules >= {
-        "inbox.device_store",
-        "inbox.sign_in_store",
-        "inbox.sql",
-        "notify.sql",
+        "inbox.devices",
+        "inbox.sign_in",
+        "inbox.store",
+        "notify.store",
         "outbox.store",
-        "projects.deleting_sql",
-        "projects.device_state_store",
-        "projects.sql",
-        "projects.subscription_sql",
-        "pubsub.sql",
+        "projects.store",
+        "projects.devices",
+        "projects.subscriptions",
+        "pubsub.v1_store",
         "push.store",
-        "relay.sql",
-        "wallet.approval_store",
-        "wallet.transactions.sql",
+        "relay.store",
+        "wallet.approvals",
+        "wallet.transactions.store",
     }

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.inbox.device_store import DeviceStore
-from bridge_server.inbox.errors import DeviceNotFoundError
-from bridge_server.inbox.models import DeviceId
+from bridge_server.inbox.devices import DeviceStore
+from bridge_server.inbox.models import DeviceId, DeviceNotFoundError
 from bridge_server.kernel.events import DomainEvent, Events
-from bridge_server.notify.device_notices import DEVICE
+from bridge_server.notify.service import DEVICE
 from bridge_server.outbox import store as outbox_store
-from bridge_server.outbox.events import OutboxChanged
-from bridge_server.outbox.models import OutgoingMessage, Queue
+from bridge_server.outbox.models import OutboxChanged, OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Statement, Transaction
 from tests.support.schema_databases import ENGINES, schema_database

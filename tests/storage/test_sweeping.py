@@ -7,13 +7,19 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
-from bridge_server.relay.errors import CallNotFoundError
-from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall
-from bridge_server.relay.store import RelayStore
-from bridge_server.relay.sweep_store import RelaySweepStore
-from bridge_server.relay.sweeping import relay_sweeps
+from bridge_server.outbox.topics import Topic
+from bridge_server.relay.models import (
+    CallId,
+    CallNotFoundError,
+    Keep,
+    Payload,
+    SessionId,
+    SessionUpdate,
+    StoredCall,
+)
+from bridge_server.relay.service import relay_sweeps
+from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
-from bridge_server.topics.models import Topic
 from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.clock import ManualClock
 from tests.support.schema_databases import ENGINES, schema_database

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from bridge_server.assembly.postgres_overrides import OVERRIDES
-from bridge_server.relay import sql as relay_sql
+from bridge_server.outbox import topics
+from bridge_server.relay import store as relay_sql
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.storage.postgres.sweeps import swept
-from bridge_server.storage.postgres.translation import translated
-from bridge_server.topics import sql
+from bridge_server.storage.postgres.statements import swept, translated
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 
@@ -24,10 +23,10 @@ async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: Postgre
     url = await postgres.database("bridge", migrate)
     async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
         for webhook in ("https://a.example", "https://b.example"):
-            await prolonging.execute(translated(sql.UPSERT), "topic", webhook, 1_000)
+            await prolonging.execute(translated(topics.UPSERT), "topic", webhook, 1_000)
         async with prolonging.transaction():
-            await prolonging.execute(translated(sql.UPSERT), "topic", "https://a.example", 9_000)
-            deleting = asyncio.create_task(sweeping.execute(translated(OVERRIDES[sql.SWEEP]), 2_000, 500))
+            await prolonging.execute(translated(topics.UPSERT), "topic", "https://a.example", 9_000)
+            deleting = asyncio.create_task(sweeping.execute(translated(OVERRIDES[topics.SWEEP]), 2_000, 500))
 
             async def waits() -> Any:
                 return await watching.fetchval(_WAITING)

@@ -8,9 +8,10 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
-from bridge_server.storage.database import Database, Row, Statement, Transaction, Turn, Turns, Value
+from bridge_server.storage.database import Database, ForEach, Row, Statement, Transaction, Turn, Turns, Value
 from tests.storage.notes import (
     EVENTS,
+    PUT,
     TEXT,
     Begin,
     NoteError,
@@ -35,6 +36,20 @@ FAILING = [
 
 def name_of(begin: Callable[..., object]) -> str:
     return begin.__name__
+
+
+async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_changed(
+    database: Database,
+) -> None:
+    def work() -> Transaction[int]:
+        ((changed,),) = yield ForEach(PUT, [(f"{number}", "x") for number in range(5)])
+        yield Touched(("note", "0"))
+        return int(changed)
+
+    found = await asyncio.gather(*(database.transaction(work) for _ in range(3)))
+
+    assert found == [5] * 3
+    assert await names(database) == [f"{number}" for number in range(5)]
 
 
 async def test_a_read_sees_every_answered_transaction(database: Database) -> None:

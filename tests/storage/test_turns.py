@@ -14,31 +14,27 @@ from typing import Any
 import pytest
 
 import bridge_server
-from bridge_server.console.store import AccessStore
-from bridge_server.inbox.device_store import DeviceStore
-from bridge_server.inbox.sign_in_store import SignInStore
+from bridge_server.console.access import AccessStore
+from bridge_server.inbox.devices import DeviceStore
+from bridge_server.inbox.sign_in import SignInStore
 from bridge_server.inbox.store import InboxStore
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.store import OutboxStore
+from bridge_server.outbox.topics import Topic
 from bridge_server.projects.models import Project, ProjectId, Publisher
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore
-from bridge_server.projects.type_store import NotificationTypeStore
-from bridge_server.pubsub.irn.models import ClientKey, Envelope, Publishing, Subscribing, Unsubscribing
-from bridge_server.pubsub.irn.store import IrnStore
-from bridge_server.pubsub.queues.models import Changes, Message
-from bridge_server.pubsub.store import TopicStore
+from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import SubscriptionStore
+from bridge_server.pubsub.v1_store import Changes, Message, TopicStore
+from bridge_server.pubsub.v2_models import ClientKey, Envelope, Publishing, Subscribing, Unsubscribing
+from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.push.store import PushStore
-from bridge_server.relay.store import RelayStore
-from bridge_server.relay.sweep_store import RelaySweepStore
-from bridge_server.storage.database import NO_TURNS, Row, Transaction, Turn, Turns, Value
-from bridge_server.storage.turns import striped
-from bridge_server.testmode.store import EveryTable
-from bridge_server.topics.models import Topic
-from bridge_server.wallet.approval_store import ApprovalStore
+from bridge_server.relay.store import RelayStore, RelaySweepStore
+from bridge_server.storage.database import NO_TURNS, Row, Transaction, Turn, Turns, Value, striped
+from bridge_server.testmode.service import EveryTable
+from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionStore
-from bridge_server.web.bucket_store import BucketStore
+from bridge_server.web.limits import BucketStore
 
 PACKAGE = Path(bridge_server.__file__).parent
 DECORATORS = {"transaction", "adding_transaction"}
@@ -157,14 +153,14 @@ TURNS: dict[str, Case] = {
     "TopicStore.sweep": (TopicStore.sweep, (1, 5), swept("topics")),
     "IrnStore._apply": (
         IrnStore._apply,
-        (IRN_CHANGES, 0, {CLIENT: [4, 4]}, IGNORED),
+        (IRN_CHANGES, 0, {(CLIENT, Topic("t3")): [4, 4]}, IGNORED),
         Turns(
             (
                 striped("irn-client", CLIENT),
                 *topics("t1", "t2"),
                 striped("address", "10.0.0.1"),
                 striped("irn-client", OTHER_CLIENT),
-                striped("irn-message", "4"),
+                *topics("t3"),
             )
         ),
     ),
@@ -208,12 +204,10 @@ TURNS: dict[str, Case] = {
 
 CALLS_WITHOUT_A_STORE = {
     # They save token buckets, by upserts, in SQLite only.
-    "assembly/health.py",
-    "assembly/limits.py",
+    "assembly/system_routes.py",
+    "assembly/storage.py",
     # In PostgreSQL's own tables each transaction is one statement, which decides by itself.
-    "storage/postgres/leases.py",
     "storage/postgres/processes.py",
-    "storage/postgres/roles.py",
 }
 """Transactions that need no turn."""
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from bridge_server.assembly.operator import OperatorServices
+from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.projects.caip10 import parse_account
-from bridge_server.projects.errors import UnknownTypesError
-from bridge_server.projects.models import NewSubscription, TypeId
+from bridge_server.projects.models import NewSubscription, TypeId, UnknownTypesError
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.clock import ManualClock

@@ -17,8 +17,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
-from bridge_server.wallet.transactions.states import TransactionEvent
+from bridge_server.wallet.transactions.states import TransactionEvent, TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.schema_databases import ENGINES, schema_database
 

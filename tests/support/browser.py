@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from bridge_server.testing.webpush_service import WebPushService
+from tests.support.webpush_service import WebPushService
 
 _CURVE = ec.SECP256R1()
 

@@ -7,7 +7,7 @@ class ManualClock:
     tick_seconds = 0.02
 
     def __init__(self, start_ms: int = 1_800_000_000_000) -> None:
-        self._now_us = start_ms * 1_000
+        self._start_us = self._now_us = start_ms * 1_000
         self._elapsed_us = 0
 
     def now_us(self) -> int:
@@ -23,6 +23,10 @@ class ManualClock:
         """Let time pass; a negative number sets the clock on the wall back, and no time passes."""
         self._elapsed_us += max(0, round(seconds * 1_000_000))
         self.set_by(seconds)
+
+    def restart(self) -> None:
+        """Set the clock on the wall to the moment at which it started; no time passes."""
+        self._now_us = self._start_us
 
     def set_by(self, seconds: float) -> None:
         """Set the clock on the wall forward or back, as an operator does: no time passes."""

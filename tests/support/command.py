@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import orjson
 
-from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
+from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server")
@@ -46,6 +46,10 @@ class RunningCommand:
     process: subprocess.Popen[bytes]
     out: IO[bytes]
     err: IO[bytes]
+
+    def said(self) -> str:
+        """The standard error so far."""
+        return _text(self.err)
 
     def finished(self, within_seconds: float = 60.0) -> Finished:
         """Wait for its end. Raises TimeoutExpired."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urlencode
 
-from bridge_server.assembly.console_access import console_access
-from bridge_server.assembly.operator import operations
+from bridge_server.assembly.command_line import console_access, operations
 from tests.support.asking import Answer, ask
 from tests.support.server import RunningServer
 

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 from jsonschema import Draft202012Validator
 
-from bridge_server.assembly.every_route import every_route
-from bridge_server.description.document import openapi_document
+from bridge_server.assembly.application import every_route
+from bridge_server.description.document import openapi_document, spelled
 from bridge_server.description.operations import described as is_described
-from bridge_server.description.paths import spelled
 from bridge_server.web.routes import Route
 
 _PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")

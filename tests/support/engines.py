@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from bridge_server.fixtures.background_loop import BackgroundLoop
+from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.settings.settings import Settings
 from tests.support.postgres import PostgresServer
 
@@ -84,19 +84,19 @@ class _Postgres:
 
 
 def _translated(sql: str) -> str:
-    from bridge_server.storage.postgres.translation import translated  # noqa: PLC0415 - asyncpg may be missing
+    from bridge_server.storage.postgres.statements import translated  # noqa: PLC0415 - asyncpg may be missing
 
     return str(translated(sql))
 
 
 def _encoded(parameters: Sequence[Any]) -> Sequence[Any]:
-    from bridge_server.storage.postgres.translation import encoded  # noqa: PLC0415 - as above
+    from bridge_server.storage.postgres.statements import encoded  # noqa: PLC0415 - as above
 
     return encoded(parameters)
 
 
 def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    from bridge_server.storage.postgres.translation import decoded  # noqa: PLC0415 - as above
+    from bridge_server.storage.postgres.statements import decoded  # noqa: PLC0415 - as above
 
     return decoded(row)
 

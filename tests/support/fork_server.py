@@ -17,7 +17,7 @@ from importlib import import_module
 
 import orjson
 
-_LOADED = ("assembly.application", "cli.main", "cli.serve", "cli.wallet_run")
+_LOADED = ("assembly.application", "cli.commands", "cli.serve", "cli.wallet")
 _STANDARD_STREAMS = (0, 1, 2)
 NUMBER_SIZE = 16
 """Bytes of a process id or an exit code on the wire."""

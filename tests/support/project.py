@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.assembly.operator import OperatorServices, operations
+from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.kernel.clock import Clock
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
@@ -110,16 +110,17 @@ class App:
 
 
 def paths_of(project_id: str) -> dict[str, str]:
-    """The four paths of the contract, by name."""
+    """The four paths of the contract by name, and that of audiences."""
     return {
         "notify": f"/{project_id}/notify",
+        "audience": f"/{project_id}/notify/audience",
         "lookup": f"/v1/{project_id}/subscribers",
         "listing": f"/{project_id}/subscribers",
         "mark all": f"/v1/{project_id}/mark-all-as-read",
     }
 
 
-METHODS = {"notify": "POST", "lookup": "POST", "listing": "GET", "mark all": "POST"}
+METHODS = {"notify": "POST", "audience": "POST", "lookup": "POST", "listing": "GET", "mark all": "POST"}
 
 
 def a_notification(**content: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.events import Events
+from bridge_server.kit.testing.server import place_schema
 from bridge_server.storage.database import Database
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testing.schema import place_schema
 from tests.support.postgres import PostgresServer
 
 SQLITE, POSTGRES = "sqlite", "postgres"

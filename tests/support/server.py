@@ -9,9 +9,9 @@ from typing import IO, Any
 
 import aiohttp
 
-from bridge_server.fixtures.in_process import serving
+from bridge_server.kit.fixtures.run import serving
+from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
 from tests.support.engines import Rows, database_kept, database_of, engine_environment, engine_settings
 from tests.support.forked_process import ForkedProcess, fork_server
@@ -37,6 +37,13 @@ class RunningServer:
         """Change the server's database as another program; returns how many rows it was."""
         with database_of(self.settings) as database:
             return database.changed(sql, parameters)
+
+    async def reset(self) -> None:
+        """Set the clock of a server in test mode to the moment of its start, and empty it."""
+        self.clock.restart()
+        headers = {"Authorization": f"Bearer {self.test_token}"}
+        async with self.client.post(f"{self.url}/_test/reset", headers=headers) as response:
+            assert response.status == 200, await response.text()
 
     async def open_session(self) -> str:
         """A new session's id."""

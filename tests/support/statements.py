@@ -30,8 +30,7 @@ def _statements() -> Iterator[tuple[str, str]]:
 
 
 STATEMENTS: Mapping[str, str] = MappingProxyType(dict(_statements()))
-"""By their names, such as `bridge_server.relay.sql.INSERT_CALL`. A statement that another module imports has
-two names."""
+"""By their names, such as `bridge_server.relay.store.INSERT_CALL`. An imported statement has two names."""
 
 
 def parameter_count(sql: str) -> int:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridge_server.testing.server_process import environment_without_settings
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND
 
 

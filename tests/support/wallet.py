@@ -7,8 +7,8 @@ from coincurve import PrivateKey
 
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
+from bridge_server.ethereum.signing_key import personal_message_hash
 
 
 @dataclass(frozen=True, slots=True)

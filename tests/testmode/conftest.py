@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.testing.control import Control
+from bridge_server.kit.testing.server import Control
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN

@@ -24,6 +24,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.own_server
 async def test_without_test_mode_no_control_route_exists(
     server: RunningServer, method: str, path: str
 ) -> None:

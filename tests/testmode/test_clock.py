@@ -11,7 +11,7 @@ import pytest
 
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.sweeper import Sweeper
-from bridge_server.testing.fake_node import open_fake_node
+from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.support.asking import Answer
 from tests.support.figures import until_waiting
 from tests.support.project import look

@@ -13,8 +13,7 @@ from typing import Any, get_args
 import orjson
 import pytest
 
-from bridge_server.testmode.fault_wire import FaultShape
-from bridge_server.testmode.wire import CHANNELS
+from bridge_server.testmode.wire import CHANNELS, FaultShape
 from tests.testmode.conftest import Controlled
 
 PAGE = (Path(__file__).parents[2] / "docs" / "test-mode.md").read_text("utf-8")
@@ -36,7 +35,10 @@ async def test_the_programs_run(controlled: Controlled, capsys: pytest.CaptureFi
         if code.co_flags & CO_COROUTINE:
             await pending
 
-    assert "[0, 0]" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "[0, 0]" in printed
+    for channel in ("fcm", "apns", "webpush"):
+        assert f"\n{channel} delivered any token Neue Anfrage von Example Dapp\n" in printed
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

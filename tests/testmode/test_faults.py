@@ -7,7 +7,7 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.testing.fake_node import open_fake_node
+from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.support.project import look
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.testing.schema import place_schema
-from bridge_server.testmode import sql
+from bridge_server.kit.testing.server import place_schema
+from bridge_server.testmode import service
 from tests.support.figures import until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.irn_client import Identity, irn_connected, topic_of
@@ -28,7 +28,9 @@ def rows(controlled: Controlled) -> dict[str, int]:
     """How many rows there are, by table, where there are any. A bucket that is full is as none: processes
     give back at any time what they have leased of it.
     """
-    counts = {table: look(controlled.server, f"SELECT COUNT(*) FROM {table}")[0][0] for table in sql.TABLES}
+    counts = {
+        table: look(controlled.server, f"SELECT COUNT(*) FROM {table}")[0][0] for table in service.TABLES
+    }
     spent = f"SELECT COUNT(*) FROM buckets WHERE full_at_us > {controlled.server.clock.now_us()}"
     counts["buckets"] = look(controlled.server, spent)[0][0]
     return {table: count for table, count in counts.items() if count}
@@ -40,7 +42,7 @@ def test_every_table_of_the_schema_is_emptied(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "bridge.sqlite3")) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
-    assert {table for table in tables if not table.startswith("sqlite_")} - KEPT == set(sql.TABLES)
+    assert {table for table in tables if not table.startswith("sqlite_")} - KEPT == set(service.TABLES)
 
 
 async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.testing.control_answers import RecordedRequest
+from bridge_server.kit.testing.server import RecordedRequest
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 from tests.testmode.conftest import Controlled, controlling

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bridge_server.assembly.operator import OperatorServices, operations
+from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 from tests.support.clock import ManualClock

@@ -10,14 +10,13 @@ import orjson
 
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet
-from bridge_server.ethereum.hex_data import hex_of
+from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
-from bridge_server.kernel.background import running
-from bridge_server.kernel.stopping import Stopping
+from bridge_server.kernel.background import Stopping, running
+from bridge_server.kit.testing.server import place_schema
 from bridge_server.settings.settings import Settings
-from bridge_server.testing.schema import place_schema
-from bridge_server.wallet.approval_store import ApprovalStore
+from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
 from tests.support.engines import engine_settings

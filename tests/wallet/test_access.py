@@ -12,8 +12,6 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 
-pytestmark = pytest.mark.one_server
-
 TOKEN = "of-the-wallet"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 BODY = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})

@@ -10,27 +10,25 @@ from threading import Event, Lock
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.ethereum.keystore import make_keystore, read_keystore
-from bridge_server.ethereum.keystore_kdf import Scrypt, ScryptCost
+from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore, read_keystore
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet import accounts, derivations
-from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
-from bridge_server.wallet.derivations import Derivations
-from bridge_server.wallet.errors import (
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.wallet import accounts
+from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts, Derivations
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import (
     AccountExistsError,
+    AccountSource,
+    Address,
     KeyFileError,
     LockedError,
     UnknownAccountError,
+    WalletAccount,
     WrongPassphraseError,
 )
-from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountSource, Address, WalletAccount
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
-
-pytestmark = pytest.mark.one_server
 
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"
@@ -296,7 +294,7 @@ async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     captured = CapturingLogger()
     monkeypatch.setattr(accounts, "log", captured)
-    monkeypatch.setattr(derivations, "log", captured)
+    monkeypatch.setattr(accounts, "log", captured)
     return captured
 
 

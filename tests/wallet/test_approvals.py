@@ -11,8 +11,8 @@ import orjson
 import pytest
 import structlog
 
-from bridge_server.assembly.operator import operations
-from bridge_server.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.assembly.command_line import operations
+from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.wallet.audit_history import MOST_BYTES, read_history
+from bridge_server.wallet.signing import MOST_BYTES, read_history
 
 
 def line(number: int, size: int = 0) -> bytes:

@@ -12,13 +12,13 @@ import orjson
 import pytest
 
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.rlp import decode, number_of
+from bridge_server.ethereum.signing_key import recover_address
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.testing.fake_node import FakeNode, open_fake_node
-from bridge_server.wallet import audit_file
-from bridge_server.wallet.audit_file import AuditLog
+from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.wallet import signing
 from bridge_server.wallet.models import Address, AuditEntry, Caller
+from bridge_server.wallet.signing import AuditLog
 from tests.ethereum.typed_data_examples import mail
 from tests.support.eventually import eventually
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
@@ -47,7 +47,7 @@ NAMES = ["message", "passphrase", "eth_sign", "typed-data", "v3", "v4", "signed"
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the work of each second be done at once."""
-    monkeypatch.setattr(audit_file, "_SYNC_SECONDS", 0.005)
+    monkeypatch.setattr(signing, "_SYNC_SECONDS", 0.005)
 
 
 @pytest.fixture

@@ -9,10 +9,15 @@ import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
-from bridge_server.wallet.audit_file import AuditLog
-from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
+from bridge_server.wallet.models import (
+    ApprovalRequest,
+    ApprovalState,
+    AuditEntry,
+    TransactionRefusedError,
+    WrongChainError,
+)
+from bridge_server.wallet.signing import AuditLog
 from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock

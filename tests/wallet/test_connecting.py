@@ -8,8 +8,6 @@ import pytest
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
-pytestmark = pytest.mark.one_server
-
 OWN_CHAIN = "0x7a69"
 PAGE = "https://dapp.example"
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")

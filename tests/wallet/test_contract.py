@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
+from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.version import VERSION
 from tests.ethereum.typed_data_examples import mail
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-
-pytestmark = pytest.mark.one_server
 
 MESSAGE = "0xdeadbeef"
 ANOTHER_ADDRESS = "0x9b2055d370f73ec7d8a03e965129118dc8f5bf83"

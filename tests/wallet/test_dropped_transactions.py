@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from bridge_server.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import TransactionId
-from bridge_server.wallet.transactions.backoff import DropPauses
+from bridge_server.wallet.transactions.states import DropPauses
 from tests.support.clock import ManualClock
 from tests.wallet.rig import ALICE, BOB, Rig, open_rig
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.wallet.explaining.explaining import explain
+from bridge_server.wallet.explaining import explain
 from tests.ethereum.signed_transactions import FIELDS, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import vectors
 

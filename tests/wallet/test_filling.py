@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bridge_server.ethereum.hex_data import data_of
-from bridge_server.ethereum.raw_transactions import RawTransaction, read_raw_transaction
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, open_fake_node
-from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
+from bridge_server.ethereum.address import data_of
+from bridge_server.ethereum.transactions import RawTransaction, read_raw_transaction
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
+from bridge_server.wallet.models import InvalidParamsError, NoChainError, NodeError, NoNodeError
 from tests.wallet.rig import ALICES_KEY, Rig, open_rig
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import running_server
 
@@ -60,6 +60,36 @@ async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_the
     assert [result_of(answers[place]) for place in (0, 2, 4)] == ["0x10", "0x20", "0x10"]
     assert len(result_of(answers[1])) == 132
     assert answers[3]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    "method", ["irn_publish", "irn_subscribe", "iridium_publish", "wc_sessionPropose", " IRN_publish"]
+)
+async def test_a_method_of_the_relay_is_refused_with_the_relays_address(
+    rpc: RpcClient, node: FakeNode, method: str
+) -> None:
+    node.results[method] = True
+    message = {"topic": "ab" * 32, "message": "c2VjcmV0", "ttl": 300, "tag": 1100}
+
+    alone = await rpc.error(method, message)
+    [in_batch, other] = await rpc.batch([(method, message), ("eth_blockNumber",)])
+
+    assert alone.code == in_batch["error"]["code"] == -32601
+    assert alone.message.endswith(rpc.server.url.replace("http://", "ws://"))
+    assert result_of(other) == "0x10"
+    assert forwarded(node) == [["eth_blockNumber"]]
+
+
+async def test_the_relays_address_is_that_of_the_public_url(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path / "data",
+        dev_accounts=True,
+        dev_accounts_public=True,
+        public_url="https://bridge.example.org/",
+    ) as server:
+        refused = await RpcClient(server).error("irn_publish", {})
+
+    assert refused.message.endswith("The relay is the WebSocket at wss://bridge.example.org")
 
 
 async def test_ids_of_forwarded_calls_are_the_clients(rpc: RpcClient) -> None:

@@ -11,8 +11,6 @@ import pytest
 from tests.support.asking import ask
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 
-pytestmark = pytest.mark.one_server
-
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
 
 

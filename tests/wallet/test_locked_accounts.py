@@ -7,6 +7,8 @@ import pytest
 from tests.ethereum.typed_data_examples import mail
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 
+pytestmark = pytest.mark.own_server
+
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 ADDRESS = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
 PASSPHRASE = "correct horse battery staple"

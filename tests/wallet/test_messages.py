@@ -9,8 +9,6 @@ from tests.ethereum.vectors import vectors
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
-pytestmark = pytest.mark.one_server
-
 MESSAGE = "0x68656c6c6f"
 CHECKSUMMED = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 UNKNOWN = "0x00000000000000000000000000000000000000aa"

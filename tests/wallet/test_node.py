@@ -9,8 +9,8 @@ import pytest
 import structlog
 from aiohttp import web
 
-from bridge_server.kernel.stopping import Stopping
-from bridge_server.testing.fake_node import (
+from bridge_server.kernel.background import Stopping
+from bridge_server.kit.testing.fake_node import (
     Answer,
     FakeNode,
     NodeRequest,
@@ -21,9 +21,8 @@ from bridge_server.testing.fake_node import (
     open_fake_node,
     says,
 )
-from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
-from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node import endpoint
+from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
+from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.node import Node
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.loop_time import PassTime
@@ -589,7 +588,7 @@ async def test_an_unreachable_node_is_a_no_node_error(fake: FakeNode) -> None:
 async def test_too_large_an_answer_is_not_read(
     node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "ANSWER_LIMIT_BYTES", 1_000)
+    monkeypatch.setattr(connections, "ANSWER_LIMIT_BYTES", 1_000)
     fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
 
     with pytest.raises(NodeError, match="larger than 64 MiB"):

@@ -6,9 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.wallet.errors import NodeError, NoNodeError
-from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node.answers import read_answers, write_calls
+from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall
+from bridge_server.wallet.node.connections import read_answers, write_calls
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -9,8 +9,8 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, hang, open_fake_node
-from bridge_server.testing.server_process import ServerProcess
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, hang, open_fake_node
+from bridge_server.kit.testing.server import ServerProcess
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.eventually import eventually
 from tests.support.rpc_client import RpcClient

@@ -10,17 +10,14 @@ from click.testing import CliRunner
 
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.wallet import assembled_wallet
-from bridge_server.cli.main import commands
+from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
-from bridge_server.wallet.rpc.described_methods import METHODS
-from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
-from bridge_server.wallet.rpc.rpc_errors import CODE_OF_KIND
+from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, METHODS, openrpc_document
+from bridge_server.wallet.rpc.wire import CODE_OF_KIND
 from tests.support.asking import ask
 from tests.support.free_ports import free_ports
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _DOCUMENT: dict[str, Any] = orjson.loads(orjson.dumps(openrpc_document()))
 _TYPES: dict[str, tuple[type, ...]] = {

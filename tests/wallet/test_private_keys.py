@@ -3,7 +3,7 @@
 import pytest
 
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.wallet.private_keys import (
+from bridge_server.wallet.accounts import (
     PrivateKeyError,
     development_keys,
     read_private_key,

@@ -14,7 +14,7 @@ from bridge_server.kernel.errors import (
     NotFoundError,
     UnavailableError,
 )
-from bridge_server.wallet.errors import (
+from bridge_server.wallet.models import (
     InvalidParamsError,
     LockedError,
     MethodNotFoundError,
@@ -28,7 +28,7 @@ from bridge_server.wallet.errors import (
     WrongChainError,
     WrongPassphraseError,
 )
-from bridge_server.wallet.rpc.rpc_errors import CODE_OF_KIND, rpc_error_of
+from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
 
 assert bridge_server.assembly.application
 

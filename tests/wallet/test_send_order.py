@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, open_fake_node, says
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node, says
 from bridge_server.wallet.models import Address
 from tests.wallet.anvil import needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.wallet.errors import (
+from bridge_server.wallet.models import (
     InvalidParamsError,
     LockedError,
     NoNodeError,

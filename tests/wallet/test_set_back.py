@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import structlog
 
-from bridge_server.testing.fake_node import FakeNode, RpcFailure, drop, open_fake_node
-from bridge_server.wallet.errors import NoNodeError
-from bridge_server.wallet.models import RpcCall
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, drop, open_fake_node
+from bridge_server.wallet.models import NoNodeError, RpcCall
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, Rig, open_rig, signed_elsewhere
 

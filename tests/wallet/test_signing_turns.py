@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from bridge_server.wallet.rpc import signing_turns
-from bridge_server.wallet.rpc.signing_turns import BatchTurns, SigningTurns
+from bridge_server.wallet.rpc import routes
+from bridge_server.wallet.rpc.routes import BatchTurns, SigningTurns
 
 
 def somebody_waits() -> bool:
@@ -117,7 +117,7 @@ async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Call
 
 
 async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
+    monkeypatch.setattr(routes, "_SECONDS_APART", 3600)
     turns = SigningTurns(somebody_waits, somebody_works)
     turns.take()
     turn = turns.take()

@@ -8,8 +8,7 @@ import pytest
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.wallet.models import Address, Caller, SendRequest, TransactionId, TransactionState
-from bridge_server.wallet.transactions.listing_store import ListedTransaction, TransactionListing
-from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionStore
 from tests.support.schema_databases import ENGINES, schema_database
 
 SENDER = Address("0x" + "11" * 20)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.wallet.errors import InvalidParamsError
+from bridge_server.wallet.models import InvalidParamsError
 from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
 from tests.wallet.rig import ALICE, BOB, transaction
 

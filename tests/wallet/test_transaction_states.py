@@ -10,7 +10,7 @@ import pytest
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import TransactionState as State
-from bridge_server.wallet.transactions import sql
+from bridge_server.wallet.transactions import store
 from bridge_server.wallet.transactions.states import (
     FOLLOWED,
     LIVE,
@@ -110,10 +110,10 @@ def test_conditions_are_spelled_as_the_indexes_spell_them(database: sqlite3.Conn
 @pytest.mark.parametrize(
     ("event", "statement", "values"),
     [
-        (TransactionEvent.ACCEPT, sql.ACCEPT, ("one",)),
-        (TransactionEvent.REFUSE, sql.REFUSE, ("no", 1, "one")),
-        (TransactionEvent.POSTPONE, sql.POSTPONE, (1, 2, "away", "one")),
-        (TransactionEvent.REPLACE, sql.REPLACE_OTHERS, ("another", 1, 1, "0xa1", 0, "0xother")),
+        (TransactionEvent.ACCEPT, store.ACCEPT, ("one",)),
+        (TransactionEvent.REFUSE, store.REFUSE, ("no", 1, "one")),
+        (TransactionEvent.POSTPONE, store.POSTPONE, (1, 2, "away", "one")),
+        (TransactionEvent.REPLACE, store.REPLACE_OTHERS, ("another", 1, 1, "0xa1", 0, "0xother")),
     ],
 )
 def test_a_statement_moves_a_row_as_the_table_says(
@@ -130,7 +130,7 @@ def test_a_statement_moves_a_row_as_the_table_says(
 def test_only_a_queued_transaction_becomes_signed(database: sqlite3.Connection, state: State) -> None:
     values = ("one", "0xa1", "{}", 0, "", None, "", 1, State.SIGNED, 7, "0xnew", "0xnew", 0)
 
-    after = state_after_statement(database, state, sql.UPSERT, *values)
+    after = state_after_statement(database, state, store.UPSERT, *values)
 
     assert after == next_state(state, TransactionEvent.SIGN)
     ((nonce,),) = database.execute("SELECT nonce FROM wallet_transactions")

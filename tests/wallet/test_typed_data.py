@@ -8,15 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import recover_address
+from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.ethereum.typed_data import read_typed_data
 from tests.ethereum.typed_data_examples import mail
 from tests.ethereum.vectors import vectors
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError, result_of
 from tests.support.server import running_server
-
-pytestmark = pytest.mark.one_server
 
 COW_KEY = "0xc85ef7d79691fe79573b1a7064c19c1a9819ebdbd1faaab1a8ec92344438aaf4"
 COW = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.wallet.explaining.visible_text import folded, visible
+from bridge_server.wallet.visible_text import folded, visible
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bridge_server.settings.types import networks
-from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.connection import GuardedRunner
-from bridge_server.web.connections import CONNECTIONS, ConnectionLimits, Connections
-from bridge_server.web.unread import UnreadLimits
+from bridge_server.web.open_connections import CONNECTIONS, ConnectionLimits, Connections, UnreadLimits
 from tests.support.eventually import eventually
 
 _LONG_SECONDS = 60.0

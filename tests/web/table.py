@@ -25,6 +25,7 @@ ANY_ORIGIN = {**BRIDGE, **SOCKETS, **V07, **PUSH}
 """The paths that web pages of any origin may call."""
 NOTIFY: dict[str, set[str]] = {
     f"/{PROJECT_ID}/notify": {"POST"},
+    f"/{PROJECT_ID}/notify/audience": {"POST"},
     f"/v1/{PROJECT_ID}/subscribers": {"POST"},
     f"/{PROJECT_ID}/subscribers": {"GET"},
     f"/v1/{PROJECT_ID}/mark-all-as-read": {"POST"},

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp.http_websocket import WebSocketReader
 
-from bridge_server.testing.server_process import ServerProcess
+from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.web.aiohttp_internals import has_known_sockets
 from tests.support.socket_client import SocketClient
 

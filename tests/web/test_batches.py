@@ -4,9 +4,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.batches import Batch, Kind, batch_of
-from bridge_server.web.exchanges import Exchange
-from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
+from bridge_server.web.traffic import MOST_REQUESTS, Batch, Exchange, Kind, TrafficLog, batch_of
 from tests.support.clock import ManualClock
 
 POLL = Kind("dapp", "GET", "session", 204)

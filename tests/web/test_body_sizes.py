@@ -9,8 +9,6 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
 
-pytestmark = pytest.mark.one_server
-
 LIMIT = 262_144
 OTHERS_LIMIT = 65_536
 OTHERS = ("/new", "/push")
@@ -81,7 +79,7 @@ async def test_a_length_that_is_too_large_is_refused_before_the_body_comes(
 async def test_a_body_that_stops_coming_is_408(
     server: RunningServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.web.middleware.body._BODY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("bridge_server.web.middleware._BODY_TIMEOUT_SECONDS", 0.05)
     request = spell("PUT", path, b"", b"Content-Length: 50") + b'{"encry'
 
     answer = await ask_raw(server, request)

@@ -9,11 +9,9 @@ import pytest
 from multidict import CIMultiDict
 from structlog.testing import CapturingLogger
 
-from bridge_server.web import client_address
+from bridge_server.web import addresses
 from tests.support.asking import ask
 from tests.support.server import RunningServer, running_server
-
-pytestmark = pytest.mark.one_server
 
 _ONE_REQUEST: dict[str, Any] = {"requests_burst": 1, "requests_per_second": 0.001}
 
@@ -139,7 +137,7 @@ async def test_a_peer_that_is_no_proxy_is_not_believed(tmp_path: Path) -> None:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()
-    monkeypatch.setattr(client_address, "log", log)
+    monkeypatch.setattr(addresses, "log", log)
     return log
 
 

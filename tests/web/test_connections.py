@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from bridge_server.web import aiohttp_internals, tally
+from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
 from tests.support.eventually import eventually
@@ -24,11 +24,6 @@ EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
 
 async def greet(_: web.Request) -> web.StreamResponse:
     return text_answer("hello")
-
-
-async def wait(_: web.Request) -> web.StreamResponse:
-    await asyncio.sleep(0.6)
-    return text_answer("waited")
 
 
 class Holding:
@@ -89,8 +84,8 @@ async def are_logged(lines: Sequence[Mapping[str, Any]], refusals: int) -> bool:
 
 
 async def test_refusals_are_one_line_soon_and_one_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_SOON_SECONDS", 0.05)
-    monkeypatch.setattr(tally, "_MINUTE_SECONDS", 0.3)
+    monkeypatch.setattr(open_connections, "_SOON_SECONDS", 0.05)
+    monkeypatch.setattr(open_connections, "_MINUTE_SECONDS", 0.3)
     with capture_logs() as lines:
         async with guarded(greet, per_address=1) as server:
             with ExitStack() as stack:
@@ -144,22 +139,38 @@ async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
         assert server.connections.silent == 1
 
 
+async def until_all_were_judged(stack: ExitStack, server: Guarded) -> None:
+    """Return once every connection that was open before has been looked at for its silence."""
+    known = server.connections.open
+    latest = stack.enter_context(client(server.port))
+    await server.until_known(known + 1)
+    server.limits.head_seconds = 0.01
+    assert await everything_from(latest) == b""  # the last one to be closed
+
+
 async def test_a_connection_that_has_asked_once_may_be_silent_for_longer() -> None:
-    async with guarded(greet, head_seconds=0.2) as server:
-        with client(server.port, SOMEBODY, get()) as idle, client(server.port) as silent:
-            assert await everything_from(silent) == b""
-            await asyncio.sleep(0.3)
+    async with guarded(greet) as server:
+        with ExitStack() as stack:
+            idle = await asked_once(stack, server, SOMEBODY)
+
+            await until_all_were_judged(stack, server)
 
             idle.sendall(get("/", "Connection: close"))
-            assert (await everything_from(idle)).count(b"hello") == 2
+            assert (await everything_from(idle)).endswith(b"hello")
+        assert server.connections.silent == 1
 
 
 async def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
-    async with guarded(wait, head_seconds=0.2) as server:
-        with client(server.port, SOMEBODY, get("/", "Connection: close")) as connection:
-            assert (await everything_from(connection)).endswith(b"waited")
+    holding = Holding()
+    async with guarded(holding.answer) as server:
+        with ExitStack() as stack:
+            waiting = await held(stack, server)
 
-        assert server.connections.silent == 0
+            await until_all_were_judged(stack, server)
+
+            holding.let_go.set()
+            assert (await everything_from(waiting)).endswith(b"hello")
+        assert server.connections.silent == 1
 
 
 async def test_when_there_are_many_the_oldest_silent_one_makes_room() -> None:
@@ -199,7 +210,7 @@ async def held(stack: ExitStack, server: Guarded) -> socket.socket:
 
 
 async def test_when_none_is_silent_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_SOON_SECONDS", 0.01)
+    monkeypatch.setattr(open_connections, "_SOON_SECONDS", 0.01)
     holding = Holding()
     with capture_logs() as lines:
         async with guarded(holding.answer, in_all=3) as server:
@@ -259,14 +270,36 @@ def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
     assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))
 
 
+class Unasked:
+    """A connection that has sent no request, and says when it is closed for that."""
+
+    peer_key = None
+    has_asked = is_idle = is_receiving = False
+
+    def __init__(self) -> None:
+        self.was_closed = asyncio.Event()
+
+    def hang_up(self) -> None:
+        self.was_closed.set()
+
+    def give_up_receiving(self) -> None:
+        """Do nothing: there is no body."""
+
+    def cut(self) -> None:
+        """Do nothing: there is no transport."""
+
+
 async def test_connections_are_guarded_without_private_attributes_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(aiohttp_internals, "_HAS_KNOWN_ATTRIBUTES", False)
-    async with guarded(greet, per_address=1, head_seconds=0.05) as server:
+    latest = Unasked()
+    async with guarded(greet, per_address=1) as server:
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)
             assert b" 429 " in await answer_to(server, SOMEBODY)
-            await asyncio.sleep(0.1)
+            server.connections.admit(latest)
+            server.limits.head_seconds = 0.01
+            await latest.was_closed.wait()
             silent.sendall(get("/", "Connection: close"))
             assert (await everything_from(silent)).endswith(b"hello")

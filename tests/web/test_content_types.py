@@ -10,8 +10,6 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
 
-pytestmark = pytest.mark.one_server
-
 _BODY = b'{"encryptionPayload":"a"}'
 
 

@@ -7,8 +7,6 @@ from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer
 from tests.web.table import ANY_ORIGIN, EVERY_ENDPOINT, NO_ORIGIN, SESSION_ID, Endpoint
 
-pytestmark = pytest.mark.one_server
-
 ORIGIN = {"Origin": "https://dapp.example"}
 USUAL = "Content-Type, Prefer, X-Request-ID"
 EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"

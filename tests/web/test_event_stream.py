@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from aiohttp import web
 
-from bridge_server.web.event_stream import MOST_BUFFERED_BYTES, EventStream, piece
+from bridge_server.web.answers import MOST_BUFFERED_BYTES, EventStream, piece
 
 
 class Flood:

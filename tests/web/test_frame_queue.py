@@ -9,8 +9,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.frames import text_frame
-from bridge_server.web.socket import Socket
+from bridge_server.web.sockets import Socket, text_frame
 
 _PATIENCE_SECONDS = 60.0
 

@@ -7,8 +7,6 @@ import pytest
 from tests.support.asking import ask
 from tests.support.server import RunningServer
 
-pytestmark = pytest.mark.one_server
-
 DEEPEST = 64
 
 

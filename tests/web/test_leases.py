@@ -11,16 +11,16 @@ from hypothesis import example as example_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.fixtures.background_loop import BackgroundLoop
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit, spend
+from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.web import leases, shared_quotas
-from bridge_server.web.charges import Charged, Cost, QuotaError
-from bridge_server.web.shared_quotas import SharedQuotas
+from bridge_server.web import shared_limits
+from bridge_server.web.limits import Charged, Cost, QuotaError
+from bridge_server.web.shared_limits import SharedQuotas
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -107,7 +107,7 @@ async def test_processes_together_let_through_no_more_than_one_bucket_and_at_las
 async def test_tokens_that_are_not_used_within_a_second_are_given_back(
     url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_quotas, "_LEASE_SECONDS", 0.01)
+    monkeypatch.setattr(shared_limits, "_LEASE_SECONDS", 0.01)
     async with AsyncExitStack() as stack:
         await charged(await opened(url, clock, stack), Limit("requests", 1_000, HOUR_US))
 
@@ -278,7 +278,7 @@ class Example:
 @pytest.fixture(scope="module")
 def example(postgres: PostgresServer) -> Iterator[Example]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leases, "_SHARE", 4)  # so that leases matter
+        patch.setattr(shared_limits, "_SHARE", 4)  # so that leases matter
         example = Example(postgres)
         yield example
         example.loop.run(example.stack.aclose())

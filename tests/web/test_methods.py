@@ -7,8 +7,6 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 from tests.web.table import ANY_ORIGIN, NO_ORIGIN, NOTIFY, WALLET
 
-pytestmark = pytest.mark.one_server
-
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "M-SEARCH", "LOCK"}
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.assembly.house import house
-from bridge_server.assembly.metrics_meanings import MEANINGS
+from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient

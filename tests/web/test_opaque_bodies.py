@@ -10,9 +10,8 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
 from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
-from bridge_server.web import opaque_body
-from bridge_server.web.json_body import parse_object
-from bridge_server.web.opaque_body import OpaqueBodies
+from bridge_server.web import bodies as opaque_body
+from bridge_server.web.bodies import OpaqueBodies, parse_object
 
 FEW = b'{"encryptionPayload":{"a":"' + b"x" * 100_000 + b'"}}'
 MANY = b'{"encryptionPayload":{"a":[' + b"[]," * 5_000 + b"[]]}}"

@@ -8,8 +8,6 @@ from tests.support.figures import METRICS_TOKEN
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 
-pytestmark = pytest.mark.one_server
-
 
 async def metrics(server: RunningServer, *authorizations: str) -> Answer:
     headers = CIMultiDict([("Authorization", value) for value in authorizations])

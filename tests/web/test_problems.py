@@ -6,13 +6,11 @@ from structlog.testing import CapturingLogger
 from bridge_server.kernel import errors
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.relay.service import Relay
-from bridge_server.web import request_lines
+from bridge_server.web import request_log
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
 from tests.support.asking import ask
 from tests.support.failures import every_failure
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _ORIGIN = {"Origin": "https://dapp.example"}
 
@@ -41,7 +39,7 @@ async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once
         raise RuntimeError("the inside")
 
     log = CapturingLogger()
-    monkeypatch.setattr(request_lines, "log", log)
+    monkeypatch.setattr(request_log, "log", log)
     monkeypatch.setattr(Relay, "open_session", break_down)
 
     answer = await ask(server, "POST", "/session/new", headers={"X-Request-ID": "mine", **_ORIGIN})
@@ -82,7 +80,7 @@ async def test_successes_are_not_logged_one_by_one(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
-    monkeypatch.setattr(request_lines, "log", log)
+    monkeypatch.setattr(request_log, "log", log)
 
     for path in ("/hello", "/nope", "/session/a"):
         await ask(server, "GET", path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.web.quotas import Quotas
+from bridge_server.web.limits import Quotas
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
 from tests.support.server import RunningServer, running_server

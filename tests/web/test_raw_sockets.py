@@ -9,15 +9,13 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import CapturedCall, CapturingLogger
 
-from bridge_server.cli.logs import is_not_a_client_fault
-from bridge_server.web import request_lines
+from bridge_server.cli.process import is_not_a_client_fault
+from bridge_server.web import request_log
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import until_waiting
 from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.server import RunningServer
-
-pytestmark = pytest.mark.one_server
 
 _CLOSE = b"Connection: close"
 
@@ -60,7 +58,7 @@ def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     A line about a slow request is no fault.
     """
     log = CapturingLogger()
-    monkeypatch.setattr(request_lines, "log", log)
+    monkeypatch.setattr(request_log, "log", log)
     caplog.handler.addFilter(is_not_a_client_fault)
     caplog.set_level(logging.INFO)
 
@@ -148,6 +146,25 @@ async def test_requests_in_one_piece_are_answered_in_their_order(server: Running
 
     assert [answer.status for answer in answers] == [200, 200, 200, 404, 200, 404]
     assert answers[1].body == b'{"encryptionPayload":"one"}'
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"GZIP,chunked", b"identity, chunked", b", chunked"])
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
+async def test_a_body_in_another_transfer_coding_is_refused(
+    server: RunningServer, coding: bytes, method: str, path: str
+) -> None:
+    session_id = await server.open_session()
+    chunks = b"1b\r\n" + b'{"encryptionPayload":"one"}' + b"\r\n0\r\n\r\n"
+    head = f"{method} {path.format(session_id)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    async with raw_connection(server) as connection:
+        await connection.send(head.encode() + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + chunks)
+        refusal = await connection.answer()
+        await connection.send(head.encode() + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks)
+        answer = await connection.answer()
+
+    assert refusal.status == 400
+    assert b"without another transfer coding" in refusal.body
+    assert answer.status == (404 if path == "/nope" else 200)
 
 
 async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> None:

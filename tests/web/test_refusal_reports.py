@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.web import refusal_report as module
-from bridge_server.web.refusal_report import Refusals
+from bridge_server.web import request_log as module
+from bridge_server.web.request_log import Refusals
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.server import running_server

@@ -9,14 +9,13 @@ import pytest
 from aiohttp import web
 from structlog.testing import CapturingLogger
 
-from bridge_server.web import refusals, request_lines
+from bridge_server.web import connection as refusals
+from bridge_server.web import request_log
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
-
-pytestmark = pytest.mark.one_server
 
 _CLOSE = b"Connection: close"
 _UPGRADE = (b"Connection: Upgrade", b"Upgrade: h2c")
@@ -43,7 +42,7 @@ REFUSED = {
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()
-    monkeypatch.setattr(request_lines, "log", log)
+    monkeypatch.setattr(request_log, "log", log)
     return log
 
 

@@ -7,8 +7,6 @@ from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 
-pytestmark = pytest.mark.one_server
-
 
 async def named(server: RunningServer, path: str, *ids: str) -> Answer:
     headers = CIMultiDict([("X-Request-ID", request_id) for request_id in ids])

@@ -10,9 +10,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.web.charges import Cost, QuotaError, SavedBucket
-from bridge_server.web.quotas import Quotas
-from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.limits import Cost, QuotaError, Quotas, SavedBucket, StoredBytes, storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock

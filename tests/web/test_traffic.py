@@ -1,8 +1,7 @@
 """The record of requests by itself: its bounds, and what it leaves out where it is watched in production."""
 
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.exchanges import Exchange, with_short_ids
-from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
+from bridge_server.web.traffic import MOST_REQUESTS, Exchange, TrafficLog, with_short_ids
 from tests.support.clock import ManualClock
 
 EXCHANGE = Exchange("dapp", "GET", "/info", "info", 200, 1_500.0)

@@ -8,13 +8,9 @@ from typing import TypeAlias
 import pytest
 from aiohttp import web
 
-from bridge_server.web.answers import json_answer
-from bridge_server.web.event_stream import EventStream, piece
-from bridge_server.web.frames import text_frame
-from bridge_server.web.socket import Socket
-from bridge_server.web.streamed_answer import StreamedAnswer
-from bridge_server.web.unread import Backlog, Unread, UnreadLimits
-from bridge_server.web.whole_answer import WholeAnswer
+from bridge_server.web.answers import EventStream, StreamedAnswer, WholeAnswer, json_answer, piece
+from bridge_server.web.open_connections import Backlog, Unread, UnreadLimits
+from bridge_server.web.sockets import Socket, text_frame
 from tests.support.idle_clients import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get
 from tests.support.loop_time import PassTime
 from tests.web.guarded import guarded
@@ -114,6 +110,35 @@ async def test_a_client_that_takes_nothing_is_cut_off(handler: Handler, request_
         assert server.connections.cut == 1
         assert server.connections.unread.total_bytes == 0
         assert server.connections.unread.connections == 0
+
+
+async def test_a_push_to_many_is_counted_before_the_next_one_is_written_to() -> None:
+    outlets: list[Socket] = []
+
+    class Listener(Talker):
+        """A party that somebody else speaks for."""
+
+        def join(self, outlet: Socket) -> None:
+            outlets.append(outlet)
+
+    async def listen(request: web.Request) -> web.StreamResponse:
+        response = Socket(Listener(), KIB).accept(request)
+        await response.prepare(request)
+        return response
+
+    frame, unread = text_frame(b"x" * 900 * KIB), []
+    async with guarded(listen, total_bytes=3 * MIB) as server:
+        with ExitStack() as stack:
+            for _ in range(12):
+                stack.enter_context(client(server.port, SOMEBODY, get("/", *UPGRADE)))
+            await server.until(lambda _: len(outlets) == 12)
+
+            for outlet in outlets:
+                outlet.push(frame)
+                unread.append(server.connections.unread.total_bytes)
+
+            assert max(unread) < 3 * MIB + len(frame)
+            assert sum(each.is_open for each in outlets) in (1, 2, 3)
 
 
 LAST = get("/0", "Connection: close")

@@ -9,26 +9,27 @@ import aiohttp
 import click
 import orjson
 
-from bridge_server.cli.doctor.answering import check_server
-from bridge_server.cli.doctor.configuration import check_running_settings, check_settings
-from bridge_server.cli.doctor.database import check_database
-from bridge_server.cli.doctor.disk import check_disk
-from bridge_server.cli.doctor.examination import Examination
-from bridge_server.cli.doctor.files import (
+from bridge_server.cli.doctor.findings import Examination, Finding, exit_code, fail
+from bridge_server.cli.doctor.machine import (
     check_backups,
+    check_clock,
+    check_database,
+    check_disk,
     check_key_files,
     check_left_over,
     check_open_files,
     check_permissions,
 )
-from bridge_server.cli.doctor.findings import Finding, exit_code, fail
-from bridge_server.cli.doctor.public import check_public_url
-from bridge_server.cli.doctor.pushes import check_pushes
-from bridge_server.cli.doctor.time_of_day import check_clock
-from bridge_server.cli.json_option import json_option
-from bridge_server.cli.logs import configure_logs
-from bridge_server.cli.operator import columns
+from bridge_server.cli.doctor.server import (
+    check_public_url,
+    check_pushes,
+    check_running_settings,
+    check_server,
+    check_settings,
+)
 from bridge_server.cli.options import config_option, data_dir_option, reread_settings
+from bridge_server.cli.output import columns, json_option
+from bridge_server.cli.process import configure_logs
 from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.sources import SettingsError

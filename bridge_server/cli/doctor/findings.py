@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
 
 
 class Level(StrEnum):
@@ -61,3 +65,22 @@ def fail(subject: str, text: str, cure: str = "") -> Finding:
 def exit_code(findings: Iterable[Finding]) -> int:
     """0: all is well; 1: there are warnings; 2: something is broken. What was fixed is well."""
     return max((_EXIT_CODES[each.level] for each in findings if not each.is_fixed), default=0)
+
+
+# The arguments of every check of the doctor.
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The settings with their sources, the running server's URL (None: none runs), and whether to mend."""
+
+    loaded: LoadedSettings
+    config_file: Path | None
+    url: str | None
+    fixes: bool
+    now_ms: int
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the server would have at its next start."""
+        return self.loaded.settings

@@ -5,23 +5,44 @@ https://developer.apple.com/documentation/usernotifications/sending-notification
 
 import asyncio
 import re
+from dataclasses import dataclass, field
 from typing import Self
 
+from Crypto.PublicKey.ECC import EccKey
+
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.guarded_client import judge_error
-from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outbox.guarded_client import Outcome, Verdict, judge_error
+from bridge_server.push.keys import es256
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.answer import ServiceAnswer, service_answer
-from bridge_server.push.providers.apns_answer import judge, says_expired
-from bridge_server.push.providers.apns_notice import PAYLOAD_LIMIT_BYTES, headers, payload
-from bridge_server.push.providers.apns_settings import ApnsSettings
-from bridge_server.push.providers.http2 import Http2Client, client_tls
-from bridge_server.push.providers.http2_connection import Headers
-from bridge_server.push.providers.http2_exchange import Http2Error
-from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens, signing_key
+from bridge_server.push.providers.credentials import ApnsSettings, signing_key
+from bridge_server.push.providers.http2 import Headers, Http2Client, Http2Error, client_tls
+from bridge_server.push.providers.messages import (
+    APNS_PAYLOAD_LIMIT_BYTES,
+    apns_headers,
+    apns_payload,
+    judge_apns,
+    says_expired,
+)
+from bridge_server.push.providers.provider import ServiceAnswer, service_answer
 
 # Apple documents no size; most tokens have 32 bytes, some kinds have more.
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,128}")
+
+# APNs refuses a token older than 60 minutes, and a new token within 20 minutes of the last.
+_WINDOW_MS = 40 * 60_000
+_LEAST_AGE_MS = 20 * 60_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProviderToken:
+    """The JWT by which this server authenticates to APNs, and the time at which this process made it.
+
+    The time can be later than the `iat` of the token. Source:
+    https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
+    """
+
+    text: str = field(repr=False)
+    made_at_ms: int
 
 
 class ApnsProvider:
@@ -54,11 +75,11 @@ class ApnsProvider:
     async def push(self, token: str, notice: PushNotice) -> Outcome:
         """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
-            body = payload(notice)
-            if len(body) > PAYLOAD_LIMIT_BYTES:
+            body = apns_payload(notice)
+            if len(body) > APNS_PAYLOAD_LIMIT_BYTES:
                 return Outcome(
                     Verdict.REFUSED,
-                    f"the payload has {len(body)} bytes, and APNs takes {PAYLOAD_LIMIT_BYTES}",
+                    f"the payload has {len(body)} bytes, and APNs takes {APNS_PAYLOAD_LIMIT_BYTES}",
                 )
             if not _TOKEN.fullmatch(token):
                 return Outcome(Verdict.GONE, "it is not an APNs device token")
@@ -72,14 +93,14 @@ class ApnsProvider:
         return outcome
 
     async def _attempt(self, path: str, notice: PushNotice, body: bytes) -> Outcome:
-        fields = headers(notice, self._settings.topic, self._clock.now_ms())
+        fields = apns_headers(notice, self._settings.topic, self._clock.now_ms())
         provider_token = self._tokens.current()
         answer = await self._send(path, fields, body, provider_token)
         if says_expired(answer):
             fresh = self._tokens.replaced(provider_token)
             if fresh is not None:
                 answer = await self._send(path, fields, body, fresh)
-        return judge(answer, proven=self._proven)
+        return judge_apns(answer, proven=self._proven)
 
     async def _send(
         self, path: str, fields: Headers, body: bytes, provider_token: ProviderToken
@@ -100,3 +121,54 @@ class ApnsProvider:
         )
         retry_after = answer.headers.get("retry-after")
         return service_answer(answer.status, retry_after, answer.body, self._clock.now_ms())
+
+
+class ProviderTokens:
+    """The provider token that all requests share, also in other processes with the same key.
+
+    Its `iat` is the start of the current window of 40 minutes, and its signature is deterministic. So every
+    process makes the same token within a window, and APNs sees no update.
+    """
+
+    def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
+        self._key = key
+        self._key_id = key_id
+        self._team_id = team_id
+        self._clock = clock
+        self._token: ProviderToken | None = None
+        self._replaced_at_ms: int | None = None
+
+    def current(self) -> ProviderToken:
+        """The current token. It is renewed in every window, but not before it is 20 minutes old.
+
+        So it is always younger than 60 minutes. It is also renewed when the clock was set back.
+        """
+        if self._token is None or not self._serves(self._token):
+            now_ms = self._clock.now_ms()
+            self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)
+        return self._token
+
+    def replaced(self, refused: ProviderToken) -> ProviderToken | None:
+        """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
+        replacement.
+
+        Its `iat` is now. It is renewed by the same rule as any token.
+        """
+        token = self.current()
+        if token.text != refused.text:
+            return token
+        now_ms = self._clock.now_ms()
+        if self._replaced_at_ms is not None and 0 <= now_ms - self._replaced_at_ms < _LEAST_AGE_MS:
+            return None
+        self._token = self._made(now_ms, issued_at_ms=now_ms)
+        self._replaced_at_ms = now_ms
+        return self._token
+
+    def _serves(self, token: ProviderToken) -> bool:
+        now_ms = self._clock.now_ms()
+        is_of_this_window = token.made_at_ms // _WINDOW_MS == now_ms // _WINDOW_MS
+        return now_ms >= token.made_at_ms and (is_of_this_window or now_ms - token.made_at_ms < _LEAST_AGE_MS)
+
+    def _made(self, now_ms: int, *, issued_at_ms: int) -> ProviderToken:
+        claims: dict[str, str | int] = {"iss": self._team_id, "iat": issued_at_ms // 1_000}
+        return ProviderToken(es256({"kid": self._key_id}, claims, self._key), now_ms)

@@ -7,10 +7,9 @@ This module is imported only if a provider is configured: its imports (elliptic 
 from functools import partial
 
 from bridge_server.push.providers.apns import ApnsProvider
-from bridge_server.push.providers.apns_settings import ApnsSettings
+from bridge_server.push.providers.credentials import ApnsSettings, ServiceAccount
 from bridge_server.push.providers.fcm import ENDPOINT, FcmProvider, FcmSettings
 from bridge_server.push.providers.provider import ProviderOf
-from bridge_server.push.providers.service_account import ServiceAccount
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
 
 

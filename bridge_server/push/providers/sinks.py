@@ -6,18 +6,15 @@ judged like an answer of the service.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import orjson
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers import apns_answer, apns_notice, fcm_answer, fcm_message
-from bridge_server.push.providers.answer import ServiceAnswer
-from bridge_server.push.webpush import answers as webpush_answers
-from bridge_server.push.webpush.payload import write_payload
+from bridge_server.push.providers import messages
+from bridge_server.push.providers.provider import ServiceAnswer
 
 _TOKEN = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 _APNS_TOPIC = "test"
@@ -89,8 +86,7 @@ SINK_ANSWERS: Mapping[str, frozenset[str]] = {
 """The failures that each service has a word for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A failure that a test orders: in the service's own word, or as a bare status; or no answer at all."""
 
     answer: str | None = None
@@ -98,8 +94,7 @@ class Refusal:
     retry_after_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SinkPush:
+class SinkPush(NamedTuple):
     """A push as the service would have had it."""
 
     channel: str
@@ -148,14 +143,13 @@ class SinkProvider:
 def _request(channel: str, token: str, notice: PushNotice, now_ms: int) -> tuple[Mapping[str, str], Any]:
     """The headers and the content, which a Web Push service sees only as ciphertext."""
     if channel == "fcm":
-        return {}, fcm_message.message(token, notice, now_ms)
+        return {}, messages.fcm_message(token, notice, now_ms)
     if channel == "apns":
-        headers = dict(apns_notice.headers(notice, _APNS_TOPIC, now_ms))
-        return headers, orjson.loads(apns_notice.payload(notice))
-    payload = write_payload(notice)
-    return {"TTL": str(notice.ttl_seconds), "Urgency": "high"}, None if payload is None else orjson.loads(
-        payload
-    )
+        headers = dict(messages.apns_headers(notice, _APNS_TOPIC, now_ms))
+        return headers, orjson.loads(messages.apns_payload(notice))
+    payload = messages.write_payload(notice)
+    headers = {"TTL": str(notice.ttl_seconds), "Urgency": "high"}
+    return headers, None if payload is None else orjson.loads(payload)
 
 
 def _judged(channel: str, refusal: Refusal, now_ms: int) -> Outcome:
@@ -165,14 +159,14 @@ def _judged(channel: str, refusal: Refusal, now_ms: int) -> Outcome:
     if channel == "fcm":
         status = refusal.status or _FCM_STATUSES[refusal.answer or ""]
         answer = ServiceAnswer(status, {"error": {"status": refusal.answer}}, wait)
-        return fcm_answer.judge(answer, proven=True)
+        return messages.judge_fcm(answer, proven=True)
     if channel == "apns":
         status = refusal.status or _APNS_STATUSES[refusal.answer or ""]
-        return apns_answer.judge(ServiceAnswer(status, {"reason": refusal.answer}, wait), proven=True)
-    return webpush_answers.judge(
+        return messages.judge_apns(ServiceAnswer(status, {"reason": refusal.answer}, wait), proven=True)
+    return messages.judge_webpush(
         refusal.status or _WEBPUSH_STATUSES[refusal.answer or ""],
         {} if wait is None else {"Retry-After": str(wait)},
         (refusal.answer or "").encode(),
         now_ms=now_ms,
-        refused_token=webpush_answers.KNOWN_SERVICES[_WEBPUSH_SERVICE],
+        refused_token=messages.KNOWN_SERVICES[_WEBPUSH_SERVICE],
     )

@@ -2,34 +2,66 @@
 
 import asyncio
 import hashlib
+import hmac
+import struct
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
-from typing import Literal, Self
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
 import aiohttp
+import orjson
 from aiohttp import hdrs
+from Crypto.Cipher import AES
+from Crypto.Protocol.DH import key_agreement
 from Crypto.PublicKey import ECC
+from Crypto.PublicKey.ECC import EccKey
+from yarl import URL
 
+from bridge_server.kernel import base64url
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.guard import Rule, anywhere, public_only
-from bridge_server.outgoing.guarded_client import guarded_client, judge_error, read_limited
-from bridge_server.outgoing.outcome import Outcome, Verdict
-from bridge_server.outgoing.resolver import LookUp, look_up
+from bridge_server.kernel.fields import http_url
+from bridge_server.outbox.guarded_client import (
+    LookUp,
+    Outcome,
+    Rule,
+    Verdict,
+    anywhere,
+    guarded_client,
+    judge_error,
+    look_up,
+    public_only,
+    read_limited,
+)
+from bridge_server.push.keys import VapidIdentity, raw_public_key
 from bridge_server.push.models import PushNotice
-from bridge_server.push.webpush.answers import KNOWN_SERVICES, judge
-from bridge_server.push.webpush.encryption import SALT_BYTES, encrypt
-from bridge_server.push.webpush.payload import padding_for, write_payload
-from bridge_server.push.webpush.subscription import PushSubscription, read_subscription, write_subscription
-from bridge_server.push.webpush.vapid import VapidIdentity
+from bridge_server.push.providers.messages import (
+    KNOWN_SERVICES,
+    LARGEST_PLAINTEXT_BYTES,
+    LONGEST_TTL_SECONDS,
+    judge_webpush,
+    padding_for,
+    write_payload,
+)
+
+LONGEST_SUBSCRIPTION_BYTES = 4_096
+
+SALT_BYTES = 16
+_POINT_BYTES = 65
+_UNCOMPRESSED = 4
+_AUTH_BYTES = 16
+
+_RECORD_BYTES = 4_096
+_RECORD_HEADER = struct.Struct("!16sIB65s")  # salt, record size, length of the key id, key id (RFC 8188, 2.1)
+_LAST_RECORD = b"\x02"
+
+_TOPIC_CHARACTERS = 32
 
 Urgency = Literal["very-low", "low", "normal", "high"]
 """The urgency by which a device on battery decides whether to wake up (RFC 8030, section 5.3)."""
-
-_LONGEST_TTL_SECONDS = 28 * 86_400  # Google refuses longer ones
-_TOPIC_CHARACTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +79,23 @@ class WebPushSettings:
     allow_private: bool
     user_agent: str
     urgency: Urgency = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class PushSubscription:
+    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it.
+
+    Source: W3C Push API, section 8; RFC 8291, section 2 (the keys).
+    """
+
+    endpoint: URL = field(repr=False)
+    receiver_key: ECC.EccKey = field(repr=False)
+    auth_secret: bytes = field(repr=False)
+
+    @property
+    def origin(self) -> str:
+        """The origin of the push service, which is the audience of a VAPID token (RFC 8292, section 2)."""
+        return str(self.endpoint.origin())
 
 
 class WebPushProvider:
@@ -100,7 +149,7 @@ class WebPushProvider:
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. `webpush.answers` defines the meaning of every answer.
+        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer.
 
         A notice that is too large has its body shortened; if that is not enough, it is REFUSED.
         """
@@ -123,7 +172,7 @@ class WebPushProvider:
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
         ) as response:
             text = await read_limited(response)
-            return judge(
+            return judge_webpush(
                 response.status,
                 response.headers,
                 text,
@@ -160,7 +209,7 @@ class WebPushProvider:
 
     def _wishes(self, notice: PushNotice) -> dict[str, str]:
         return {
-            "TTL": str(max(0, min(notice.ttl_seconds, _LONGEST_TTL_SECONDS))),
+            "TTL": str(max(0, min(notice.ttl_seconds, LONGEST_TTL_SECONDS))),
             "Urgency": self._settings.urgency,
             "Topic": _topic(notice.message_id),
             hdrs.ACCEPT_ENCODING: "identity",
@@ -177,3 +226,122 @@ def _topic(message_id: str) -> str:
     It is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
     """
     return hashlib.sha256(message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
+
+
+def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
+    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`.
+
+    Raises ValueError, whose text names the fault without quoting the JSON.
+    """
+    fields = _fields(text)
+    keys = fields.get("keys")
+    if not isinstance(keys, dict):
+        raise ValueError("the subscription has no keys: it must be asked for with an applicationServerKey")
+    _check_expiration(fields.get("expirationTime"))
+    return PushSubscription(
+        _endpoint(fields.get("endpoint"), allow_http),
+        _receiver_key(_bytes(keys, "p256dh", _POINT_BYTES)),
+        _bytes(keys, "auth", _AUTH_BYTES),
+    )
+
+
+def _fields(text: str) -> dict[str, Any]:
+    if len(text) > LONGEST_SUBSCRIPTION_BYTES:
+        raise ValueError(f"the subscription must have at most {LONGEST_SUBSCRIPTION_BYTES} bytes")
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise ValueError("the token must be a push subscription as JSON: {endpoint, keys: {p256dh, auth}}")
+    return fields
+
+
+def _check_expiration(value: Any) -> None:
+    """Check the type of expirationTime. It is not stored: the service answers 410 after it."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError("the subscription's expirationTime must be a number or null")
+
+
+def _endpoint(value: Any, allow_http: bool) -> URL:
+    if not isinstance(value, str):
+        raise ValueError("the subscription's endpoint must be a URL")
+    try:
+        parts = urlsplit(http_url(value))
+        origin = URL(f"{parts.scheme}://{parts.netloc}").origin()
+    except ValueError as error:
+        raise ValueError(f"the subscription's endpoint {error}") from None
+    if parts.scheme != "https" and not allow_http:
+        raise ValueError("the subscription's endpoint must be an https URL")
+    if "@" in parts.netloc or parts.fragment:
+        raise ValueError("the subscription's endpoint must have no user name and no fragment")
+    # The path and query are sent back to the service unchanged, byte for byte.
+    query = f"?{parts.query}" if parts.query else ""
+    return URL(f"{origin}{parts.path or '/'}{query}", encoded=True)
+
+
+def _bytes(keys: dict[str, Any], name: str, size: int) -> bytes:
+    value = keys.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"the subscription's key {name} is missing")
+    try:
+        data = base64url.decode(value)
+    except ValueError as error:
+        raise ValueError(f"the subscription's key {name} {error}") from None
+    if len(data) != size:
+        raise ValueError(f"the subscription's key {name} must hold {size} bytes, and holds {len(data)}")
+    return data
+
+
+def _receiver_key(raw: bytes) -> ECC.EccKey:
+    try:
+        if raw[0] == _UNCOMPRESSED:  # import_key also accepts other formats
+            return ECC.import_key(raw, curve_name="P-256")
+    except ValueError:
+        pass
+    raise ValueError("the subscription's key p256dh is not a point of the curve P-256")
+
+
+def write_subscription(subscription: PushSubscription) -> str:
+    """The normal form of a subscription, in which two can be compared."""
+    keys = {
+        "auth": base64url.encode(subscription.auth_secret),
+        "p256dh": base64url.encode(subscription.receiver_key.export_key(format="raw")),
+    }
+    return orjson.dumps({"endpoint": str(subscription.endpoint), "keys": keys}).decode()
+
+
+def encrypt(
+    plaintext: bytes,
+    receiver_key: EccKey,
+    auth_secret: bytes,
+    *,
+    sender_key: EccKey,
+    salt: bytes,
+    padding_bytes: int = 0,
+) -> bytes:
+    """The body of a push message with `Content-Encoding: aes128gcm`, which the push service cannot read.
+
+    `receiver_key` and `auth_secret` are the subscription's. `sender_key` and `salt` are random and
+    used for one message only. Every message is one record. Source: RFC 8291 over RFC 8188.
+
+    Raises ValueError when the plaintext and its padding are too long.
+    """
+    if len(plaintext) + padding_bytes > LARGEST_PLAINTEXT_BYTES:
+        raise ValueError(f"a push message holds at most {LARGEST_PLAINTEXT_BYTES} bytes")
+    sender_point = raw_public_key(sender_key)
+    shared = key_agreement(eph_priv=sender_key, static_pub=receiver_key, kdf=bytes)
+    both = raw_public_key(receiver_key) + sender_point
+    secret = _derive(auth_secret, shared, b"WebPush: info\0" + both, 32)  # RFC 8291, section 3.3
+    key = _derive(salt, secret, b"Content-Encoding: aes128gcm\0", 16)  # RFC 8188, section 2.2
+    nonce = _derive(salt, secret, b"Content-Encoding: nonce\0", 12)  # section 2.3, for the first record
+    record = plaintext + _LAST_RECORD + bytes(padding_bytes)
+    ciphertext, tag = AES.new(key, AES.MODE_GCM, nonce=nonce).encrypt_and_digest(record)
+    header = _RECORD_HEADER.pack(salt, _RECORD_BYTES, len(sender_point), sender_point)
+    return header + ciphertext + tag
+
+
+def _derive(salt: bytes, secret: bytes, info: bytes, size: int) -> bytes:
+    """HKDF with SHA-256 for at most 32 bytes, which are one block (RFC 5869)."""
+    extracted = hmac.digest(salt, secret, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")[:size]

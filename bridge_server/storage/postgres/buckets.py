@@ -7,27 +7,26 @@ arithmetic is that of `kernel/token_bucket.py`.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.token_bucket import Limit
-from bridge_server.storage.postgres.bucket_charges import BucketCharges, Spent, WaitingCharge, present_of
+from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,
     is_stale,
     lost_or,
     passing_failure,
-    unavailable,
+    unasked,
 )
 
 _MOST_BUCKETS = 500
 _MOST_WAITING = 20_000
-
+_NOT_LOOKED_UP = "The limits cannot be looked up"
 CLOCKS_DIFFER_US = 2_000_000
 """The clocks of two processes may. A bucket that owes no more than so much beyond all of its tokens was
 charged by a clock that is ahead; a bucket that owes more, before a clock was set back."""
-
 # The bucket after a charge: it owed as many tokens as before a limit was changed, and no more than all.
 # `excluded` is the charge as it would be with a full bucket.
 _AFTER = f"""
@@ -69,6 +68,80 @@ ORDER BY a.place
 """  # noqa: S608 - its own parts
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The outcome of a charge, and its extra tokens."""
+
+    spending: Spending
+    extra: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class WaitingCharge:
+    """One charge that waits."""
+
+    tokens: int
+    """The tokens to charge; below 0 they are given back."""
+    extra: int
+    """Further tokens, which are taken if there are as many."""
+    is_durable: bool
+    done: asyncio.Future[Spent]
+
+
+@dataclass(slots=True, eq=False)
+class BucketCharges:
+    """The charges of one bucket that wait, and how many of them, in their order, are attempted at once."""
+
+    limit: Limit
+    key: str
+    asks: list[WaitingCharge] = field(default_factory=list)
+    most: int | None = None
+    """The tokens that were left the last time."""
+    has_extra: bool = True
+
+    def attempted(self) -> list[WaitingCharge]:
+        """The charges that fit together; the first, if none does."""
+        left = self.limit.burst if self.most is None else self.most
+        fitting: list[WaitingCharge] = []
+        for ask in self.asks:
+            left -= ask.tokens
+            if left < 0 and fitting:
+                break
+            fitting.append(ask)
+        return fitting
+
+    def extra_of(self, attempted: Sequence[WaitingCharge]) -> int:
+        """The extra tokens that one of these has."""
+        return max(ask.extra for ask in attempted) if self.has_extra else 0
+
+    def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
+        """Answer each charge with the bucket after it; the last charge has the extra tokens."""
+        limit, later = self.limit, sum(ask.tokens for ask in attempt)
+        for ask in attempt:
+            later -= ask.tokens
+            spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
+            _settle(ask, Spent(spending, extra if ask is attempt[-1] else 0))
+        del self.asks[: len(attempt)]
+        self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
+
+    def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
+        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once.
+
+        A charge that does not fit alone is refused, with every charge of that moment that is no smaller.
+        """
+        if extra or len(attempt) > 1:
+            self.has_extra = False
+            left = spend(self.limit, present_us, now_us, cost=0).remaining
+            together = sum(ask.tokens for ask in attempt)
+            self.most = left if extra and together <= left else min(left, together - 1)
+            return
+        least = attempt[0].tokens
+        refused = [ask for ask in self.asks if ask.tokens >= least]
+        self.asks = [ask for ask in self.asks if ask.tokens < least]
+        for ask in refused:
+            _settle(ask, Spent(refusal(self.limit, present_us, now_us, ask.tokens)))
+
+
 class SharedBuckets:
     """The buckets in the database, by a connection of their own."""
 
@@ -104,7 +177,7 @@ class SharedBuckets:
         charge that is not durable may be forgotten when the database server crashes. Raises UnavailableError.
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
-            raise unavailable("the limits cannot be looked up in the database")
+            raise unasked(_NOT_LOOKED_UP, "there is no connection to the database, or too many wait for it")
         ask = WaitingCharge(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
         row = self._rows.get((limit.name, key))
         if row is None:
@@ -204,8 +277,10 @@ class SharedBuckets:
 
     def _fail(self, rows: Sequence[BucketCharges], error: Exception) -> None:
         """All that waits; without a connection there is no sense in asking for the rest."""
+        if self._link is not None:
+            self._link.note(error)
         reason = passing_failure(error)
-        failure = error if reason is None else unavailable(reason)
+        failure = error if reason is None else unasked(_NOT_LOOKED_UP, reason)
         left = [row for row in rows if row.asks]
         if isinstance(error, LostConnectionError):
             left += self._rows.values()
@@ -215,3 +290,23 @@ class SharedBuckets:
                 if not ask.done.done():
                     ask.done.set_exception(failure)
                     ask.done.exception()
+
+
+def present_of(limit: Limit, full_at_us: int | None, interval_us: int | None, now_us: int) -> int:
+    """The bucket as it was when a charge was refused."""
+    if full_at_us is None:
+        return 0
+    return reckoned_anew(full_at_us, now_us, interval_us or limit.interval_us, limit.interval_us, limit.gain)
+
+
+def refusal(limit: Limit, full_at_us: int, now_us: int, tokens: int) -> Spending:
+    """The refusal by what is known of the bucket, to which another process may have given back meanwhile."""
+    found = spend(limit, full_at_us, now_us, tokens)
+    if not found.allowed:
+        return found
+    return replace(spend(limit, full_at_us, now_us, cost=0), allowed=False, retry_after_us=1)
+
+
+def _settle(ask: WaitingCharge, spent: Spent) -> None:
+    if not ask.done.done():
+        ask.done.set_result(spent)

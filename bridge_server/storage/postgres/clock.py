@@ -1,41 +1,51 @@
 """The machine's clock, corrected to that of the database server: processes on several machines agree on it.
 
-The correction moves slowly, so that time never goes back by more than the machine's own clock does.
+It goes by the time that elapses, and is compared with the database server's once a minute.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from statistics import median_low
+
+import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Database, scalar
 
+log = structlog.get_logger()
+
 _NOW_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _EXCHANGES = 5
 _COMPARE_SECONDS = 60.0
 _US_PER_MOVED_US = 1_000
 _TOLD_US = 250_000
+_PARTED_US = 100_000
 _MOST_US = 2_000_000
 
 
 class CorrectedClock:
-    """A clock with an offset that follows the measured one by a millisecond a second at most."""
+    """The time of the database server at the last comparison, and the time that has elapsed here since.
+
+    So a step of the machine's own clock moves nothing. A difference is made up for by a millisecond a second,
+    one of more than two seconds at once.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.tick_seconds = clock.tick_seconds
         self.skew_us = 0
         """The lead of the database server's clock over the machine's, as last measured."""
-        self._offset_us = 0
+        self._parting_us = self._base_us = self._machine_base_us()
+        """The time when the elapsed time was 0: by the machine at the last comparison, and as it counts."""
+        self._behind_us = 0
         self._moved_at_us: int | None = None
 
     def now_us(self) -> int:
-        if self._offset_us != self.skew_us:
+        if self._behind_us:
             self._follow()
-        return self._clock.now_us() + self._offset_us
+        return self._base_us + self._clock.elapsed_us()
 
     def now_ms(self) -> int:
         return self.now_us() // 1_000
@@ -43,18 +53,35 @@ class CorrectedClock:
     def elapsed_us(self) -> int:
         return self._clock.elapsed_us()
 
-    def correct(self, skew_us: int) -> None:
-        """The skew was measured. The first one counts at once."""
+    def correct(self, skew_us: int, uncertain_us: int = 0) -> int:
+        """The skew was measured; returns how far the database server's clock was ahead of this one.
+
+        The first difference counts at once, as a step does that is beyond the uncertainty of the measurement.
+        """
+        is_first = self._moved_at_us is None
         if self._moved_at_us is None:
-            self._offset_us = skew_us
+            self._moved_at_us = self._clock.elapsed_us()
+        self._follow()
+        self.skew_us, self._parting_us = skew_us, self._machine_base_us()
+        difference_us = self._parting_us + skew_us - self._base_us
+        if is_first or abs(difference_us) > _MOST_US + uncertain_us:
+            self._base_us += difference_us
+            self._behind_us = 0
         else:
-            self._follow()
-        self.skew_us = skew_us
-        self._moved_at_us = self._clock.elapsed_us()
+            self._behind_us = difference_us
+        return difference_us
 
     def machine_us(self) -> int:
         """The machine's own time."""
         return self._clock.now_us()
+
+    @property
+    def has_parted(self) -> bool:
+        """Whether the machine's clock was set since the last comparison."""
+        return abs(self._machine_base_us() - self._parting_us) > _PARTED_US
+
+    def _machine_base_us(self) -> int:
+        return self._clock.now_us() - self._clock.elapsed_us()
 
     @property
     def missing(self) -> Sequence[str]:
@@ -75,35 +102,57 @@ class CorrectedClock:
     def _follow(self) -> None:
         assert self._moved_at_us is not None
         most_us = (self._clock.elapsed_us() - self._moved_at_us) // _US_PER_MOVED_US
-        self._offset_us += max(-most_us, min(most_us, self.skew_us - self._offset_us))
+        moved_us = max(-most_us, min(most_us, self._behind_us))
+        self._base_us += moved_us
+        self._behind_us -= moved_us
         self._moved_at_us += most_us * _US_PER_MOVED_US
 
 
 @asynccontextmanager
 async def kept_right(clock: CorrectedClock, database: Database) -> AsyncIterator[None]:
-    """Compare the clock with the database server's now, and once a minute. Raises UnavailableError."""
+    """Keep the clock by the database server's, from now on. Raises UnavailableError."""
     await compare(clock, database)
     async with running(_compare_forever(clock, database)):
         yield
 
 
-async def compare(clock: CorrectedClock, database: Database) -> None:
-    """Correct the clock by the median of several exchanges. Raises UnavailableError."""
+async def compare(clock: CorrectedClock, database: Database) -> int:
+    """Correct the clock by the quickest of several exchanges; returns by how much it was behind.
+
+    Raises UnavailableError.
+    """
 
     async def theirs_us() -> int:
         return scalar(int, await database.read(_NOW_US))
 
-    clock.correct(median_low([await _skew_us(clock, theirs_us) for _ in range(_EXCHANGES)]))
+    lasted_us, skew_us = min([await _measured(clock, theirs_us) for _ in range(_EXCHANGES)])
+    difference_us = clock.correct(skew_us, lasted_us // 2)
+    if abs(difference_us) > _MOST_US:
+        seconds = round(difference_us / 1_000_000, 1)
+        log.warning("clock_corrected", seconds=seconds, advice="keep the database server's clock by NTP")
+    return difference_us
 
 
-async def _skew_us(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int]]) -> int:
-    sent_us = clock.machine_us()
+async def is_right(clock: CorrectedClock, database: Database) -> bool:
+    """Whether the clock and the database server's agreed when they were compared now."""
+    return abs(await compare(clock, database)) <= _MOST_US
+
+
+async def _measured(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int]]) -> tuple[int, int]:
+    """The time that an exchange took, and the skew, which is off by no more than half of that."""
+    began_us, sent_us = clock.elapsed_us(), clock.machine_us()
     read_us = await theirs_us()
-    return read_us - (sent_us + clock.machine_us()) // 2
+    lasted_us = clock.elapsed_us() - began_us
+    return lasted_us, read_us - (sent_us + clock.machine_us()) // 2
 
 
 async def _compare_forever(clock: CorrectedClock, database: Database) -> None:
+    """Once a minute, and at once when the machine's clock was set: the database server's may be on it."""
+    seconds = 0.0
     while True:
-        await asyncio.sleep(_COMPARE_SECONDS)
-        with suppress(UnavailableError):  # the next minute tries again
-            await compare(clock, database)
+        await asyncio.sleep(clock.tick_seconds)
+        seconds += clock.tick_seconds
+        if seconds >= _COMPARE_SECONDS or clock.has_parted:
+            seconds = 0.0
+            with suppress(UnavailableError):  # the next time tries again
+                await compare(clock, database)

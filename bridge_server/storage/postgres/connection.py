@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -11,8 +11,15 @@ import asyncpg
 import structlog
 
 from bridge_server.kernel.background import running
-from bridge_server.storage.postgres.failures import WIRE_FAILURES, LostConnectionError, StandbyError
-from bridge_server.storage.postgres.refusals import what_to_do
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage.postgres.failures import (
+    DISK_FULL,
+    WIRE_FAILURES,
+    LostConnectionError,
+    StandbyError,
+    sqlstate,
+    what_to_do,
+)
 from bridge_server.storage.postgres.statements import Statements, Texts
 
 EXCHANGE_SECONDS = 20.0
@@ -20,9 +27,12 @@ EXCHANGE_SECONDS = 20.0
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.1
-_LOOK_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
 _MOST_FORMER = 16
+_FULL_SECONDS = 10.0
+_PROBE_SECONDS = 10.0
+_PROBE = "bridge_probe"
 
 _SETTINGS = {
     "jit": "off",
@@ -37,7 +47,6 @@ _SETTINGS = {
 }
 READS_ONLY = {"default_transaction_read_only": "on"}
 COMMITS_EARLY = {"synchronous_commit": "off"}
-
 # The other process that holds a lock may be this one, whose former connection the server has not missed yet.
 _END_FORMER = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -87,6 +96,7 @@ class KeptConnection:
         self.statements: Statements | None = None
         self.fault: str | None = None
         """Why there is no connection, and what an operator can do, if that is known."""
+        self._refused_for_space_at = -_FULL_SECONDS
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -117,6 +127,19 @@ class KeptConnection:
         if not self.is_open:
             raise LostConnectionError
         return self._connection
+
+    def note(self, error: BaseException) -> None:
+        """Note the error of a write."""
+        if sqlstate(error) == DISK_FULL:
+            self._refused_for_space_at = asyncio.get_running_loop().time()
+
+    @property
+    def is_short_of_space(self) -> bool:
+        """Whether a write was refused lately because the disk of the database is full.
+
+        A write that finds room in a page that is there succeeds meanwhile, so that one proves nothing.
+        """
+        return asyncio.get_running_loop().time() - self._refused_for_space_at < _FULL_SECONDS
 
     def drop(self) -> None:
         """End the connection, in whose state nobody can trust any more."""
@@ -188,3 +211,39 @@ def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str)
     return KeptConnection(
         name, texts, partial(connect, url, name, is_pooled=is_pooled, **settings), is_pooled=is_pooled
     )
+
+
+async def require_statements(one: Any, other: Any) -> None:
+    """Find out whether two connections of asyncpg may each have a prepared statement of one name.
+
+    A pooler of transactions that does not keep them apart has them run the other's. Raises what asyncpg
+    raises; UnavailableError when the pooler does not give a session to each.
+    """
+    wires = (one, other)
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            await _in_transactions(wires)
+            prepared = {
+                wire: await wire.prepare(f"SELECT {number}", name=_PROBE) for number, wire in enumerate(wires)
+            }
+            for order in (wires, wires[::-1]):  # whichever session the pooler takes first
+                await _committed(wires)
+                await _in_transactions(order)
+                found = [await prepared[wire].fetchval() for wire in wires]
+                if found != [0, 1]:
+                    raise asyncpg.DuplicatePreparedStatementError("another's was run")
+            await _committed(wires)
+    except TimeoutError as error:
+        detail = "is behind a pooler that has no two free sessions: raise its default_pool_size"
+        raise UnavailableError(detail) from error
+
+
+async def _in_transactions(wires: Sequence[Any]) -> None:
+    """Each has a session of the server for itself."""
+    for wire in wires:
+        await wire.execute("BEGIN")
+
+
+async def _committed(wires: Sequence[Any]) -> None:
+    for wire in wires:
+        await wire.execute("COMMIT")

@@ -2,20 +2,28 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
-from bridge_server.storage.database import Row
-from bridge_server.storage.postgres.translation import encoded
-from bridge_server.storage.refusal import DatabaseRefusedError
+from bridge_server.storage.database import DatabaseRefusedError, Row
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, ends_connection
+from bridge_server.storage.postgres.statements import encoded
 
 _OWN_TABLES = frozenset({"processes", "roles", "outbox_lanes", "schema_versions"})
 """Tables of several processes, which a file does not have."""
 _ROWS_AT_A_TIME = 5_000
 _LONGEST_SECONDS = 24 * 3_600.0
+_CUT_OFF = (
+    "the connection to PostgreSQL ended during the copy: nothing of it is kept there, and the file is as it "
+    "was. Find out why it ended, and run the command again"
+)
+_CUT_OFF_AT_THE_END = (
+    "the connection to PostgreSQL ended while the copy was committed: all of it is there, or nothing. Run "
+    "the command again: it copies, or says that the database is not empty, and then everything was copied"
+)
 
 # A table comes after the tables that its rows refer to.
 _TABLES = """
@@ -58,19 +66,31 @@ async def copy_into(connection: Any, file: Path, report: Report) -> Mapping[str,
 
     Raises DatabaseRefusedError and sqlite3.Error, which leave the database empty.
     """
-    with closing(sqlite3.connect(file)) as source:
-        copied = await _copy_all(connection, source, report)
-    await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
+    is_copied = False
+    try:
+        with closing(sqlite3.connect(file)) as source:
+            async with connection.transaction():
+                copied = await _copy_all(connection, source, report)
+                is_copied = True
+    except WIRE_FAILURES as error:
+        if not _is_cut_off(connection, error):
+            raise
+        raise DatabaseRefusedError(_CUT_OFF_AT_THE_END if is_copied else _CUT_OFF) from error
+    with suppress(*WIRE_FAILURES):  # the planner can do without for a while
+        await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
     return copied
 
 
+def _is_cut_off(connection: Any, error: BaseException) -> bool:
+    return ends_connection(error) or bool(connection.is_closed())
+
+
 async def _copy_all(connection: Any, source: sqlite3.Connection, report: Report) -> Mapping[str, int]:
-    async with connection.transaction():
-        tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
-        await _require_empty(connection, tables)
-        copied = {table: await _copy_table(connection, source, table, report) for table in tables}
-        await _set_sequences(connection, _given(source))
-        await _compare(connection, copied)
+    tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
+    await _require_empty(connection, tables)
+    copied = {table: await _copy_table(connection, source, table, report) for table in tables}
+    await _set_sequences(connection, _given(source))
+    await _compare(connection, copied)
     return copied
 
 
@@ -94,6 +114,8 @@ async def _copy_table(connection: Any, source: sqlite3.Connection, table: str, r
                 table, records=rows, columns=columns, timeout=_LONGEST_SECONDS
             )
         except (asyncpg.DataError, asyncpg.PostgresError) as error:
+            if _is_cut_off(connection, error):
+                raise
             raise DatabaseRefusedError(f"rows of the table {table} cannot be copied: {error}") from error
         count += len(rows)
         report(table, len(rows))

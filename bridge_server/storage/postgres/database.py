@@ -1,28 +1,44 @@
 """The PostgreSQL database of one of several processes: two connections for writing, four for reading."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
 from bridge_server.storage.postgres.clock import CorrectedClock
-from bridge_server.storage.postgres.commits import register, unregister
-from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection, connect, kept
-from bridge_server.storage.postgres.ear import Ear
-from bridge_server.storage.postgres.failures import WIRE_FAILURES
-from bridge_server.storage.postgres.lane import CommitLane, CommitListener
-from bridge_server.storage.postgres.pooler import require_statements
-from bridge_server.storage.postgres.reads import CoalescedReads
+from bridge_server.storage.postgres.connection import (
+    READS_ONLY,
+    KeptConnection,
+    connect,
+    kept,
+    require_statements,
+)
+from bridge_server.storage.postgres.failures import (
+    WIRE_FAILURES,
+    LostConnectionError,
+    is_stale,
+    lost_or,
+    not_read,
+    passing_failure,
+)
+from bridge_server.storage.postgres.group_commit import CommitLane, CommitListener, register, unregister
+from bridge_server.storage.postgres.listening import Ear
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
-"""The lanes: for most transactions, and for long ones, which must not stand before the others."""
+"""The lanes: for most transactions, and for those that the others must not wait for: long ones, and ones that
+wait for a turn.
+"""
 _BULK_TURNS = frozenset({"sendings", "figures", "project", "sweep"})
 _READER_COUNT = 4
 _WAITING_WRITES_LIMIT = 20_000
+_READS_LIMIT = 64
 _SIZE_SECONDS = 60.0
 _SIZE = "SELECT pg_database_size(current_database())"
 
@@ -73,7 +89,8 @@ class PostgresDatabase:
                 async with running(self._measure_forever()):
                     yield
             finally:
-                await asyncio.gather(*(lane.finish() for lane in self._lanes))
+                for lane in self._lanes:  # one hands over to the next
+                    await lane.finish()
                 await self._readers.finish()
 
     @property
@@ -88,7 +105,9 @@ class PostgresDatabase:
 
     def link(self, **settings: str) -> KeptConnection:
         """One more connection of this process, not opened yet."""
-        return kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
+        made = kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
+        self._links.append(made)
+        return made
 
     def add_commit_listener(self, listener: CommitListener) -> None:
         """Call this with each commit, once its events are published here."""
@@ -136,6 +155,8 @@ class PostgresDatabase:
             missing.extend(self.ear.troubles)
         faults = [link.fault for link in self._links if link.fault is not None and not link.is_open]
         missing.extend(f"the database {fault}" for fault in dict.fromkeys(faults))
+        if any(link.is_short_of_space for link in self._links):
+            missing.append("the disk of the database is full, and writes are refused: make room there")
         if self.clock is not None:
             missing.extend(self.clock.missing)
         return missing
@@ -166,18 +187,18 @@ class PostgresDatabase:
     async def _open(self, stack: AsyncExitStack) -> None:
         self._lane_links = [self.link() for _ in (QUICK, BULK)]
         readers = [self.link(**READS_ONLY) for _ in range(_READER_COUNT)]
-        self._links = [*self._lane_links, *readers]
-        for each in self._links:
+        links = [*self._lane_links, *readers]
+        for each in links:
             await stack.enter_async_context(each.held())
-        outcomes = await asyncio.gather(*(each.connect() for each in self._links), return_exceptions=True)
+        outcomes = await asyncio.gather(*(each.connect() for each in links), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
         await require_statements(*(link.wire for link in self._lane_links))
-        self._lanes = [
-            CommitLane(number, each, self._events, self._listeners, _WAITING_WRITES_LIMIT)
-            for number, each in enumerate(self._lane_links)
-        ]
+        quick, bulk = self._lane_links
+        rest = self._events, self._listeners, _WAITING_WRITES_LIMIT
+        apart = CommitLane(BULK, bulk, *rest)
+        self._lanes = [CommitLane(QUICK, quick, *rest, apart=apart), apart]
         for lane in self._lanes:
             lane.use(self.number)
         self._readers = CoalescedReads(readers, self._heavy)
@@ -198,3 +219,152 @@ class PostgresDatabase:
 
 def _is_bulk(turns: Turns) -> bool:
     return any(turn.kind in _BULK_TURNS for turn in (*turns.exclusive, *turns.shared))
+
+
+# Reads on connections of their own. Waiting reads of one statement are sent together, in one exchange.
+#
+# Statements that are known to be slow are run alone and on half of the connections, so that a quick read
+# never waits behind them.
+
+
+@dataclass(slots=True, eq=False)
+class _Read:
+    sql: str
+    parameters: Sequence[Value]
+    done: asyncio.Future[list[Row]]
+
+
+class CoalescedReads:
+    """A few connections that share one queue of reads."""
+
+    def __init__(self, links: Sequence[KeptConnection], heavy: Collection[str] = ()) -> None:
+        self._links = links
+        self._heavy = frozenset(heavy)
+        self._heavy_limit = max(1, len(links) // 2)
+        self._heavy_running = 0
+        self._waiting: dict[str, deque[_Read]] = {}
+        self._idle = list(links)
+        self._busy: set[asyncio.Task[None]] = set()
+
+    async def read(self, sql: str, parameters: Sequence[Value]) -> list[Row]:
+        """All rows of the statement, from a snapshot taken after this call began."""
+        if not self.is_open:
+            raise not_read(LostConnectionError())
+        read = _Read(sql, parameters, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(sql, deque()).append(read)
+        self._begin()
+        return await read.done
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection to read on."""
+        return any(link.is_open for link in self._links)
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether a read is under way."""
+        return bool(self._busy)
+
+    async def finish(self) -> None:
+        """Wait until every read under way is answered."""
+        while self._busy:
+            await asyncio.wait(self._busy)
+
+    def _begin(self) -> None:
+        for place, link in enumerate(self._idle):
+            if link.is_open:
+                del self._idle[place]
+                task = asyncio.create_task(self._serve(link))
+                self._busy.add(task)
+                task.add_done_callback(self._busy.discard)
+                return
+
+    async def _serve(self, link: KeptConnection) -> None:
+        try:
+            while link.is_open and (batch := self._take()):
+                is_heavy = batch[0].sql in self._heavy
+                self._heavy_running += is_heavy
+                try:
+                    await _run(link, batch)
+                finally:
+                    self._heavy_running -= is_heavy
+        finally:
+            self._idle.append(link)
+            if self._waiting:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        """Hand waiting reads to another connection; without any, fail them."""
+        if self.is_open:
+            if any(sql not in self._heavy for sql in self._waiting) or not self._heavy_running:
+                self._begin()
+            return
+        reads = [read for each in self._waiting.values() for read in each]
+        self._waiting.clear()
+        for read in reads:
+            _fail(read, LostConnectionError())
+
+    def _take(self) -> list[_Read]:
+        """The reads of the statement that has waited longest."""
+        for sql, reads in self._waiting.items():
+            is_heavy = sql in self._heavy
+            if is_heavy and self._heavy_running >= self._heavy_limit:
+                continue
+            limit = 1 if is_heavy else _READS_LIMIT
+            batch = [reads.popleft() for _ in range(min(limit, len(reads)))]
+            del self._waiting[sql]
+            if reads:
+                self._waiting[sql] = reads  # behind the other statements
+            return batch
+        return []
+
+
+async def _run(link: KeptConnection, batch: list[_Read]) -> None:
+    batch = [read for read in batch if not read.done.done()]
+    if not batch:
+        return
+    try:
+        await _answer(link, batch)
+    except Exception as error:
+        if len(batch) == 1 or passing_failure(error) is not None:
+            for read in batch:
+                _fail(read, error)
+            return
+        for read in batch:  # one of them is at fault
+            await _run(link, [read])
+    except BaseException as error:
+        for read in batch:
+            _fail(read, error)
+        raise
+
+
+async def _answer(link: KeptConnection, batch: list[_Read]) -> None:
+    wire = link.wire
+    try:
+        answers = await _executed(link, batch)
+    except Exception as error:
+        found = lost_or(error, wire)
+        if isinstance(found, TimeoutError):
+            link.drop()
+        raise found from error
+    for read, (rows, _) in zip(batch, answers, strict=True):
+        if not read.done.done():
+            read.done.set_result(rows)
+
+
+async def _executed(link: KeptConnection, batch: list[_Read]) -> list[Any]:
+    assert link.statements is not None
+    parameters = [read.parameters for read in batch]
+    try:
+        return await link.statements.run_many(batch[0].sql, parameters)
+    except Exception as error:
+        if not is_stale(error):
+            raise
+        link.statements.forget()
+        return await link.statements.run_many(batch[0].sql, parameters)
+
+
+def _fail(read: _Read, error: BaseException) -> None:
+    if not read.done.done():
+        read.done.set_exception(not_read(error))
+        read.done.exception()

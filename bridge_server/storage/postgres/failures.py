@@ -1,16 +1,18 @@
-"""PostgreSQL's errors: some mean «not now», some are worth another attempt, some end a connection."""
+"""The errors of PostgreSQL: which pass, which are worth another attempt, and what an operator can do."""
 
-from collections.abc import Mapping
-from typing import Any
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import asyncpg
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError, url_without_password
 
 _RETRY_AFTER_SECONDS = 2
-
 OUT_OF_LOCKS = "53200"
-
+DISK_FULL = "53100"
 # An error's SQLSTATE, or its first characters: the longest that is listed counts.
 _PASSING: Mapping[str, str] = {
     "08": "the connection to the database failed",
@@ -25,15 +27,11 @@ _PASSING: Mapping[str, str] = {
     "57P": "the database server is stopping, starting or was told to end the connection",
     "58": "the system of the database reports an error",
 }
-
 _STALE = frozenset({"0A000", "26000"})
 _RETRIED = frozenset({"40001", "40P01", "23505", "23503", *_STALE})
 """The loser of a race finds, the next time, the rows that the winner wrote."""
-
 _FATAL = frozenset({"FATAL", "PANIC"})
-
 _LOST_REASON = "the connection to the database was lost"
-
 WIRE_FAILURES = (
     OSError,
     TimeoutError,
@@ -42,6 +40,22 @@ WIRE_FAILURES = (
     asyncpg.InternalClientError,  # an exchange began after the server's last message, and before the end
 )
 """What asyncpg raises when the database or the connection to it fails."""
+
+CONNECTIONS = 9
+"""The most connections that one process holds."""
+_OLDEST_SERVER = 14
+_VERSION_STEP = 10_000
+_STATE = """
+SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+       pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean,
+       current_setting('server_encoding'),
+       (SELECT least(current_setting('max_connections')::int
+                         - current_setting('superuser_reserved_connections')::int,
+                     coalesce(nullif(r.rolconnlimit, -1), 2147483647),
+                     coalesce(nullif(d.datconnlimit, -1), 2147483647))
+        FROM pg_roles AS r, pg_database AS d
+        WHERE r.rolname = current_user AND d.datname = current_database())
+"""
 
 
 class LostConnectionError(ConnectionError):
@@ -63,9 +77,71 @@ class OutcomeUnknownError(UnavailableError):
         )
 
 
-def sqlstate(error: BaseException) -> str:
-    """The five characters of the error; empty when the database did not send it."""
-    return str(getattr(error, "sqlstate", None) or "") if isinstance(error, asyncpg.PostgresError) else ""
+class _Fault(NamedTuple):
+    """What the database does, and what an operator can do."""
+
+    what: str
+    advice: str
+    passes: bool = False
+    """Whether it may be over without a change of settings."""
+
+
+_NEEDED = f"each process of the server needs {CONNECTIONS}"
+_MORE = "raise max_connections, or the limit of its user or database (CONNECTION LIMIT)"
+_PRIMARY = "name the primary; a URL that has several hosts finds it with ?target_session_attrs=read-write"
+_STANDBY = _Fault("is a standby that only reads", _PRIMARY, passes=True)
+_OF_STANDBYS = (StandbyError, asyncpg.exceptions.TargetServerAttributeNotMatched)
+_ENDED = _Fault(
+    "ended the connection", "is it stopping, or does something between end connections?", passes=True
+)
+_POOLER_WAITS = _Fault(
+    "is behind a pooler that has no connection to it", "is the database up, and default_pool_size enough?",
+    passes=True,
+)  # fmt: skip
+_POOLER_REFUSES = _Fault(
+    "is behind a pooler that refuses settings", "name the database server itself in `database_direct`"
+)
+_WITHOUT_TLS = _Fault(
+    "has no TLS",
+    "set `ssl = on` in its postgresql.conf, or, where nobody can listen, sslmode=disable in `database`",
+)
+_SAYS_WITHOUT_TLS = "rejected SSL upgrade"
+_SAYS_CLOSED = "closed"
+_SAYS_SETTING = "startup parameter"
+
+# The first that an error is an instance of.
+_FAULTS: Mapping[type[BaseException] | tuple[type[BaseException], ...], _Fault] = {
+    _OF_STANDBYS: _STANDBY,
+    asyncpg.InvalidAuthorizationSpecificationError: _Fault(
+        "refuses the login",
+        "correct the user and the password in `database`, and see the server's pg_hba.conf",
+    ),
+    asyncpg.InvalidCatalogNameError: _Fault(
+        "is not there", "create it, as with createdb --encoding=UTF8"
+    ),
+    asyncpg.TooManyConnectionsError: _Fault(
+        "has no free connection", f"{_NEEDED}; {_MORE}", passes=True
+    ),
+    asyncpg.InsufficientPrivilegeError: _Fault(
+        "refuses what the server does", "make its user the owner of the database"
+    ),
+    (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): _Fault(
+        "is behind a pooler of transactions that loses prepared statements",
+        "PgBouncer has to be 1.21 or later with max_prepared_statements, or to pool sessions",
+    ),
+    asyncpg.CannotConnectNowError: _Fault("is starting or stopping", "try again shortly", passes=True),
+    asyncpg.ReadOnlySQLTransactionError: _Fault("only reads", "name the primary", passes=True),
+    asyncpg.UndefinedObjectError: _Fault(
+        "knows no such parameter", "correct what follows the ? in `database`"
+    ),
+    asyncpg.InterfaceError: _Fault("cannot be used", "correct `database`"),
+    (ssl.SSLEOFError, ssl.SSLZeroReturnError): _ENDED,
+    ssl.SSLError: _Fault("fails the TLS handshake", "see sslmode and sslrootcert in `database`"),
+    TimeoutError: _Fault(
+        "does not answer", "is the host right, and does a firewall stand between?", passes=True
+    ),
+    OSError: _Fault("cannot be reached", "start it, or correct the host and the port", passes=True),
+}  # fmt: skip
 
 
 def passing_failure(error: BaseException) -> str | None:
@@ -80,6 +156,33 @@ def passing_failure(error: BaseException) -> str | None:
         if reason is not None:
             return reason
     return None
+
+
+def not_now(error: BaseException) -> BaseException:
+    """The error of a write for its caller: UnavailableError in place of one that passes."""
+    reason = passing_failure(error)
+    return unavailable(reason) if reason is not None else error
+
+
+def not_read(error: BaseException) -> BaseException:
+    """The error of a read for its caller, likewise."""
+    reason = passing_failure(error)
+    return error if reason is None else unasked("The database cannot be read", reason)
+
+
+def unasked(what: str, reason: str) -> UnavailableError:
+    """The failure of a request that asks the database for something; it may want to store nothing."""
+    return UnavailableError(f"{what}: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)
+
+
+def unavailable(reason: str) -> UnavailableError:
+    """The failure that asks a caller to retry later."""
+    return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)
+
+
+def sqlstate(error: BaseException) -> str:
+    """The five characters of the error; empty when the database did not send it."""
+    return str(getattr(error, "sqlstate", None) or "") if isinstance(error, asyncpg.PostgresError) else ""
 
 
 def is_lost(error: BaseException) -> bool:
@@ -114,6 +217,82 @@ def ends_connection(error: BaseException) -> bool:
     return is_lost(error) or getattr(error, "severity_en", None) in _FATAL
 
 
-def unavailable(reason: str) -> UnavailableError:
-    """The failure that asks a caller to retry later."""
-    return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)
+# The reason why a database cannot be used, in one line that says what to do.
+
+
+@contextmanager
+def refusals_told(url: str) -> Iterator[None]:
+    """Raise DatabaseRefusedError in place of errors of the driver and the network.
+
+    `url` is the database that is being opened.
+    """
+    try:
+        yield
+    except UnavailableError as error:
+        raise _refused(url, error.detail, passes=True) from error
+    except (*_OF_STANDBYS, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise _refused(url, _says(error), passes=passes(error)) from error
+
+
+async def require_usable(connection: asyncpg.Connection, url: str) -> None:
+    """Raise DatabaseRefusedError if this server cannot serve: it is too old, read-only or too small."""
+    number, version, is_read_only, encoding, most = await connection.fetchrow(_STATE)
+    if number < _OLDEST_SERVER * _VERSION_STEP:
+        raise _refused(
+            url,
+            f"is on PostgreSQL {version}, and {_OLDEST_SERVER} is the oldest that works: upgrade its server",
+        )
+    if is_read_only:
+        raise _refused(url, f"{_STANDBY.what}: {_STANDBY.advice}", passes=True)
+    if encoding != "UTF8":
+        raise _refused(url, f"is encoded as {encoding}: create it anew with ENCODING 'UTF8'")
+    if most < CONNECTIONS:
+        raise _refused(url, f"allows {most} connections, and {_NEEDED}: {_MORE}")
+
+
+def what_to_do(error: BaseException) -> str:
+    """Why the server cannot connect, and what an operator can do: no name and no address is in it."""
+    fault = _fault(error)
+    return f"{fault.what}: {fault.advice}" if fault.advice else fault.what
+
+
+def passes(error: BaseException) -> bool:
+    """Whether a database that could not be used because of this error may be usable later, as it is."""
+    return _fault(error).passes
+
+
+def _refused(url: str, reason: str, *, passes: bool = False) -> DatabaseRefusedError:
+    kind = DatabaseAwayError if passes else DatabaseRefusedError
+    return kind(f"the database {url_without_password(url)} {reason}")
+
+
+def _says(error: BaseException) -> str:
+    """What there is to say of the error, with its own text."""
+    fault, said = _fault(error), _text(error)
+    if said:
+        fault = fault._replace(what=f"{fault.what} ({said})")
+    return f"{fault.what}: {fault.advice}" if fault.advice else fault.what
+
+
+def _fault(error: BaseException) -> _Fault:
+    said = str(error)
+    if isinstance(error, OSError) and _SAYS_WITHOUT_TLS in said:
+        return _WITHOUT_TLS
+    if isinstance(error, asyncpg.ProtocolViolationError):
+        return _POOLER_REFUSES if _SAYS_SETTING in said else _POOLER_WAITS
+    if isinstance(error, asyncpg.PostgresConnectionError) or (
+        isinstance(error, asyncpg.InterfaceError) and _SAYS_CLOSED in said
+    ):
+        return _ENDED
+    for kinds, fault in _FAULTS.items():
+        if isinstance(error, kinds):
+            return fault
+    return _Fault("cannot be used", "", passes=passing_failure(error) is not None)
+
+
+def _text(error: BaseException) -> str:
+    """The error's text without what follows its first line; nothing where its class says all."""
+    if isinstance(error, (TimeoutError, *_OF_STANDBYS)):
+        return ""
+    text = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    return (text or str(error) or type(error).__name__).splitlines()[0].strip().rstrip(".")

@@ -6,19 +6,25 @@ with begins with the comment `-- oldest program: N`, the number of the first fil
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
+import structlog
 
+from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError, url_without_password
 from bridge_server.storage.migrate import Migration, NewerSchemaError
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, passes, refusals_told, require_usable
 
 Connection: TypeAlias = Any
 """A connection of asyncpg, direct: a pooler between transactions would lose the lock."""
 
 _LOCK = (0x62726467, 1)  # a pair, which no turn of a transaction can be: turns are single numbers
 _LONGEST_SECONDS = 3_600.0
+_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0
+_COMMAND_SECONDS = 20.0
 _OLDEST_PROGRAM = re.compile(r"-- oldest program: ([0-9]+)\n", re.ASCII)
 _TIME_LIMITS = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 _STATE = "SELECT coalesce(max(version), 0), coalesce(max(oldest_program), 0) FROM schema_versions"
@@ -34,6 +40,8 @@ INSERT INTO schema_versions (version, oldest_program, applied_at_ms)
 VALUES ($1, $2, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 """
 
+log = structlog.get_logger()
+
 
 class MigrationError(Exception):
     """A migration failed, and the schema is as it was before that file."""
@@ -47,6 +55,62 @@ class SchemaState(NamedTuple):
 
     version: int
     oldest_program: int
+
+
+@asynccontextmanager
+async def opened(
+    database: AbstractAsyncContextManager[object], url: str, *, may_create: bool
+) -> AsyncIterator[None]:
+    """Bring the database of the URL up to date, and enter the context that holds it open.
+
+    One without any schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
+    """
+    async with examined(url) as connection:
+        if not may_create and not (await schema_state(connection)).version:
+            raise DatabaseRefusedError(
+                f"the database {url_without_password(url)} has no tables: start the server, which makes them"
+                ", or correct `database`"
+            )
+        await _bring_up_to_date(connection, url)
+    async with AsyncExitStack() as stack:
+        with refusals_told(url):
+            await stack.enter_async_context(database)
+        yield
+
+
+async def _bring_up_to_date(connection: asyncpg.Connection, url: str) -> None:
+    try:
+        applied = await migrate(connection)
+    except MigrationError as error:
+        kind = (
+            DatabaseAwayError
+            if error.__cause__ is not None and passes(error.__cause__)
+            else DatabaseRefusedError
+        )
+        raise kind(f"the database {url_without_password(url)}: {error}") from error
+    if applied:
+        log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
+
+
+@asynccontextmanager
+async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to a database that can be used, for the length of the block.
+
+    Raises DatabaseRefusedError, also in place of the errors that the block raises.
+    """
+    with refusals_told(url):
+        connection = await asyncpg.connect(
+            url,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=_COMMAND_SECONDS,
+            statement_cache_size=0,
+        )
+        try:
+            await require_usable(connection, url)
+            yield connection
+        finally:
+            with suppress(*WIRE_FAILURES):
+                await connection.close(timeout=_CLOSE_SECONDS)
 
 
 def packaged_migrations() -> list[Migration]:

@@ -7,19 +7,233 @@ Where every connection is closed after one answer, as by a proxy that speaks HTT
 on one connection, and again on the next in the same batch as the calls.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import aiohttp
+import orjson
+from aiohttp import hdrs
 
-from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
-from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint, NotOpenError
+from bridge_server.kernel.json_texts import element_texts, member_texts
+from bridge_server.outbox.guarded_client import failure, read_bounded
+from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall, WrongChainError
+from bridge_server.wallet.node.failures import FailureOf, ordered_answer
 
-_ATTEMPTS = 3
 CHAIN_ID = RpcCall("eth_chainId", [])
+ANSWER_LIMIT_BYTES = 64 * 2**20
+
+_CONNECTIONS = 16
+_ATTEMPTS = 3
+
+# Less than the 5 seconds after which some servers close an idle connection: a POST that meets the closing
+# is lost.
+_IDLE_SECONDS = 4.0
+_INTERNAL_ERROR = -32603
+_LIMIT_EXCEEDED = -32005
+_TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
+
+# Failures of an open connection while the request was written or the answer read.
+_BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError, BrokenPipeError)
+
+# As most nodes begin the answer to one call, whose id is always 1.
+_USUAL_BEGINNING = re.compile(rb'\{"jsonrpc":"2\.0","id":1,"result":')
+
+Asked = TypeVar("Asked")
+
+Answer: TypeAlias = bytes | NodeError
+"""The JSON text of a result, or the error that the node answered with."""
+
+Witness: TypeAlias = Callable[[bytes, int, float, str], None]
+"""Called with each request to the node: its body, the answer's status (0: none), the seconds, the failure."""
+
+
+class BrokenOffError(NoNodeError):
+    """The connection was closed before an answer: the node may or may not have taken the request."""
+
+
+class NotOpenError(Exception):
+    """A request would have opened a connection, and may not."""
+
+
+class Endpoint:
+    """The address of the node: requests and answers as bytes, and the failures of a connection."""
+
+    def __init__(
+        self,
+        url: str,
+        timeout_seconds: float,
+        user_agent: str,
+        failure_of: FailureOf | None = None,
+        witness: Witness | None = None,
+    ) -> None:
+        self._url = url
+        self._witness = witness
+        self._failure_of = failure_of
+        self._timeout_seconds = timeout_seconds
+        self._headers = {
+            hdrs.CONTENT_TYPE: "application/json",
+            hdrs.ACCEPT_ENCODING: "identity",
+            hdrs.USER_AGENT: user_agent,
+        }
+
+    def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
+        """A pool of at most so many connections; the caller closes it.
+
+        `on_opening` is called before each of them is opened; its exceptions are raised by `exchange`.
+        """
+
+        async def before(*_: object) -> None:
+            await on_opening()
+
+        tracing = aiohttp.TraceConfig()
+        tracing.on_connection_create_start.append(before)
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
+            trace_configs=[tracing],
+            trust_env=False,
+        )
+
+    async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
+        """The status and the body of the node's answer.
+
+        Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
+        """
+        if self._witness is None:
+            return await self._exchange(session, body)
+        started, status, reason = perf_counter(), 0, ""
+        try:
+            status, answer = await self._exchange(session, body)
+            return status, answer
+        except (NoNodeError, NodeError) as error:
+            reason = error.detail
+            raise
+        finally:
+            self._witness(body, status, perf_counter() - started, reason)
+
+    async def _exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
+        if self._failure_of is not None:
+            ordered = await ordered_answer(body, self._failure_of)
+            if ordered is not None:
+                return ordered
+        try:
+            async with session.post(
+                self._url, data=body, headers=self._headers, allow_redirects=False
+            ) as response:
+                return response.status, await _read(response)
+        except aiohttp.ClientConnectorError as error:
+            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
+        except _BROKEN_OFF as error:
+            raise BrokenOffError(f"The node cannot be reached: {failure(error)}.") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    await read_bounded(response, body, ANSWER_LIMIT_BYTES + 1)
+    if len(body) > ANSWER_LIMIT_BYTES:
+        response.close()
+        raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
+    return bytes(body)
+
+
+# JSON-RPC with the node: calls out, answers in. Results and error data stay as the node wrote them.
+
+
+class _NotJsonRpcError(ValueError):
+    pass
+
+
+def write_calls(calls: Sequence[RpcCall]) -> bytes:
+    """One call as an object, several as a batch; their ids are their positions, from 1 on."""
+    requests = [_request(number, call) for number, call in enumerate(calls, 1)]
+    return requests[0] if len(requests) == 1 else b"[%b]" % b",".join(requests)
+
+
+def read_answers(body: bytes, count: int) -> list[Answer]:
+    """The answers to so many calls, in the order of the calls, whatever order the node has chosen.
+
+    Raises NoNodeError when the body is no JSON-RPC.
+    """
+    try:
+        if count == 1:
+            return [_single(body.strip())]
+        return _several(body.decode().strip(), count)
+    except (ValueError, RecursionError) as error:
+        raise NoNodeError(
+            "What answers at node_url is no Ethereum node: it does not speak JSON-RPC."
+        ) from error
+
+
+def _request(number: int, call: RpcCall) -> bytes:
+    params = b"" if call.params is None else b',"params":%b' % _json(call.params)
+    return b'{"jsonrpc":"2.0","id":%d,"method":%b%b}' % (number, orjson.dumps(call.method), params)
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits
+        return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _single(body: bytes) -> Answer:
+    beginning = _USUAL_BEGINNING.match(body)
+    if beginning is not None and body.endswith(b"}"):
+        result = body[beginning.end() : -1]
+        if _is_json(result):  # and so ends where the object ends
+            return result
+    return _answer(member_texts(body.decode()))
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _several(text: str, count: int) -> list[Answer]:
+    if text.startswith("{"):  # one error for the whole batch
+        answer = _answer(member_texts(text))
+        if not isinstance(answer, NodeError):
+            raise _NotJsonRpcError("one result for a batch")
+        return [answer] * count
+    answers = {}
+    for element in element_texts(text):
+        members = member_texts(element)
+        answers[members.get("id", "")] = _answer(members)
+    left_out = NodeError(_INTERNAL_ERROR, "The node's answer leaves this call of the batch out.")
+    return [answers.get(str(number), left_out) for number in range(1, count + 1)]
+
+
+def _answer(members: dict[str, str]) -> Answer:
+    if members.get("error", "null") != "null":
+        return _error(members["error"])
+    if "result" not in members:
+        raise _NotJsonRpcError("neither a result nor an error")
+    return members["result"].encode()
+
+
+def _error(text: str) -> NodeError:
+    members = member_texts(text)
+    error = orjson.loads(text)
+    code, message = error.get("code"), error.get("message")
+    return NodeError(
+        code if type(code) is int else _INTERNAL_ERROR,
+        message if isinstance(message, str) else "The node gave no reason.",
+        orjson.Fragment(members["data"].encode()) if "data" in members else None,
+        has_data="data" in members,
+    )
 
 
 class _ClosedAtOnceError(BrokenOffError):
@@ -172,3 +386,66 @@ class CheckedConnection:
         if status != HTTPStatus.OK:
             raise NoNodeError(f"The node answers with HTTP status {status}.")
         return read_answers(answer, count)
+
+
+class Attempt(NamedTuple):
+    """A send, or another piece of work with several calls. `began_at` is in seconds of the event loop."""
+
+    began_at: float
+
+
+def new_attempt() -> Attempt:
+    """An attempt that begins now."""
+    return Attempt(asyncio.get_running_loop().time())
+
+
+class ConnectionPool:
+    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle.
+
+    It knows the node's last failure.
+    """
+
+    def __init__(self, connect: Callable[[], CheckedConnection]) -> None:
+        self._connect = connect
+        self._connections: list[CheckedConnection] = []
+        self._idle: list[CheckedConnection] = []
+        self._places = asyncio.Semaphore(_CONNECTIONS)
+        self._failed_at: float | None = None
+        self._failure = ""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections:
+            await connection.close()
+        self._connections.clear()
+        self._idle.clear()
+
+    async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
+        """Do the work with a connection, and raise what it raises.
+
+        Raises NoNodeError at once when the node has failed since the attempt began, and has not answered
+        since.
+        """
+        async with self._lent(attempt) as connection:
+            try:
+                result = await work(connection)
+            except NoNodeError as error:
+                self._failed_at, self._failure = new_attempt().began_at, error.detail
+                raise
+            self._failed_at = None
+            return result
+
+    @asynccontextmanager
+    async def _lent(self, attempt: Attempt) -> AsyncIterator[CheckedConnection]:
+        async with self._places:
+            if self._failed_at is not None and self._failed_at >= attempt.began_at:
+                raise NoNodeError(self._failure)
+            if not self._idle:
+                connection = self._connect()
+                self._connections.append(connection)
+                self._idle.append(connection)
+            connection = self._idle.pop()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)

@@ -1,5 +1,6 @@
-"""The Ethereum node behind the wallet: its chain, calls of clients, and calls of the wallet itself."""
+"""The Ethereum node behind the wallet: its chain, calls to it, and the methods that it may be asked for."""
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from http import HTTPStatus
 from types import TracebackType
@@ -8,18 +9,24 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import orjson
 
-from bridge_server.ethereum.hex_data import HexError
-from bridge_server.kernel.stopping import StoppedError, Stopping
-from bridge_server.wallet import request_fields
-from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
-from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_back
-from bridge_server.wallet.node.connections import CHAIN_ID, CheckedConnection
-from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint, Witness
-from bridge_server.wallet.node.ordered_failures import FailureOf
-from bridge_server.wallet.node.pool import Attempt, ConnectionPool, new_attempt
-from bridge_server.wallet.node.reading_methods import READING_METHODS
+from bridge_server.ethereum.address import HexError
+from bridge_server.kernel.background import StoppedError, Stopping
+from bridge_server.wallet import parameters
+from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
+from bridge_server.wallet.node.connections import (
+    CHAIN_ID,
+    Answer,
+    Attempt,
+    BrokenOffError,
+    CheckedConnection,
+    ConnectionPool,
+    Endpoint,
+    Witness,
+    new_attempt,
+    read_answers,
+    write_calls,
+)
+from bridge_server.wallet.node.failures import FailureOf
 
 Result = TypeVar("Result")
 
@@ -185,9 +192,7 @@ class Node:
 
     def _check_chain(self, answer: Answer) -> None:
         try:
-            chain_id = request_fields.chain_id(
-                None if isinstance(answer, NodeError) else orjson.loads(answer)
-            )
+            chain_id = parameters.chain_id(None if isinstance(answer, NodeError) else orjson.loads(answer))
         except HexError as error:
             raise NoNodeError("The server at node_url does not report its chain (eth_chainId).") from error
         if self._chain_id is None:
@@ -220,3 +225,130 @@ def _never_arrived(error: NoNodeError) -> bool:
 
 def _no_node() -> NoNodeError:
     return NoNodeError("There is no node: set node_url to the address of an Ethereum node.")
+
+
+# News of the chain in the calls of clients: it was set back, or a transaction is in a block.
+
+# Methods of development nodes that give them another history, or take back transactions.
+_SETS_BACK = re.compile(
+    r"(?:anvil|hardhat)_(?:reset|revert|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions)"
+    r"|(?:anvil|hardhat)_(?:rollback|reorg)|evm_revert|evm_setAccountNonce|debug_setHead"
+)
+
+# Methods whose answers name the block of a transaction.
+_NAMES_BLOCK = frozenset({"eth_getTransactionReceipt", "eth_getTransactionByHash"})
+_BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
+
+
+def sets_back(call: RpcCall) -> bool:
+    """Whether the call is meant to set the chain back."""
+    return _SETS_BACK.fullmatch(call.method) is not None
+
+
+def has_set_back(call: RpcCall, answer: Answer) -> bool:
+    """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
+    is_done = not isinstance(answer, NodeError) and answer != b"false"
+    return is_done and sets_back(call)
+
+
+def mined_hash(call: RpcCall, answer: Answer) -> str | None:
+    """The hash of the call, if the answer names its block."""
+    if call.method not in _NAMES_BLOCK or isinstance(answer, NodeError):
+        return None
+    if not isinstance(call.params, list) or len(call.params) != 1:
+        return None
+    (transaction_hash,) = call.params
+    is_mined = _BLOCK_NUMBER.search(answer) is not None
+    return transaction_hash.lower() if is_mined and isinstance(transaction_hash, str) else None
+
+
+# Methods of nodes that only read: of Ethereum's execution-apis, and additions of common nodes.
+#
+# Only these are asked again when a connection breaks before the answer. Any other method, known or not, may
+# have had its effect already: it sends, mines, makes a filter, or empties one (eth_getFilterChanges).
+
+READING_METHODS = frozenset(
+    {
+        "eth_accounts",
+        "eth_baseFee",
+        "eth_blobBaseFee",
+        "eth_blockNumber",
+        "eth_call",
+        "eth_callMany",
+        "eth_chainId",
+        "eth_coinbase",
+        "eth_config",
+        "eth_createAccessList",
+        "eth_estimateGas",
+        "eth_feeHistory",
+        "eth_gasPrice",
+        "eth_getAccount",
+        "eth_getBalance",
+        "eth_getBlockByHash",
+        "eth_getBlockByNumber",
+        "eth_getBlockReceipts",
+        "eth_getBlockTransactionCountByHash",
+        "eth_getBlockTransactionCountByNumber",
+        "eth_getCode",
+        "eth_getFilterLogs",
+        "eth_getHeaderByHash",
+        "eth_getHeaderByNumber",
+        "eth_getLogs",
+        "eth_getProof",
+        "eth_getRawTransactionByBlockHashAndIndex",
+        "eth_getRawTransactionByBlockNumberAndIndex",
+        "eth_getRawTransactionByHash",
+        "eth_getStorageAt",
+        "eth_getTransactionByBlockHashAndIndex",
+        "eth_getTransactionByBlockNumberAndIndex",
+        "eth_getTransactionByHash",
+        "eth_getTransactionBySenderAndNonce",
+        "eth_getTransactionCount",
+        "eth_getTransactionReceipt",
+        "eth_getUncleByBlockHashAndIndex",
+        "eth_getUncleByBlockNumberAndIndex",
+        "eth_getUncleCountByBlockHash",
+        "eth_getUncleCountByBlockNumber",
+        "eth_hashrate",
+        "eth_maxPriorityFeePerGas",
+        "eth_mining",
+        "eth_pendingTransactions",
+        "eth_protocolVersion",
+        "eth_simulateV1",
+        "eth_syncing",
+        "net_listening",
+        "net_peerCount",
+        "net_version",
+        "web3_clientVersion",
+        "web3_sha3",
+    }
+)
+
+
+# Methods of nodes that the wallet never forwards, because they sign, send or handle keys.
+#
+# The node would do that with accounts of its own, past approval, audit log and durable sending. Other chains
+# have such methods in other namespaces than eth, and old nodes (geth, parity) had them under other verbs.
+
+_NAMESPACES = "personal|account|wallet|signer|clef|secretstore|shh|quorumPermission|quorumExtension"
+"""Every method handles keys, or sends transactions that the node signs."""
+
+_VERBS = (
+    r"send|sign|resend|submit\w*transaction|post(?:sign|transaction)|distribute"
+    r"|decrypt|encryptMessage|getEncryptionPublicKey"
+)
+"""The name begins with one of these in any namespace. Proofs of work (eth_submitWork) are no transactions."""
+
+_PARITYS_KEY_STORE = (
+    r"compose|(?:new|kill|remove|export|import|change|test|set|derive|open|close|generate)"
+    r"\w*(?:account|address|vault|password|secret|phrase|signer)"
+)
+
+_REFUSED = re.compile(
+    rf"\s*(?:(?:{_NAMESPACES})_|\w*_(?:{_VERBS})|parity_(?:{_PARITYS_KEY_STORE}))", re.IGNORECASE
+)
+
+
+def is_refused(method: str) -> bool:
+    """Whether the node must not be asked for the method."""
+    return _REFUSED.match(method) is not None

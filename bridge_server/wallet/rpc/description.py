@@ -1,4 +1,4 @@
-"""The wallet's endpoint described. Its methods are in the OpenRPC document (docs/protocol.md, D)."""
+"""The wallet's endpoints in OpenAPI. Its methods are in the OpenRPC document (docs/protocol.md, D)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -53,10 +53,8 @@ RPC_OPERATIONS: Mapping[str, Operation] = {
         summary="Call methods of the wallet",
         text="JSON-RPC 2.0, one call or a batch of at most 100, whose order is kept. Methods that the wallet "
         "does not have go to the Ethereum node. Failures are JSON-RPC errors with status 200: -32700 and "
-        "-32600 "
-        "to -32603, -32000 to -32005 (EIP-1474), 4001 rejected, 4100 locked, 4900 no node, 4901 another "
-        "chain, "
-        "4902 unknown chain. A call may take as long as a person needs to approve it.",
+        "-32600 to -32603, -32000 to -32005 (EIP-1474), 4001 rejected, 4100 locked, 4900 no node, 4901 "
+        "another chain, 4902 unknown chain. A call may take as long as a person needs to approve it.",
         answers=(
             DescribedAnswer(
                 200,

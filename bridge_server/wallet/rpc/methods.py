@@ -1,26 +1,48 @@
-"""The methods of accounts, messages, typed data, permissions and the chain (docs/protocol.md, D)."""
+"""The wallet's methods (docs/protocol.md, D): tables from their names to the functions that answer them."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from bridge_server.ethereum.hex_data import hex_of, quantity
-from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.recovery import SignatureError, recover_address
-from bridge_server.ethereum.typed_data import TypedData
-from bridge_server.ethereum.typed_data_signed import signed_part
+import orjson
+
+from bridge_server.ethereum.address import hex_of, quantity
+from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
+from bridge_server.ethereum.typed_data import TypedData, signed_part
+from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet import parameters
 from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.errors import InvalidParamsError, UnrecognizedChainError
-from bridge_server.wallet.explaining.explaining import WALLET_CHAIN_ID
-from bridge_server.wallet.models import Address, Caller
+from bridge_server.wallet.explaining import WALLET_CHAIN_ID
+from bridge_server.wallet.models import (
+    Address,
+    Caller,
+    InvalidParamsError,
+    SendRequest,
+    StoredTransaction,
+    TransactionId,
+    UnrecognizedChainError,
+)
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.parameters import Params
+from bridge_server.wallet.parameters import Params, arguments
 from bridge_server.wallet.rpc import wire
-from bridge_server.wallet.rpc.method_table import Method, MethodTable
 from bridge_server.wallet.signing import Signing
+from bridge_server.wallet.transactions.requests import MAX_NONCE, params_text, read_signed, read_transaction
+from bridge_server.wallet.transactions.service import SEND, SIGN, TransactionService
+from bridge_server.wallet.transactions.store import TransactionStore
+
+Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
+"""Answers one call with a JSON value. Raises BridgeError."""
+
+
+class MethodTable(NamedTuple):
+    """Methods that belong together. Methods that `wait` ask the node, or a person, before they answer."""
+
+    by_name: Mapping[str, Method]
+    wait: bool = False
+
 
 TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
@@ -28,7 +50,10 @@ GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
 class WalletMethods:
-    """`tables` has them all. With `signs_for_any_chain`, typed data for another chain is signed too."""
+    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all.
+
+    With `signs_for_any_chain`, typed data for another chain is signed too.
+    """
 
     def __init__(
         self, accounts: Accounts, signing: Signing, node: Node, *, signs_for_any_chain: bool
@@ -160,3 +185,130 @@ def _named(
 ) -> dict[str, Method]:
     """One function for several methods; the name of the method is its first argument."""
     return {name: partial(method, name) for name in names}
+
+
+# The methods that send and sign transactions: parameters to requests, and on to the service.
+
+_SEND_RAW = "eth_sendRawTransaction"
+
+
+class TransactionMethods:
+    """eth_sendTransaction, eth_sendRawTransaction and eth_signTransaction."""
+
+    def __init__(self, service: TransactionService, clock: Clock, ids: IdMaker) -> None:
+        self._service = service
+        self._clock = clock
+        self._ids = ids
+        self.table = MethodTable({SEND: self.send, SIGN: self.sign, _SEND_RAW: self.send_raw}, wait=True)
+
+    async def send(self, params: Params, caller: Caller) -> str:
+        """The hash, or the zero hash when the node cannot be reached. Raises what the service raises."""
+        [value] = arguments(SEND, params, 1, "transaction")
+        request = read_transaction(value)
+        return await self._service.send(self._asked(request.sender, value, caller), request)
+
+    async def send_raw(self, params: Params, caller: Caller) -> str:
+        """The hash, or the zero hash when the node does not take it now. Raises what the service raises."""
+        [value] = arguments(_SEND_RAW, params, 1, "signed transaction")
+        transaction = read_signed(value)
+        if transaction.nonce > MAX_NONCE:
+            raise InvalidParamsError(f"params[0] has a nonce above {MAX_NONCE:#x}, which is not stored.")
+        asked = self._asked(Address(transaction.sender), value, caller)
+        return await self._service.send_signed(asked, transaction, value)
+
+    async def sign(self, params: Params, caller: Caller) -> str:
+        """The signed transaction as DATA. Raises what the service raises."""
+        [value] = arguments(SIGN, params, 1, "transaction")
+        return await self._service.sign(read_transaction(value), caller)
+
+    def _asked(self, sender: Address, value: Any, caller: Caller) -> SendRequest:
+        now_ms = self._clock.now_ms()
+        transaction_id = TransactionId(self._ids.ordered_uuid(now_ms))
+        return SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
+
+
+# wallet_getQueuedTransaction and wallet_getQueuedTransactions: the states of requests.
+
+_NEWEST = "wallet_getQueuedTransaction"
+_WAITING = "wallet_getQueuedTransactions"
+
+_LISTED = 1_000
+
+_ADDRESS_CHARACTERS = 42
+_HASH_CHARACTERS = 66
+
+
+class QueuedTransactions:
+    """Looks up transactions by account, id, hash or the parameter of the request."""
+
+    def __init__(self, store: TransactionStore) -> None:
+        self._store = store
+        self.table = MethodTable({_NEWEST: self.newest, _WAITING: self.waiting})
+
+    async def newest(self, params: parameters.Params, _: Caller) -> dict[str, Any] | None:
+        """wallet_getQueuedTransaction [which?]: the newest transaction that matches, or None.
+
+        `which` is an account, the id or the hash of a transaction, or the parameter of the send. Raises
+        InvalidParamsError.
+        """
+        [which] = parameters.arguments(_NEWEST, params, 0, "which?")
+        if _names_account(which):
+            found = await self._store.newest(_account(which))
+        else:
+            found = next(iter(await self._matching(which, 1)), None)
+        return None if found is None else write_queued(found)
+
+    async def waiting(self, params: parameters.Params, _: Caller) -> list[dict[str, Any]]:
+        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests.
+
+        An account, or None for all accounts, matches only transactions that the node does not have yet.
+        Raises InvalidParamsError.
+        """
+        [which] = parameters.arguments(_WAITING, params, 0, "which?")
+        if _names_account(which):
+            found = await self._store.waiting(_account(which), _LISTED)
+        else:
+            found = (await self._matching(which, _LISTED))[::-1]
+        return [write_queued(each) for each in found]
+
+    async def _matching(self, which: Any, limit: int) -> Sequence[StoredTransaction]:
+        """The transactions with the id, the hash or the parameter, newest first."""
+        if isinstance(which, dict):
+            return await self._store.with_params(read_transaction(which).sender, params_text(which), limit)
+        if not isinstance(which, str):
+            raise InvalidParamsError(
+                "params[0] must be an account, the id or hash of a transaction, or the parameter of its send."
+            )
+        if not which.startswith("0x"):
+            found = await self._store.get(TransactionId(which))
+            return [] if found is None else [found]
+        is_hash = len(which) == _HASH_CHARACTERS
+        transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
+        return await self._store.with_hash(transaction_hash, limit)
+
+
+def _names_account(which: Any) -> bool:
+    """Whether this is an account, or None, which stands for all accounts."""
+    return which is None or (
+        isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_CHARACTERS
+    )
+
+
+def _account(which: Any) -> Address | None:
+    return None if which is None else parameters.address(which, "params[0]")
+
+
+def write_queued(stored: StoredTransaction) -> dict[str, Any]:
+    """A stored transaction as JSON."""
+    signed = stored.signed
+    return {
+        "id": stored.request.transaction_id,
+        "state": stored.state,
+        "from": stored.request.sender,
+        "hash": None if signed is None else signed.transaction_hash,
+        "nonce": None if signed is None else quantity(signed.nonce),
+        "chainId": None if stored.chain_id is None else quantity(stored.chain_id),
+        "transaction": orjson.Fragment(stored.request.params),
+        "error": stored.error,
+        "attempts": stored.attempts,
+    }

@@ -1,8 +1,8 @@
-"""Transactions in SQL."""
+"""Transactions in SQL: their states for the wallet, and pages of them for an operator."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage.database import (
@@ -13,39 +13,154 @@ from bridge_server.storage.database import (
     Transaction,
     Turn,
     Turns,
+    Value,
     adding_transaction,
+    alone,
+    each_once,
+    reading,
     scalar,
+    sweeping,
     transaction,
 )
-from bridge_server.storage.turns import alone, each_once, sweeping
 from bridge_server.wallet.models import (
     Address,
+    Caller,
     SendRequest,
     SignedTransaction,
     StoredTransaction,
     TransactionId,
+    TransactionState,
 )
-from bridge_server.wallet.transactions import sql
-from bridge_server.wallet.transactions.events import (
+from bridge_server.wallet.transactions.states import (
+    FOLLOWED,
+    LIVE,
+    SETTLED,
+    WAITING,
+    TransactionEvent,
     TransactionsMoved,
     TransactionsOwed,
     TransactionsPostponed,
+    is_in,
+    next_state,
+    state_after,
+    states_before,
 )
-from bridge_server.wallet.transactions.moves import moves
-from bridge_server.wallet.transactions.rows import (
-    queued_transaction,
-    read_all,
-    read_one,
-    signed_transaction,
-    values_of,
-)
-from bridge_server.wallet.transactions.states import TransactionEvent
+
+# The statements on transactions: SQL that SQLite 3.40 and PostgreSQL 14 both understand, parameters as `?`.
+#
+# Which states a statement concerns is read from the table of states.
+
+# ruff: noqa: S608  only constants of this package are put in
+
+
+_IS_WAITING = is_in(WAITING)
+# The index of nonces has this condition: a statement uses the index only if it repeats the condition.
+_IS_FOLLOWED = is_in(FOLLOWED)
+
+_FROM = """
+    transaction_id, sender, params, asked_at_ms, caller, origin, request_id,
+    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error
+FROM wallet_transactions
+"""
+
+UPSERT = f"""
+INSERT INTO wallet_transactions (
+    transaction_id, sender, params, asked_at_ms, caller, origin, request_id,
+    chain_id, state, nonce, transaction_hash, raw, next_attempt_at_ms
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (transaction_id) DO UPDATE SET
+    chain_id = excluded.chain_id,
+    state = excluded.state,
+    nonce = excluded.nonce,
+    transaction_hash = excluded.transaction_hash,
+    raw = excluded.raw,
+    next_attempt_at_ms = excluded.next_attempt_at_ms,
+    error = NULL
+WHERE wallet_transactions.{is_in(states_before(TransactionEvent.SIGN))}
+"""
+
+LIVE_NONCES = f"""
+SELECT DISTINCT nonce FROM wallet_transactions
+WHERE chain_id = ? AND sender = ? AND nonce >= ? AND {_IS_FOLLOWED} AND {is_in(LIVE)}
+ORDER BY nonce
+"""
+
+ACCEPT = f"""
+UPDATE wallet_transactions SET state = '{state_after(TransactionEvent.ACCEPT)}', error = NULL
+WHERE transaction_id = ? AND {is_in(states_before(TransactionEvent.ACCEPT))}
+RETURNING chain_id, sender, nonce, transaction_hash
+"""
+# Two requests may have come to the same transaction: it does not replace itself.
+REPLACE_OTHERS = f"""
+UPDATE wallet_transactions SET state = '{state_after(TransactionEvent.REPLACE)}', error = ?, settled_at_ms = ?
+WHERE chain_id = ? AND sender = ? AND nonce = ? AND transaction_hash <> ?
+    AND {_IS_FOLLOWED} AND {is_in(states_before(TransactionEvent.REPLACE))}
+"""
+REFUSE = f"""
+UPDATE wallet_transactions SET state = '{state_after(TransactionEvent.REFUSE)}', error = ?, settled_at_ms = ?
+WHERE transaction_id = ? AND {is_in(states_before(TransactionEvent.REFUSE))}
+"""
+POSTPONE = f"""
+UPDATE wallet_transactions SET attempts = attempts + ?, next_attempt_at_ms = ?, error = ?
+WHERE transaction_id = ? AND {is_in(states_before(TransactionEvent.POSTPONE))}
+"""
+CHANGE_STATE = """
+UPDATE wallet_transactions SET state = ?, error = ?, next_attempt_at_ms = ?, settled_at_ms = ?
+WHERE transaction_id = ? AND state = ?
+"""
+
+SENDERS_WITH_DUE = f"""
+SELECT sender FROM wallet_transactions
+WHERE next_attempt_at_ms <= ? AND {_IS_WAITING}
+"""
+QUEUE = f"""
+SELECT transaction_id, attempts FROM wallet_transactions
+WHERE sender = ? AND {_IS_WAITING}
+ORDER BY nonce IS NULL, nonce, id
+"""
+NEXT_DUE = f"""
+SELECT min(next_attempt_at_ms) FROM wallet_transactions
+WHERE next_attempt_at_ms >= 0 AND {_IS_WAITING}
+"""
+SENDERS = f"""
+SELECT DISTINCT sender FROM wallet_transactions
+WHERE chain_id = ? AND {_IS_FOLLOWED}
+"""
+LOWEST_SENT = f"""
+SELECT sender, min(nonce) FROM wallet_transactions
+WHERE chain_id = ? AND {is_in([TransactionState.SENT])} GROUP BY sender
+"""
+FOLLOWED_TRANSACTIONS = f"""
+SELECT {_FROM}
+WHERE chain_id = ? AND sender = ? AND nonce >= ? AND {_IS_FOLLOWED}
+ORDER BY nonce, id
+"""
+
+GET = f"SELECT {_FROM} WHERE transaction_id = ?"
+NEWEST = f"SELECT {_FROM} WHERE id > 0 ORDER BY id DESC LIMIT 1"
+NEWEST_OF_SENDER = f"SELECT {_FROM} WHERE sender = ? ORDER BY id DESC LIMIT 1"
+WITH_PARAMS = f"SELECT {_FROM} WHERE sender = ? AND params = ? ORDER BY id DESC LIMIT ?"
+WITH_HASH = f"SELECT {_FROM} WHERE transaction_hash = ? ORDER BY id DESC LIMIT ?"
+WAITING_TRANSACTIONS = f"""
+SELECT {_FROM}
+WHERE next_attempt_at_ms >= 0 AND {_IS_WAITING} AND sender = coalesce(?, sender)
+ORDER BY asked_at_ms, id LIMIT ?
+"""
+
+SWEEP = """
+DELETE FROM wallet_transactions WHERE id IN
+    (SELECT id FROM wallet_transactions WHERE settled_at_ms < ? ORDER BY settled_at_ms LIMIT ?)
+"""
+
 
 Fence: TypeAlias = Callable[[], Transaction[None]]
 """Statements that find out whether this process has the wallet still, and keep it until the commit.
 
 Raises UnavailableError when another one has it.
 """
+
+# A transaction waits for the node again, or other accounts must be looked at soon.
+_ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
@@ -87,14 +202,14 @@ class TransactionStore:
         signed; raises ConflictError when it is queued no longer.
         """
         yield from self._fenced()
-        if self.database.is_full and not (yield Statement(sql.GET, (request.transaction_id,))):
+        if self.database.is_full and not (yield Statement(GET, (request.transaction_id,))):
             self.database.require_room()
         chosen = nonce
         if chosen is None:
-            rows = yield Statement(sql.LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
+            rows = yield Statement(LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
             chosen = _first_gap(rows, lowest_nonce)
-        stored = signed_transaction(request, sign(chosen), due_at_ms)
-        ((changed,),) = yield Statement(sql.UPSERT, values_of(stored))
+        stored = _signed(request, sign(chosen), due_at_ms)
+        ((changed,),) = yield Statement(UPSERT, _values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
         yield TransactionsOwed(due_at_ms)
@@ -106,35 +221,35 @@ class TransactionStore:
     ) -> Transaction[StoredTransaction]:
         """Keep a request: queued as it came, or signed already (raw transactions)."""
         yield from self._fenced()
-        stored = queued_transaction(request, chain_id, due_at_ms)
+        stored = _queued(request, chain_id, due_at_ms)
         if signed is not None:
-            stored = signed_transaction(request, signed, due_at_ms)
-        yield Statement(sql.UPSERT, values_of(stored))
+            stored = _signed(request, signed, due_at_ms)
+        yield Statement(UPSERT, _values_of(stored))
         yield TransactionsOwed(due_at_ms)
         return stored
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
         """The nonce that `reserve` would take, without taking it."""
-        rows = await self.database.read(sql.LIVE_NONCES, (chain_id, sender, lowest_nonce))
+        rows = await self.database.read(LIVE_NONCES, (chain_id, sender, lowest_nonce))
         return _first_gap(rows, lowest_nonce)
 
     async def get(self, transaction_id: TransactionId) -> StoredTransaction | None:
         """A transaction by its id."""
-        return read_one(await self.database.read(sql.GET, (transaction_id,)))
+        return _read_one(await self.database.read(GET, (transaction_id,)))
 
     @transaction
     def accept(self, transaction_id: TransactionId, now_ms: int) -> Transaction[None]:
         """The node has it. Others of its account with the same nonce are replaced."""
         yield from self._fenced()
-        rows = yield Statement(sql.ACCEPT, (transaction_id,))
+        rows = yield Statement(ACCEPT, (transaction_id,))
         for *place, transaction_hash in rows:
             error = f"Transaction {transaction_hash} has its nonce."
-            yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
+            yield Statement(REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
         yield TransactionsMoved()
 
     async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
         """The node or the approving person refused it: its nonce is free."""
-        await self._write([Statement(sql.REFUSE, (error, now_ms, transaction_id))])
+        await self._write([Statement(REFUSE, (error, now_ms, transaction_id))])
 
     async def move(
         self,
@@ -150,7 +265,7 @@ class TransactionStore:
         Skip also any which the event does not concern. Transactions that wait for the node then are due at
         once, or after their pauses.
         """
-        steps = moves(stored, event, error, now_ms, pauses_ms)
+        steps = _moves(stored, event, error, now_ms, pauses_ms)
         if steps:
             await self._write(steps, {each.request.sender for each in stored})
 
@@ -163,7 +278,7 @@ class TransactionStore:
         """
         await self._write(
             [
-                Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
+                Statement(POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
                 for transaction_id, moment_ms in due_at_ms.items()
             ]
             + [TransactionsPostponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
@@ -171,7 +286,7 @@ class TransactionStore:
 
     async def senders_with_due(self, due_at_ms: int) -> Sequence[Address]:
         """The accounts with a transaction that waits for the node and is due until then."""
-        rows = await self.database.read(sql.SENDERS_WITH_DUE, (due_at_ms,))
+        rows = await self.database.read(SENDERS_WITH_DUE, (due_at_ms,))
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
@@ -179,51 +294,51 @@ class TransactionStore:
 
         They are in the order in which they must be broadcast: by nonce, then in the order of the requests.
         """
-        rows = await self.database.read(sql.QUEUE, (sender,))
+        rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
     async def next_due(self) -> int | None:
         """The time of the next attempt; None when nothing waits for the node."""
         due_at_ms: int | None
-        ((due_at_ms,),) = await self.database.read(sql.NEXT_DUE)
+        ((due_at_ms,),) = await self.database.read(NEXT_DUE)
         return due_at_ms
 
     async def senders(self, chain_id: int) -> Sequence[Address]:
         """The accounts with signed, sent or mined transactions."""
-        rows = await self.database.read(sql.SENDERS, (chain_id,))
+        rows = await self.database.read(SENDERS, (chain_id,))
         return [Address(sender) for (sender,) in rows]
 
     async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
         """The accounts with sent transactions, and the lowest nonce among these."""
-        rows = await self.database.read(sql.LOWEST_SENT, (chain_id,))
+        rows = await self.database.read(LOWEST_SENT, (chain_id,))
         return {Address(sender): nonce for sender, nonce in rows}
 
     async def followed(self, chain_id: int, sender: Address, from_nonce: int) -> Sequence[StoredTransaction]:
         """The account's signed, sent and mined transactions from this nonce on, by nonce."""
-        return read_all(await self.database.read(sql.FOLLOWED_TRANSACTIONS, (chain_id, sender, from_nonce)))
+        return _read_all(await self.database.read(FOLLOWED_TRANSACTIONS, (chain_id, sender, from_nonce)))
 
     async def newest(self, sender: Address | None = None) -> StoredTransaction | None:
         """The newest transaction, of one account or of all."""
         if sender is None:
-            return read_one(await self.database.read(sql.NEWEST))
-        return read_one(await self.database.read(sql.NEWEST_OF_SENDER, (sender,)))
+            return _read_one(await self.database.read(NEWEST))
+        return _read_one(await self.database.read(NEWEST_OF_SENDER, (sender,)))
 
     async def with_params(self, sender: Address, params: bytes, limit: int) -> Sequence[StoredTransaction]:
         """The account's transactions with these params, newest first."""
-        return read_all(await self.database.read(sql.WITH_PARAMS, (sender, params, limit)))
+        return _read_all(await self.database.read(WITH_PARAMS, (sender, params, limit)))
 
     async def with_hash(self, transaction_hash: str, limit: int) -> Sequence[StoredTransaction]:
         """The transactions with this hash (DATA in lower case), newest first."""
-        return read_all(await self.database.read(sql.WITH_HASH, (transaction_hash, limit)))
+        return _read_all(await self.database.read(WITH_HASH, (transaction_hash, limit)))
 
     async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
         """Transactions that wait for the node, of one account or of all, in the order of the requests."""
-        return read_all(await self.database.read(sql.WAITING_TRANSACTIONS, (sender, limit)))
+        return _read_all(await self.database.read(WAITING_TRANSACTIONS, (sender, limit)))
 
     @transaction(turns=sweeping("transactions"))
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
         """Delete transactions that were settled before then; returns how many."""
-        return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
+        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
 
     @transaction(turns=_of_senders)
     def _write(self, steps: Iterable[Step], senders: Collection[Address] = ()) -> Transaction[None]:
@@ -245,3 +360,197 @@ def _first_gap(rows: Sequence[Row], lowest: int) -> int:
             break
         lowest += 1
     return lowest
+
+
+def _moves(
+    stored: Sequence[StoredTransaction],
+    event: TransactionEvent,
+    error: str | None,
+    now_ms: int,
+    pauses_ms: Mapping[TransactionId, int],
+) -> list[Step]:
+    """The steps for the transactions which the event concerns; none if it concerns no transaction.
+
+    A statement skips a transaction whose state has changed since it was read.
+    """
+    steps: list[Step] = []
+    due_at_ms = []
+    for each in stored:
+        transaction_id, after = each.request.transaction_id, next_state(each.state, event)
+        if after is each.state:
+            continue
+        moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
+        settled_at_ms = now_ms if after in SETTLED else None
+        values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
+        steps.append(Statement(CHANGE_STATE, values))
+        if after in _ANNOUNCED:
+            due_at_ms.append(moment_ms)
+    return steps + _announced(due_at_ms, now_ms)
+
+
+def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
+    """The event with the earliest of these times: due by now, or only later."""
+    if not due_at_ms:
+        return []
+    earliest_ms = min(due_at_ms)
+    return [TransactionsOwed(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
+
+
+def _queued(request: SendRequest, chain_id: int | None, due_at_ms: int) -> StoredTransaction:
+    return StoredTransaction(request, chain_id, TransactionState.QUEUED, None, 0, due_at_ms, None)
+
+
+def _signed(request: SendRequest, signed: SignedTransaction, due_at_ms: int) -> StoredTransaction:
+    return StoredTransaction(request, signed.chain_id, TransactionState.SIGNED, signed, 0, due_at_ms, None)
+
+
+def _values_of(stored: StoredTransaction) -> tuple[Value, ...]:
+    request, signed, caller = stored.request, stored.signed, stored.request.caller
+    signature: tuple[Value, ...] = (None, None, None)
+    if signed is not None:
+        signature = (signed.nonce, signed.transaction_hash, signed.raw)
+    return (
+        request.transaction_id,
+        request.sender,
+        request.params,
+        request.asked_at_ms,
+        caller.address,
+        caller.origin,
+        caller.request_id,
+        stored.chain_id,
+        stored.state,
+        *signature,
+        stored.next_attempt_at_ms,
+    )
+
+
+def _read_one(rows: Sequence[Row]) -> StoredTransaction | None:
+    return _read(rows[0]) if rows else None
+
+
+def _read_all(rows: Sequence[Row]) -> Sequence[StoredTransaction]:
+    return [_read(row) for row in rows]
+
+
+def _read(row: Row) -> StoredTransaction:
+    transaction_id, sender, params, asked_at_ms, address, origin, request_id, *rest = row
+    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = rest
+    caller = Caller(address, origin, request_id)
+    signed = None
+    if nonce is not None:
+        signed = SignedTransaction(chain_id, nonce, transaction_hash, raw)
+    return StoredTransaction(
+        request=SendRequest(
+            TransactionId(transaction_id),
+            Address(sender),
+            params,
+            asked_at_ms,
+            caller,
+        ),
+        chain_id=chain_id,
+        state=TransactionState(state),
+        signed=signed,
+        attempts=attempts,
+        next_attempt_at_ms=next_attempt_at_ms,
+        error=error,
+    )
+
+
+# Transactions of every state for the operator, page by page.
+
+_ROWS = """
+id, transaction_id, sender, params, caller, asked_at_ms, state, chain_id, nonce, transaction_hash, attempts,
+next_attempt_at_ms, error, settled_at_ms
+"""
+
+# The parameters may be large, and a page has many: only the shown part of them is taken.
+PAGE = f"""
+SELECT id, transaction_id, sender,
+       json_extract(CAST(params AS TEXT), '$.to'),
+       CASE WHEN json_type(CAST(params AS TEXT)) = 'object'
+            THEN coalesce(json_extract(CAST(params AS TEXT), '$.value'), '0x0') END,
+       CASE WHEN json_type(CAST(params AS TEXT)) = 'text' AND length(params) <= ?5 THEN params END,
+       caller, asked_at_ms, state, chain_id, nonce, transaction_hash, attempts, next_attempt_at_ms, error,
+       settled_at_ms
+FROM (SELECT {_ROWS} FROM wallet_transactions WHERE id < ?1 ORDER BY id DESC LIMIT ?2) AS latest
+WHERE state = coalesce(?3, state) ORDER BY id DESC LIMIT ?4
+"""
+PAGE_REST = "SELECT id FROM wallet_transactions WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+
+ROWS_PER_PAGE = 10_000
+"""The most rows that a page looks at."""
+
+_BEYOND_ALL = 2**63 - 1
+_SMALL_RAW_BYTES = 16_384
+
+
+class ListedTransaction(NamedTuple):
+    """A transaction without its data. Times are milliseconds since the Unix epoch.
+
+    `to` and `value` are as they were requested; of a transaction that came signed they are None, and `raw` is
+    the JSON text of the signed bytes if it is short.
+    """
+
+    number: int
+    transaction_id: TransactionId
+    sender: Address
+    to: Any
+    value: Any
+    raw: bytes | None
+    client: str
+    asked_at_ms: int
+    state: TransactionState
+    chain_id: int | None
+    nonce: int | None
+    transaction_hash: str | None
+    attempts: int
+    next_attempt_at_ms: int
+    error: str | None
+    settled_at_ms: int | None
+
+
+class TransactionPage(NamedTuple):
+    """Transactions, newest first. `rest` is the number after which more may follow, None at the end.
+
+    A page may be short, or empty, although more follow: only so many rows are looked at for one page.
+    """
+
+    transactions: Sequence[ListedTransaction]
+    rest: int | None
+
+
+class TransactionListing:
+    """Reads pages of transactions."""
+
+    def __init__(self, database: Database, rows_per_page: int = ROWS_PER_PAGE) -> None:
+        self.database = database
+        self._rows_per_page = rows_per_page
+
+    @reading
+    def page(
+        self, state: TransactionState | None, before: int | None, limit: int
+    ) -> Transaction[TransactionPage]:
+        """The transactions with smaller numbers, in one state or in any."""
+        begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
+        rows = yield Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
+        found = [_listed(row) for row in rows]
+        if len(found) > limit:
+            return TransactionPage(found[:limit], found[limit - 1].number)
+        following = yield Statement(PAGE_REST, (begin, window - 1))
+        return TransactionPage(found, following[0][0] if following else None)
+
+
+def _listed(row: Row) -> ListedTransaction:
+    number, transaction_id, sender, to, value, raw, client, asked_at_ms, state, *rest = row
+    return ListedTransaction(
+        number,
+        TransactionId(transaction_id),
+        Address(sender),
+        to,
+        value,
+        raw,
+        client,
+        asked_at_ms,
+        TransactionState(state),
+        *rest,
+    )

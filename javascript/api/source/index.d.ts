@@ -35,7 +35,7 @@ export interface Progress {
   id: string | undefined
   /** The last account that was asked for, in the order of account ids. */
   after: string
-  /** Accounts in all; undefined until it is known. */
+  /** Accounts in all. Of all subscribers the first answer has it; undefined in a walk that begins behind `after`. */
   total: number | undefined
   /** Accounts that are done. */
   accounts: number

@@ -33,26 +33,28 @@ export class Notifier {
     }
     const body = JSON.stringify({ ...fieldsOf(content), accounts })
     const isRepeatable = dryRun || content.id !== undefined
-    return resultOf(await this.#retried('POST', this.#notifyPath(dryRun), body, isRepeatable))
+    return resultOf(await this.#retried('POST', this.#notifyPath('', dryRun), body, isRepeatable))
   }
 
   /** Sends to all subscribers, or to any number of accounts; yields the progress. */
   async *notifyAll({ to, after = '', dryRun = false, ...content }) {
     const id = content.id ?? (dryRun ? undefined : newId())
     const fields = fieldsOf({ ...content, id })
-    let all = to === undefined ? undefined : [...new Set(list(to))].sort()
+    if (to !== undefined) to = list(to)
     let progress = {
       id, after, total: undefined, accounts: 0, sent: 0, rateLimited: 0, typeNotSubscribed: 0, notFound: 0,
       waits: 0, because: '', result: undefined,
     }
     yield progress
-    all ??= yield* this.#readAll(progress)
-    const accounts = all.filter((account) => account > after)
+    if (to === undefined) {
+      yield* this.#notifyAudience(progress, fields, dryRun)
+      return
+    }
+    const accounts = [...new Set(to)].sort().filter((account) => account > after)
     progress = { ...progress, total: accounts.length }
     yield progress
     for (const some of chunks(accounts, ACCOUNTS_AT_ONCE)) {
-      const body = JSON.stringify({ ...fields, accounts: some })
-      const answer = yield* this.#patient(progress, 'POST', this.#notifyPath(dryRun), body)
+      const answer = yield* this.#patient(progress, this.#notifyPath('', dryRun), { ...fields, accounts: some })
       progress = progressAfter(progress, resultOf(answer), some.at(-1))
       yield progress
     }
@@ -60,7 +62,21 @@ export class Notifier {
 
   /** Yields the account ids of all subscribers in order, or of those that follow `after`, as they arrive. */
   async *subscribers({ after = '' } = {}) {
-    for await (const { page } of this.#pages(after)) if (page) yield* page
+    const listing = new Listing(this.#requests, `/${this.#project}/subscribers`, after)
+    const patience = new Patience(this.#requests.url, this.#walkPatience)
+    for (;;) {
+      let pause
+      try {
+        for await (const page of listing.pages()) {
+          patience.succeeded()
+          yield* page
+        }
+        return
+      } catch (failure) {
+        pause = patience.pauseAfter(failure, true)
+      }
+      await sleep(pause)
+    }
   }
 
   /** Resolves to the subscribers among the accounts: a Map of `{ account, notificationTypes }` by account id. */
@@ -76,38 +92,25 @@ export class Notifier {
     return found
   }
 
-  /** Returns all subscribers that follow `after`; yields the progress before each wait. */
-  async *#readAll(progress) {
-    const all = []
-    for await (const { page, waits, because } of this.#pages(progress.after)) {
-      if (page) for (const account of page) all.push(account)
-      else yield { ...progress, waits, because }
-    }
-    return all
+  /** Sends to all subscribers, whom the server walks through; yields the progress. */
+  async *#notifyAudience(progress, fields, dryRun) {
+    const isWhole = progress.after === ''
+    let { after } = progress
+    do {
+      const answer = yield* this.#patient(progress, this.#notifyPath('/audience', dryRun), {
+        ...fields, audience: 'all', after,
+      })
+      const result = resultOf(answer)
+      after = answer.next
+      if (after !== null && typeof after !== 'string') throw notAServer()
+      const total = progress.total ?? (isWhole ? answer.total : undefined)
+      progress = { ...progressAfter(progress, result, after ?? lastOf(result, progress.after)), total }
+      yield progress
+    } while (after !== null)
   }
 
-  /** Yields the pages of the listing, and before each wait how long it will be and why. */
-  async *#pages(after) {
-    const listing = new Listing(this.#requests, `/${this.#project}/subscribers`, after)
-    const patience = new Patience(this.#requests.url, this.#walkPatience)
-    for (;;) {
-      let wait
-      try {
-        for await (const page of listing.pages()) {
-          patience.succeeded()
-          yield { page }
-        }
-        return
-      } catch (failure) {
-        wait = { waits: patience.pauseAfter(failure, true), because: failure.message }
-      }
-      yield wait
-      await sleep(wait.waits)
-    }
-  }
-
-  #notifyPath(dryRun) {
-    return `/${this.#project}/notify${dryRun ? '?dry_run=1' : ''}`
+  #notifyPath(more, dryRun) {
+    return `/${this.#project}/notify${more}${dryRun ? '?dry_run=1' : ''}`
   }
 
   async #retried(method, path, body, isRepeatable) {
@@ -125,13 +128,14 @@ export class Notifier {
   }
 
   /** Returns the answer; yields the progress before each wait. Only for what can be repeated. */
-  async *#patient(progress, method, path, body) {
+  async *#patient(progress, path, fields) {
+    const body = JSON.stringify(fields)
     const patience = new Patience(this.#requests.url, this.#walkPatience)
     for (;;) {
       let pause
       let because
       try {
-        return await this.#requests.attempt(method, path, body)
+        return await this.#requests.attempt('POST', path, body)
       } catch (failure) {
         pause = patience.pauseAfter(failure, true)
         because = failure.message
@@ -163,10 +167,19 @@ function fieldsOf({ type, title, body, url, id }) {
 
 function resultOf({ sent, failed, not_found: notFound }) {
   if (![sent, failed, notFound].every(Array.isArray)) {
-    throw new TypeError("The server's answer is none of Bridge Server's. Is the URL that of its root?")
+    throw notAServer()
   }
   const missed = failed.map(({ account, reason, retry_after: retryAfter }) => ({ account, reason, retryAfter }))
   return { sent, failed: missed, notFound }
+}
+
+function notAServer() {
+  return new TypeError("The server's answer is none of Bridge Server's. Is the URL that of its root?")
+}
+
+/** The last account of a call, in the order of account ids. */
+function lastOf({ sent, failed, notFound }, otherwise) {
+  return [...sent, ...failed.map(({ account }) => account), ...notFound].sort().at(-1) ?? otherwise
 }
 
 function progressAfter(progress, result, after) {

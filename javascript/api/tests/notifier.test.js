@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { after, before, beforeEach, test } from 'node:test'
 
 import { BridgeUnreachableError, Notifier, RequestRefusedError } from '@bridge-server/api'
@@ -81,7 +83,7 @@ test('a walk reaches everybody, waits out limits and failures, and can be repeat
   const [first, known] = [(await walk.next()).value, (await walk.next()).value]
   await fault({ route: 'notify', status: 503, retry_after: 0, times: 2 })
   const seen = await all(walk)
-  await fault({ route: 'subscriber-listing', status: 429, retry_after: 0, times: 2 })
+  await fault({ route: 'notify-audience', status: 429, retry_after: 0, times: 2 })
   const again = await all(notifier.notifyAll({ ...TEXT, id: first.id }))
 
   assert.equal(first.total, undefined)
@@ -98,7 +100,44 @@ test('an interrupted walk goes on behind its last account', async () => {
   await subscribe(3)
   const seen = await all(notifier.notifyAll({ ...TEXT, id: 'walk', after: account(1) }))
 
-  assert.deepEqual([seen[1].total, seen.at(-1).sent, seen.at(-1).after], [2, 2, account(3)])
+  assert.deepEqual([seen[1].total, seen.at(-1).sent, seen.at(-1).after], [undefined, 2, account(3)])
+})
+
+test('nothing is listed for a send, and a wrong type is refused before anything waits', async () => {
+  await subscribe(3)
+  await fault({ route: 'subscriber-listing', status: 429, retry_after: 3600, times: 100 })
+
+  for (let walk = 0; walk < 4; walk += 1) {
+    const seen = await all(notifier.notifyAll(TEXT))
+    assert.deepEqual([seen.at(-1).sent, seen.at(-1).total], [3, 3])
+    assert.ok(seen.every(({ waits }) => waits === 0))
+  }
+  await assert.rejects(all(notifier.notifyAll({ ...TEXT, type: 'weather' })), (error) => {
+    return error instanceof RequestRefusedError && /#\/notification\/type/.test(error.message)
+  })
+})
+
+test('a program that is killed half-way is taken up again, and nobody gets it twice', async () => {
+  await subscribe(600)
+  const program = `
+    import { Notifier } from '@bridge-server/api'
+    const [url, secret, text] = process.argv.slice(1)
+    for await (const { accounts } of new Notifier(url, 'app', secret).notifyAll({ ...JSON.parse(text), id: 'walk' })) {
+      console.log(accounts)
+      if (accounts === 500) await new Promise(() => setInterval(() => {}, 1000))
+    }`
+  const child = spawn(process.execPath, [
+    '--input-type=module', '--eval', program, bridge.url, secret, JSON.stringify(TEXT),
+  ], { cwd: import.meta.dirname ?? new URL('.', import.meta.url).pathname })
+  for await (const line of createInterface(child.stdout)) if (line === '500') break
+  child.kill('SIGKILL')
+  await fault({ route: 'notify-audience', drop: true, times: 1 })
+
+  const seen = await all(notifier.notifyAll({ ...TEXT, id: 'walk' }))
+
+  assert.deepEqual([seen.at(-1).sent, seen.at(-1).total, seen.at(-1).after], [600, 600, account(600)])
+  const { notifications } = await operate('GET', '/app/notifications')
+  assert.deepEqual(notifications.map(({ figures }) => figures.sent), [600])
 })
 
 test('only what is safe is sent again', async () => {

@@ -22,7 +22,7 @@ export async function startBridge({ settings = {}, devAccounts = false } = {}) {
   await writeFile(config, tomlOf(settings), { mode: 0o600 })
   const where = ['--port', '0', '--data-dir', join(folder, 'data'), '--config', config]
   const accounts = devAccounts ? ['--dev-accounts'] : []
-  const program = await startProgram(['serve', '--test', '--stop-with-parent', ...where, ...accounts], folder)
+  const program = await startProgram(['serve', '--test', ...where, ...accounts], folder)
   return openBridge({ url: program.facts.url, testToken: program.facts.test_token, program })
 }
 

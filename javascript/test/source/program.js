@@ -122,9 +122,10 @@ export class Program {
   }
 }
 
-/** This process's, without settings of a server that is not the test's. */
+/** This process's, without settings of a server that is not the test's. The program ends with this process. */
 function environment() {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('BRIDGE_')))
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('BRIDGE_'))
+  return { ...Object.fromEntries(inherited), BRIDGE_STOP_WITH_PARENT: String(process.pid) }
 }
 
 function endingOf(code, signal) {

@@ -21,7 +21,7 @@ const SCAN_MILLISECONDS = 100
  */
 export async function startWallet(options = {}) {
   const program = await startProgram(
-    ['wallet', '--listen', '127.0.0.1:0', '--stop-with-parent', ...flagsOf(options)],
+    ['wallet', '--listen', '127.0.0.1:0', ...flagsOf(options)],
     temporaryFolder()
   )
   return new Wallet(program)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,9 +14,11 @@ const LOOKS = 1_000
 
 const answers = async (url) => (await fetch(`${url}/any`).catch(() => undefined)) !== undefined
 
-async function untilGone(url) {
-  for (let look = 0; look < LOOKS && (await answers(url)); look++) await sleep(20)
-  assert.equal(await answers(url), false)
+const untilGone = (url) => until(async () => !(await answers(url)))
+
+async function until(isTrue) {
+  for (let look = 0; look < LOOKS && !(await isTrue()); look++) await sleep(20)
+  assert.ok(await isTrue())
 }
 
 /** A Node process of a test's own: what it printed first, and the process. */
@@ -28,6 +30,20 @@ async function startedIn(folder, program) {
   after(() => child.kill('SIGKILL'))
   for await (const line of createInterface({ input: child.stdout })) return { child, line }
   throw new Error('the process printed nothing')
+}
+
+/** The command lines of processes that name this folder. */
+function processesOf(folder) {
+  const lines = readdirSync('/proc').filter(Number).map(commandLine)
+  return lines.filter((line) => line.includes(folder))
+}
+
+function commandLine(number) {
+  try {
+    return readFileSync(`/proc/${number}/cmdline`, 'utf8')
+  } catch {
+    return '' // it has just ended
+  }
 }
 
 const ended = (child) => new Promise((resolve) => child.once('exit', resolve))
@@ -83,6 +99,23 @@ test('a test process that is killed takes its server and its wallet with it', ()
 
     await Promise.all(urls.map(untilGone))
   }))
+
+for (const milliseconds of [0, 10, 100, 1_000]) {
+  test(`a test process that is killed ${milliseconds} ms after the start leaves no server`, () =>
+    inFolder(async (folder) => {
+      const program = `
+        import { startBridge } from '${SOURCE}'
+        console.log('ready')
+        startBridge().catch(() => {})`
+      const { child } = await startedIn(folder, program)
+      await until(() => processesOf(folder).length > 0)
+      await sleep(milliseconds)
+
+      child.kill('SIGKILL')
+
+      await until(() => processesOf(folder).length === 0)
+    }))
+}
 
 test('a setting that the server does not have is named', () =>
   assert.rejects(startBridge({ settings: { session_tll: 60 } }), /did not start: .*\n.*session_tll/s))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import orjson
 
-from bridge_server.client import Cipher
+from bridge_server.kit.client import Cipher
 from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
 from tests.support.server import running_server
 

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 from pathlib import Path
 
-from bridge_server.documentation.swagger_ui import FOLDER, swagger_ui_files
+from bridge_server.description.site import FOLDER, swagger_ui_files
 from tests.support.browser_tests import BROWSER_MARKS, run_specification
 from tests.support.server import running_server
 

@@ -18,7 +18,7 @@ APPROVE = {
     "sessionProposalResponse": "response",
     "sessionSettlementRequest": "settlement",
 }
-TABLES = ("irn_messages", "irn_subscriptions", "irn_calls", "irn_deliveries")
+TABLES = ("irn_messages", "irn_subscriptions", "irn_calls")
 
 
 def stored(server: RunningServer) -> int:
@@ -62,6 +62,8 @@ BAD += [
     ("irn_batchFetchMessages", {"topics": TOPIC}, -32600, "InvalidParams"),
     ("irn_batchReceive", {"receipts": [{"topic": TOPIC}]}, -32600, "InvalidParams"),
     ("irn_batchReceive", {"receipts": [{"topic": "x", "message_id": 1}]}, -32600, "InvalidTopic"),
+    ("wc_createTopic", {}, -32600, "InvalidTopic"),
+    ("wc_createTopic", {"topic": "x"}, -32600, "InvalidTopic"),
     ("wc_proposeSession", {**PROPOSE, "pairingTopic": "x"}, -32600, "InvalidTopic"),
     ("wc_proposeSession", {**PROPOSE, "sessionProposal": ""}, -32600, "InvalidParams"),
     ("wc_proposeSession", {**PROPOSE, "ttl": "1"}, -32600, "InvalidParams"),
@@ -136,11 +138,14 @@ async def test_a_frame_that_is_no_json_rpc_closes_its_own_socket(join: Join, fra
     assert await other.publish(TOPIC) is True
 
 
-async def test_binary_frames_close_their_socket(join: Join) -> None:
+@pytest.mark.parametrize(("frame", "code"), [(b"{", 1007), (b'{"id":"\xff"}', 1007), (b"{}", 1008)])
+async def test_a_binary_frame_that_is_no_json_rpc_closes_its_socket(
+    join: Join, frame: bytes, code: int
+) -> None:
     client = await join()
-    await client.socket.send_bytes(b"{}")
+    await client.socket.send_bytes(frame)
 
-    assert (await client.closed())[0] == 1007
+    assert (await client.closed())[0] == code
 
 
 async def test_a_frame_that_is_much_too_large_closes_its_socket(join: Join) -> None:

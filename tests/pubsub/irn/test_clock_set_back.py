@@ -16,7 +16,8 @@ BACK_SECONDS = [1, 600, 40 * 86_400]
 
 def token(identity: Identity, back_seconds: int) -> str:
     """A token of a client whose own clock was set back, too."""
-    return identity.token(iat=TOKEN_TIME - back_seconds, exp=TOKEN_TIME + 86_400)
+    issued_at = TOKEN_TIME - back_seconds
+    return identity.token(iat=issued_at, exp=issued_at + 86_400)
 
 
 @pytest.mark.parametrize("back_seconds", BACK_SECONDS)

@@ -1,31 +1,49 @@
 """Connections of generation 2.x: tokens, audiences, projects, addresses."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from bridge_server.kernel.base64url import encode
 from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.irn_client import TOKEN_TIME, Identity, irn_connected, topic_of
+from tests.support.irn_client import TOKEN_TIME, Identity, base58, irn_connected, topic_of
 from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import connected
 
 TOPIC = topic_of("topic")
+DAY = 86_400
+HANDSHAKE = {
+    "Upgrade": "websocket", "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}  # fmt: skip
+KEYS_OF_SMALL_ORDER = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "00" * 31 + "80",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
 
 
 async def refusal(server: RunningServer, token: str | None, path: str = "/compat/v2") -> tuple[int, Any]:
     """Status and problem of a handshake that is refused."""
-    headers = {
-        "Upgrade": "websocket", "Connection": "Upgrade",
-        "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }  # fmt: skip
     query = {} if token is None else {"auth": token}
-    async with server.client.get(f"{server.url}{path}", params=query, headers=headers) as response:
+    async with server.client.get(f"{server.url}{path}", params=query, headers=HANDSHAKE) as response:
         return response.status, await response.json()
+
+
+async def refused_handshake(session: aiohttp.ClientSession, url: str, token: str) -> None:
+    async with session.get(f"{url}/compat/v2", params={"auth": token}, headers=HANDSHAKE) as response:
+        assert response.status == 401
 
 
 async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
@@ -42,7 +60,9 @@ async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
     "times",
     [
         {"exp": None},
-        {"exp": TOKEN_TIME - 119},
+        {"exp": TOKEN_TIME + 7 * DAY},
+        {"iat": TOKEN_TIME - DAY, "exp": TOKEN_TIME - 119},
+        {"iat": TOKEN_TIME - DAY - 119, "exp": None},
         {"iat": TOKEN_TIME + 120, "exp": TOKEN_TIME + 200},
         {"iat": TOKEN_TIME - 10_000.5},
     ],
@@ -58,7 +78,15 @@ async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "claims",
     [
-        {"exp": TOKEN_TIME - 120},
+        {"iat": TOKEN_TIME - DAY, "exp": TOKEN_TIME - 120},
+        {"iat": TOKEN_TIME - DAY - 120, "exp": None},
+        {"exp": TOKEN_TIME},
+        {"iat": TOKEN_TIME + 10, "exp": TOKEN_TIME + 9},
+        {"exp": TOKEN_TIME + 7 * DAY + 1},
+        {"aud": ["ws://x"]},
+        {"aud": []},
+        {"aud": {"url": "ws://x"}},
+        {"aud": 1},
         {"iat": TOKEN_TIME + 121},
         {"iat": None},
         {"iat": "1800000000"},
@@ -91,6 +119,38 @@ async def test_a_wrong_token_is_refused_before_the_upgrade(
 async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
     assert (await refusal(server, broken))[0] == 401
     assert (await refusal(server, broken, path="/"))[0] == 401
+
+
+@pytest.mark.parametrize("key", KEYS_OF_SMALL_ORDER)
+async def test_a_key_for_which_everybody_can_sign_is_refused(server: RunningServer, key: str) -> None:
+    client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
+    signed = Identity().token(iss=client).rpartition(".")[0]
+    signature = encode(b"\x01" + bytes(63))  # right for each of these keys, whatever is signed
+
+    assert (await refusal(server, f"{signed}.{signature}"))[0] == 401
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory from /proc")
+async def test_refused_tokens_take_no_memory(tmp_path: Path) -> None:
+    identity, now = Identity(), int(time.time())
+    nested: list[list[Any]] = [[] for _ in range(700)]
+    refused = {"iat": now - 900, "exp": now - 600, "aud": nested}
+    with server_process(tmp_path / "data") as process:
+        async with aiohttp.ClientSession() as session:
+            asking = partial(refused_handshake, session, process.url)
+            for number in range(50):
+                await asking(identity.token(sub=f"first {number}", **refused))
+            before = memory_bytes(process.facts["pid"])
+            for number in range(1_500):
+                await asking(identity.token(sub=str(number), **refused))
+
+            assert memory_bytes(process.facts["pid"]) - before < 24 * 2**20
+
+
+def memory_bytes(pid: int) -> int:
+    """The memory of a process that is not swapped out."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1_024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
 
 async def test_a_changed_token_is_refused(server: RunningServer) -> None:

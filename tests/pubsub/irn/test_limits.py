@@ -13,6 +13,7 @@ from tests.support.figures import METRICS_TOKEN
 from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
 from tests.support.project import look
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import connected
 
 TOPIC, OTHER, THIRD = topic_of("topic"), topic_of("other"), topic_of("third")
 
@@ -145,6 +146,67 @@ async def test_a_client_has_so_many_topics_on_all_its_sockets(tmp_path: Path, me
         assert look(server, "SELECT count(*) FROM irn_subscriptions") == [(2,)]
 
 
+@pytest.mark.parametrize("method", ["irn_batchSubscribe", "irn_batchSubscribeBlocking"])
+async def test_the_sockets_of_an_address_have_so_many_topics_together(tmp_path: Path, method: str) -> None:
+    proposal = {"pairingTopic": THIRD, "sessionProposal": "proposal"}
+    async with limited(tmp_path, quota_exempt=(), max_address_topics=2) as (_, (one, two)):
+        await one.subscribe(TOPIC)
+        await two.subscribe(TOPIC)
+
+        if method == "irn_batchSubscribe":
+            with pytest.raises(RelayError) as refusal:
+                await two.subscribe(TOPIC, OTHER)
+            assert (refusal.value.code, refusal.value.tag) == (-32000, "SubscriberLimitExceeded")
+        else:
+            results = await two.ask(method, {"topics": [TOPIC, OTHER]})
+            assert [each["error"]["data"] for each in results] == ["SubscriberLimitExceeded"] * 2
+        with pytest.raises(RelayError) as refusal:
+            await two.ask("wc_proposeSession", proposal)
+        assert refusal.value.tag == "SubscriberLimitExceeded"
+
+        assert len(await two.subscribe(TOPIC)) == 1
+        await one.ask("irn_unsubscribe", {"topic": TOPIC})
+        assert await two.ask("wc_proposeSession", proposal) is True
+
+
+async def test_topics_of_closed_sockets_do_not_count_and_those_of_generation_1_do(tmp_path: Path) -> None:
+    async with limited(tmp_path, clients=1, quota_exempt=(), max_address_topics=2) as (server, (dapp,)):
+        async with irn_connected(server.client, server.url, Identity()) as wallet:
+            await wallet.subscribe(TOPIC, OTHER)
+            with pytest.raises(RelayError):
+                await dapp.subscribe(TOPIC)
+            await wallet.socket.close()
+
+        async def has_room() -> bool:
+            try:
+                return len(await dapp.subscribe(TOPIC)) == 1
+            except RelayError:
+                return False
+
+        await eventually(has_room)
+        async with connected(server.client, server.url) as first:
+            await first.subscribe("topic")
+            await first.say("other", "sub")
+            code, reason = await first.closed()
+        assert (code, reason[:43]) == (1013, "The sockets of your address have 2 topics, ")
+
+
+async def test_a_client_that_comes_back_to_an_address_without_room_is_closed(tmp_path: Path) -> None:
+    identity, elsewhere = Identity(), {"X-Forwarded-For": "198.51.100.7"}
+    settings: dict[str, Any] = {"max_address_topics": 2, "trusted_proxies": "127.0.0.1", "quota_exempt": ()}
+    async with running_server(tmp_path, **settings) as server:
+        async with irn_connected(server.client, server.url, identity, headers=elsewhere) as wallet:
+            await wallet.subscribe(TOPIC, OTHER)
+        async with irn_connected(server.client, server.url, Identity()) as neighbour:
+            await neighbour.subscribe(TOPIC)
+            async with irn_connected(server.client, server.url, identity) as wallet:
+                code, reason = await wallet.closed()
+        async with irn_connected(server.client, server.url, identity, headers=elsewhere) as wallet:
+            await wallet.publish(THIRD)
+
+    assert (code, reason[:43]) == (1001, "The sockets of your address have 2 topics, ")
+
+
 async def test_an_address_stores_so_many_subscriptions(tmp_path: Path) -> None:
     async with limited(tmp_path, quota_exempt=(), subscription_bytes_per_address=1_000) as (_, (one, same)):
         await one.subscribe(TOPIC, OTHER)
@@ -247,14 +309,14 @@ async def test_expired_rows_are_swept(tmp_path: Path) -> None:
         await wallet.subscribe(TOPIC)
         await dapp.publish(OTHER)
         await dapp.publish(TOPIC)
-        tables = ("irn_messages", "irn_deliveries", "irn_subscriptions", "irn_calls")
+        tables = ("irn_messages", "irn_subscriptions", "irn_calls")
         counts = "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)
-        assert look(server, counts) == [(2, 1, 1, 2)]
+        assert look(server, counts) == [(2, 1, 2)]
 
         for _ in range(5):
             server.clock.advance(800)  # less than a jump that makes the sweeper careful
 
         async def nothing_is_left() -> bool:
-            return look(server, counts) == [(0, 0, 0, 0)]
+            return look(server, counts) == [(0, 0, 0)]
 
         await eventually(nothing_is_left)

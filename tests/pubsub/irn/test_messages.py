@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 
 from tests.pubsub.irn.conftest import Join
 from tests.support.heard_socket import PATIENCE_SECONDS
-from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.irn_client import TOKEN_TIME, Identity, irn_connected, topic_of
 from tests.support.server import RunningServer, running_server
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
@@ -341,7 +342,7 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
 async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path) -> None:
     day = 86_400
     identity = Identity()
-    options = {"token": identity.token(exp=None)}
+    options = {"token": identity.token(exp=TOKEN_TIME + 7 * day)}
     async with (
         running_server(tmp_path, subscription_ttl=2 * day) as server,
         irn_connected(server.client, server.url, Identity()) as dapp,
@@ -357,7 +358,9 @@ async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path)
         server.clock.advance(0.4 * day)
 
         other = Identity()
-        async with irn_connected(server.client, server.url, other, token=other.token(exp=None)) as client:
+        async with irn_connected(
+            server.client, server.url, other, token=other.token(exp=TOKEN_TIME + 7 * day)
+        ) as client:
             await client.subscribe(TOPIC)
             await client.nothing()
 
@@ -400,3 +403,21 @@ async def test_a_message_comes_in_the_end_to_a_client_that_answers_no_ping(join:
     kinds = [(await asking.socket.receive(PATIENCE_SECONDS)).type for _ in range(2)]
 
     assert kinds == [aiohttp.WSMsgType.PING, aiohttp.WSMsgType.TEXT]
+
+
+async def test_binary_frames_with_json_are_calls_and_acknowledgements(join: Join) -> None:
+    identity = Identity()
+    dapp, wallet = await join(), await join(identity)
+    call = {"id": 7, "jsonrpc": "2.0", "method": "irn_subscribe", "params": {"topic": TOPIC}}
+    await wallet.socket.send_bytes(orjson.dumps(call))
+    await wallet.answer(7)
+
+    await dapp.publish(TOPIC, "é")
+    request = await wallet.request()
+    await wallet.socket.send_bytes(orjson.dumps({"id": request["id"], "jsonrpc": "2.0", "result": True}))
+    await wallet.settled()
+
+    assert request["params"]["data"]["message"] == "é"
+    again = await join(identity)
+    await again.subscribe(TOPIC)
+    await again.nothing()

@@ -7,6 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from bridge_server.web.sockets import MOST_BUFFERED_BYTES
 from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
@@ -39,7 +40,7 @@ async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: 
 
 async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path) -> None:
     async with (
-        running_server(tmp_path, heartbeat=0.1, metrics_token=METRICS_TOKEN) as server,
+        running_server(tmp_path, heartbeat=1.0, metrics_token=METRICS_TOKEN) as server,
         irn_connected(server.client, server.url, Identity()) as alive,
         irn_connected(server.client, server.url, Identity()) as dead,
     ):
@@ -54,9 +55,12 @@ async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path) -> 
 
 
 @pytest.mark.sqlite("another program holds its file")
-async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 60.0)
     async with (
-        running_server(tmp_path, heartbeat=0.1) as server,
+        running_server(tmp_path, heartbeat=1.0) as server,
         irn_connected(server.client, server.url, Identity()) as dapp,
         irn_connected(server.client, server.url, Identity()) as idle,
     ):
@@ -64,8 +68,8 @@ async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(tmp_path: Path)
             publication = {"topic": TOPIC, "message": "message", "ttl": 60}
             await dapp.send(id=1, jsonrpc="2.0", method="irn_publish", params=publication)
             settling = asyncio.create_task(dapp.settled())
-            for _ in range(5):
-                await idle.socket.pong((await idle.socket.receive(10)).data)
+            for _ in range(3):
+                await idle.socket.pong((await idle.socket.receive(60)).data)
 
         await settling
         assert await dapp.answer(1) is True
@@ -87,3 +91,43 @@ async def test_a_stopping_server_says_goodbye_and_loses_nothing(tmp_path: Path) 
     ):
         await wallet.subscribe(TOPIC)
         assert await wallet.messages(1) == ["message"]
+
+
+async def test_a_slow_reader_is_closed_with_a_code_after_which_clients_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.web.sockets._GOODBYE_SECONDS", 60.0)
+    topics = [topic_of(str(number)) for number in range(500)]
+    async with (
+        running_server(
+            tmp_path, max_client_topics=1, messages_burst=10_000, metrics_token=METRICS_TOKEN
+        ) as server,
+        irn_connected(server.client, server.url, Identity()) as slow,
+    ):
+        for number in range(400):  # 28 MB of refusals: more than the kernel takes for a client
+            await slow.send(
+                id=number, jsonrpc="2.0", method="irn_batchSubscribeBlocking", params={"topics": topics}
+            )
+
+        async def too_much_is_unread() -> bool:
+            return await figure(server, "unread_bytes") > MOST_BUFFERED_BYTES
+
+        await eventually(too_much_is_unread)
+        assert await slow.closed() == (1001, "You read too slowly. Connect again for the rest.")
+
+
+@pytest.mark.sqlite("another program locks the file")
+async def test_a_database_locked_for_long_closes_a_socket_with_1001(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr("bridge_server.pubsub.v2_journal._PATIENCE_SECONDS", 0.2)
+    async with (
+        running_server(tmp_path) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+    ):
+        with locked(server.settings.database_file):
+            await dapp.send(id=1, jsonrpc="2.0", method="irn_subscribe", params={"topic": TOPIC})
+            await dapp.socket.ping()
+
+            assert (await dapp.closed())[0] == 1001

@@ -39,9 +39,9 @@ async def line_of(process: asyncio.subprocess.Process) -> bytes:
     return await asyncio.wait_for(process.stdout.readline(), _PATIENCE_SECONDS)
 
 
-async def played(script: str, tmp_path: Path, *settings: str) -> Any:
-    """What came of every scene of a script."""
-    with server_process(tmp_path / "data", *settings) as server:
+async def played(script: str, tmp_path: Path, **settings: str) -> Any:
+    """What came of every scene of a script; settings by their environment variables."""
+    with server_process(tmp_path / "data", environment=settings) as server:
         async with node(script, server.url, tmp_path) as process:
             return orjson.loads(await line_of(process))
 
@@ -57,6 +57,17 @@ async def test_a_session_from_its_proposal_to_its_end(tmp_path: Path) -> None:
         "accounts": 2,
         "ended": True,
         "left": 0,
+    }
+
+
+async def test_a_wallet_that_a_full_topic_refuses_goes_on(tmp_path: Path) -> None:
+    results = await played("v2_full_topic.js", tmp_path, BRIDGE_MAX_TOPIC_CLIENTS="2")
+
+    assert results["aThirdClientIsRefusedAndGoesOn"] == {
+        "hasJoined": False,
+        "seen": 0,
+        "peer": "wallet",
+        "next": "wallet",
     }
 
 

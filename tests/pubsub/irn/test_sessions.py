@@ -109,3 +109,12 @@ async def test_a_repeated_approval_is_one(join: Join) -> None:
     assert await dapp.messages(1) == ["response"]
     await dapp.publish(SESSION, "call")
     assert await again.messages(1) == ["call"]
+
+
+async def test_a_topic_is_created_and_its_creator_is_subscribed(join: Join) -> None:
+    dapp, wallet = await join(), await join()
+
+    assert await dapp.ask("wc_createTopic", {"topic": PAIRING}) is True
+    await wallet.publish(PAIRING, "for the creator")
+
+    assert await dapp.messages(1) == ["for the creator"]

@@ -10,8 +10,8 @@ from random import Random
 import aiohttp
 import pytest
 
-from bridge_server.storage.postgres.refusals import CONNECTIONS
-from bridge_server.storage.refusal import DatabaseRefusedError
+from bridge_server.storage.database import DatabaseRefusedError
+from bridge_server.storage.postgres.failures import CONNECTIONS
 from tests.support.eventually import eventually
 from tests.support.postgres import connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster, programs

@@ -9,33 +9,27 @@ from typing import Any
 
 import pytest
 
-from bridge_server.console.errors import LinkRefusedError
-from bridge_server.console.store import AccessStore
-from bridge_server.inbox.device_store import DeviceStore
+from bridge_server.console.access import AccessStore, LinkRefusedError
+from bridge_server.inbox.devices import DeviceStore
 from bridge_server.inbox.models import DeviceId, NewDevice
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Failures, Notification, NotifyRequest
-from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.topics import Topic
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import IdAmong, NewSubscription, ProjectId, TypeId
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore, account_number
-from bridge_server.projects.type_store import NotificationTypeStore
-from bridge_server.pubsub.irn import sql as irn_sql
-from bridge_server.pubsub.irn.models import ClientKey, ClientLimits
-from bridge_server.pubsub.irn.rules import Rules
-from bridge_server.pubsub.irn.store import IrnStore
-from bridge_server.pubsub.irn.subscribers import KnownSubscribers
-from bridge_server.pubsub.queues.models import QueueLimits, Share
+from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import SubscriptionStore, account_number
+from bridge_server.pubsub import v2_store as irn_sql
+from bridge_server.pubsub.queues import QueueLimits, Share
+from bridge_server.pubsub.v2_models import ClientKey, ClientLimits, KnownSubscribers, Rules
+from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
-from bridge_server.storage.database import Statement, Transaction, scalar
+from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.topics.models import Topic
 from tests.support.postgres import needs_postgres
 
 pytestmark = needs_postgres
@@ -48,7 +42,7 @@ NOW_US = 1_800_000_000_000_000
 RULES = Rules(
     1,
     QueueLimits(Share(LIMIT, FAR), Share(LIMIT, FAR), FAR),
-    ClientLimits(Share(LIMIT, FAR), LIMIT, LIMIT, FAR, 1.0),
+    ClientLimits(Share(LIMIT, FAR), LIMIT, LIMIT, LIMIT, FAR, 1.0),
     FAR,
     lambda *_: _no_message(),
     KnownSubscribers(),
@@ -222,18 +216,22 @@ async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once
     processes: Processes,
 ) -> None:
     stores = [IrnStore(process, Unlimited(), Unlimited()) for process in processes]
-    clients = ClientKey("c1"), ClientKey("c2")
+    topic, clients = Topic("t1"), (ClientKey("c1"), ClientKey("c2"))
+
+    def subscribe() -> Transaction[None]:
+        for client in clients:
+            yield Statement(irn_sql.SUBSCRIBE, (client, FAR, json_array([topic]), 1))
+
+    await processes[0].transaction(subscribe)
     for number in range(1, ATTEMPTS):
 
         def keep(number: int = number) -> Transaction[None]:
-            yield Statement(irn_sql.INSERT_MESSAGE, (number, "t1", b"{}", 2, "c0", None, 0, FAR))
-            for client in clients:
-                yield Statement(irn_sql.INSERT_DELIVERY, (client, number))
+            yield Statement(irn_sql.INSERT_MESSAGE, (number, topic, b"{}", 2, "c0", None, 0, FAR))
 
         await processes[0].transaction(keep)
         await asyncio.gather(
             *(
-                store.apply((), 0, {client: [number]}, RULES)
+                store.apply((), 0, {(client, topic): [number]}, RULES)
                 for store, client in zip(stores, clients, strict=True)
             )
         )

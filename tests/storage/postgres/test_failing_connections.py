@@ -16,7 +16,7 @@ from bridge_server.storage.database import Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.connection import connect
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.turns import lock_key
+from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
 from tests.support.eventually import eventually
@@ -61,10 +61,20 @@ async def behind_pooler(proxy: CuttingProxy, url: str, events: Events) -> AsyncI
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up sooner. To be named before the database."""
+def short_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on locks sooner. To be named before the database, as the other two."""
     monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50ms")
+
+
+@pytest.fixture
+def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on statements sooner."""
     monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "300ms")
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on transactions that stand still sooner."""
     monkeypatch.setitem(connection._SETTINGS, "idle_in_transaction_session_timeout", "100ms")
 
 
@@ -232,7 +242,7 @@ async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
 async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_open(
     behind_proxy: PostgresDatabase, proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.storage.postgres.commit_attempts._OUTCOME_SECONDS", 0.3)
+    monkeypatch.setattr("bridge_server.storage.postgres.group_commit._OUTCOME_SECONDS", 0.3)
     proxy.cut_answer(b"COMMIT")
     proxy.is_refusing = True
 
@@ -269,7 +279,7 @@ async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
 
 
 async def test_a_turn_that_another_process_has_for_long_is_refused(
-    impatient: None, database: PostgresDatabase, url: str
+    short_lock_waits: None, database: PostgresDatabase, url: str
 ) -> None:
     turn = Turn("thing", "1")
     async with connected(url) as other:
@@ -283,7 +293,7 @@ async def test_a_turn_that_another_process_has_for_long_is_refused(
 
 
 async def test_a_statement_that_takes_too_long_is_refused(
-    impatient: None, database: PostgresDatabase
+    short_statements: None, database: PostgresDatabase
 ) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
@@ -300,7 +310,7 @@ async def test_a_statement_that_takes_too_long_is_refused(
 
 
 async def test_a_process_that_stands_still_in_a_transaction_loses_it(
-    impatient: None, database: PostgresDatabase
+    short_pauses: None, database: PostgresDatabase
 ) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
@@ -315,7 +325,7 @@ async def test_a_process_that_stands_still_in_a_transaction_loses_it(
 
 
 async def test_a_row_that_another_process_locks_for_long_is_refused(
-    impatient: None, database: PostgresDatabase, url: str
+    short_lock_waits: None, database: PostgresDatabase, url: str
 ) -> None:
     await database.transaction(put("a", "old"))
     async with connected(url) as other, other.transaction():
@@ -354,7 +364,7 @@ async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_h
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's error is real, and its table of locks is not filled: other tests use it."""
-    monkeypatch.setattr("bridge_server.storage.postgres.commit_attempts.beginning", beginning_of_few)
+    monkeypatch.setattr("bridge_server.storage.postgres.group_commit.trying", beginning_of_few)
 
     outcomes = await asyncio.gather(*(database.transaction(put(f"{n:02}", "x")) for n in range(32)))
 

@@ -11,6 +11,7 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Row, Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres import database as database_module
 from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import TEXT, fail_after_reading, fail_after_writing, names, put, text_of, turn
 from tests.support.postgres import connected, needs_postgres
 
@@ -48,6 +49,24 @@ async def test_a_hot_turn_keeps_no_other_transaction_waiting(
     await asyncio.gather(*hot, database.transaction(put("cold", "x")))
 
     assert heard.index(("note", "cold")) == 16
+
+
+async def test_a_turn_that_another_process_has_keeps_no_other_transaction_waiting(
+    database: PostgresDatabase, url: str
+) -> None:
+    async with connected(url) as other:
+        await other.execute(f"SELECT pg_advisory_lock({lock_key(Turn('thing', '1'))})")
+        blocked = asyncio.ensure_future(
+            database.transaction(put("blocked", "x"), turns=Turns((Turn("thing", "1"),)))
+        )
+        beside = database.transaction(put("beside", "x"), turns=Turns((Turn("thing", "2"),)))
+
+        await asyncio.gather(beside, database.transaction(put("later", "x")))
+
+        assert not blocked.done()
+        assert await names(database) == ["beside", "later"]
+    await blocked
+    assert "blocked" in await names(database)
 
 
 async def test_writers_who_go_on_writing_keep_sharing(database: PostgresDatabase) -> None:

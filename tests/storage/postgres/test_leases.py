@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from bridge_server.kernel.events import Events
-from bridge_server.storage.postgres import leases as leases_module
+from bridge_server.storage.postgres import processes as leases_module
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.leases import LeasedDestinations
 from bridge_server.storage.postgres.migrate import migrate
+from bridge_server.storage.postgres.processes import LeasedDestinations
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres

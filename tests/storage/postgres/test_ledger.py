@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.storage.postgres.ledger import Ledger
+from bridge_server.storage.postgres.listening import Ledger
 
 QUICK, BULK = (7, 0), (7, 1)
 

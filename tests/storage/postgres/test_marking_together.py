@@ -7,16 +7,13 @@ from contextlib import asynccontextmanager
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import IdAmong, NewSubscription, ProjectId, TypeId
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore
-from bridge_server.projects.type_store import NotificationTypeStore
+from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import SubscriptionStore
 from bridge_server.storage.postgres.database import PostgresDatabase
 from tests.support.eventually import eventually
 from tests.support.postgres import connected, needs_postgres

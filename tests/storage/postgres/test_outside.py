@@ -7,8 +7,7 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.outside import OutsideCommits
-from bridge_server.storage.postgres.processes import Processes
+from bridge_server.storage.postgres.processes import OutsideCommits, Processes
 from tests.storage.notes import put
 from tests.support.postgres import needs_postgres
 

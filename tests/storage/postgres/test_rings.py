@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.storage.postgres.rings import (
+from bridge_server.storage.postgres.announcing import (
     ANYTHING,
     MOST_BYTES,
     UnreadableRingError,

@@ -6,16 +6,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
+from structlog.testing import capture_logs
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.storage.postgres import roles
-from bridge_server.storage.postgres.crossing import opened_with_wake_ups
+from bridge_server.storage.postgres import processes
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.storage.postgres.roles import Role
+from bridge_server.storage.postgres.processes import Role, opened_with_wake_ups
 from bridge_server.wallet.models import Address, Caller, SendRequest, SignedTransaction, TransactionId
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.eventually import eventually
@@ -185,8 +185,8 @@ async def test_taking_over_waits_for_a_write_that_is_under_way(url: str) -> None
 
 
 async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "_PAUSE_SECONDS", 0.01)
-    failures = [OSError("no space"), UnavailableError("not now")]
+    monkeypatch.setattr(processes, "_ROLE_PAUSE_SECONDS", 0.01)
+    failures = [ConnectionResetError("lost"), UnavailableError("not now"), ValueError("a bug")]
 
     class Failing(Process):
         @asynccontextmanager
@@ -197,10 +197,17 @@ async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch:
 
     events = Events()
     database = PostgresDatabase(url, events, {})
-    async with opened_with_wake_ups(database, events, ()):
-        process = Failing(database, Role("wallet", database, is_wanted=True))
-        async with running(process.role.serve_forever(process.resources)):
-            await until_served(process)
+    with capture_logs() as lines:
+        async with opened_with_wake_ups(database, events, ()):
+            process = Failing(database, Role("wallet", database, is_wanted=True))
+            async with running(process.role.serve_forever(process.resources)):
+                await until_served(process)
     assert failures == []
+    told = [line for line in lines if line["event"] == "role_not_served"]
+    assert [(line.get("reason"), "exc_info" in line) for line in told] == [
+        (None, True),
+        ("not now", False),
+        ("lost", False),
+    ]
     with suppress(UnavailableError):
         await reserve(process, "after")

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.fixtures.background_loop import BackgroundLoop
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
+from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate

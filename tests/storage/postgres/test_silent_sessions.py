@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.storage.postgres.silent_sessions import end_silent_sessions, name_of_ear
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 

@@ -9,10 +9,9 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
-from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.storage.postgres.sweeping import sweeper_hold
+from bridge_server.storage.postgres.processes import opened_with_wake_ups, sweeper_hold
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, needs_postgres

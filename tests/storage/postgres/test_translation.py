@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.storage.postgres.statements import Text, Texts
-from bridge_server.storage.postgres.translation import MARK, decoded, encoded, escaped, translated, unescaped
+from bridge_server.storage.postgres.statements import (
+    MARK,
+    Text,
+    Texts,
+    decoded,
+    encoded,
+    escaped,
+    translated,
+    unescaped,
+)
 
 TEXTS = st.text(st.sampled_from(["\0", MARK, "0", "1", "a", "é", "🎉"]) | st.characters(codec="utf-8"))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.turns import beginning, lock_key
+from bridge_server.storage.postgres.group_commit import beginning, lock_key
 from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer, needs_postgres
 

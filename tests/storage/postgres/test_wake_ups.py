@@ -12,18 +12,16 @@ from typing import Any
 
 import pytest
 
-from bridge_server.kernel.event_texts import EventTexts
-from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.events import DomainEvent, Events, EventTexts
 from bridge_server.kernel.signals import Key, Signals, Touched
 from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.postgres import bell as bell_module
-from bridge_server.storage.postgres import ear as ear_module
-from bridge_server.storage.postgres.at_most_once import AtMostOnce
-from bridge_server.storage.postgres.bell import CHANNEL, Bell
+from bridge_server.storage.postgres import announcing as bell_module
+from bridge_server.storage.postgres import listening as ear_module
+from bridge_server.storage.postgres.announcing import CHANNEL, Bell
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
-from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.ear import Ear
+from bridge_server.storage.postgres.listening import AtMostOnce, Ear
+from bridge_server.storage.postgres.processes import opened_with_wake_ups
 from tests.storage.notes import put, text_of
 from tests.support.eventually import eventually
 from tests.support.postgres import connected, needs_postgres

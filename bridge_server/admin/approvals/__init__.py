@@ -1,1 +1,0 @@
-"""Requests that wait for a person: listed, explained, approved, rejected."""

@@ -1,0 +1,162 @@
+"""Sent notifications with their outcomes, and sending for a project."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from bridge_server.admin.rows import ANY_ID, AdminRows, fields_answer, wanted_page
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.notify.audiences import Audiences
+from bridge_server.notify.history import (
+    AccountOutcome,
+    DeliveryOutcome,
+    HistoryStore,
+    NotificationFigures,
+    OutcomeCursor,
+    OutcomePage,
+    PastNotification,
+)
+from bridge_server.notify.wire import audience_outcome_fields, read_audience_request
+from bridge_server.projects.models import ProjectId
+from bridge_server.web.bodies import json_object
+from bridge_server.web.prefer import wanted_dry_run
+from bridge_server.web.routes import Route
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+_NOT_A_PLACE = InvalidInputError("The query parameter after takes `next` of an earlier answer.")
+
+
+def read_place(after: str) -> int | None:
+    """Read the number of the last notification of the page before. Raises InvalidInputError."""
+    if not after:
+        return None
+    if not _NUMBER.fullmatch(after):
+        raise _NOT_A_PLACE
+    return int(after)
+
+
+def read_account_place(after: str) -> OutcomeCursor:
+    """Read the last place of the page of accounts before. Raises InvalidInputError."""
+    if not after:
+        return OutcomeCursor()
+    found = _ACCOUNT_PLACE.fullmatch(after)
+    if found is None:
+        raise _NOT_A_PLACE
+    return OutcomeCursor(int(found[1]), int(found[2]))
+
+
+def read_outcome(text: str | None) -> DeliveryOutcome | None:
+    """Read the outcome whose accounts are wanted; None: all accounts. Raises InvalidInputError."""
+    if text is None:
+        return None
+    try:
+        return DeliveryOutcome(text)
+    except ValueError as error:
+        known = ", ".join(outcome.value for outcome in DeliveryOutcome)
+        raise InvalidInputError(f"The query parameter outcome takes one of {known}.") from error
+
+
+def notification_page_fields(notifications: Sequence[PastNotification], limit: int) -> dict[str, Any]:
+    """A page of at most `limit` notifications. `notifications` has one more if another page follows."""
+    page = notifications[:limit]
+    return {
+        "notifications": [_listed_fields(one) for one in page],
+        "next": str(page[-1].number) if len(notifications) > limit else None,
+    }
+
+
+def outcome_page_fields(found: PastNotification, page: OutcomePage) -> dict[str, Any]:
+    """A notification, and a page of its accounts."""
+    content = found.notification
+    return {
+        **_listed_fields(found),
+        "body": content.body,
+        "url": content.url,
+        "accounts": [account_outcome_fields(outcome) for outcome in page.outcomes],
+        "next": None if page.next is None else f"{page.next.sending}.{page.next.account}",
+    }
+
+
+def account_outcome_fields(outcome: AccountOutcome) -> dict[str, Any]:
+    """The outcome of a notification for one account."""
+    return {"account": outcome.account, **outcome_moments(outcome)}
+
+
+def outcome_moments(outcome: AccountOutcome) -> dict[str, Any]:
+    """An outcome and its times, without the account."""
+    return {
+        "outcome": outcome.outcome.value,
+        "at": rfc3339(outcome.at_ms),
+        "read_at": rfc3339_or_none(outcome.read_at_ms),
+        "limited_until": rfc3339_or_none(outcome.retry_at_ms),
+    }
+
+
+def _listed_fields(past: PastNotification) -> dict[str, Any]:
+    return {
+        "number": past.number,
+        "sent_at": rfc3339_or_none(past.created_at_ms),
+        "type": past.notification.type_id,
+        "title": past.notification.title,
+        "notification_id": past.notification_id,
+        "figures": _figures_fields(past.figures),
+    }
+
+
+def _figures_fields(figures: NotificationFigures) -> dict[str, Any]:
+    return {
+        "sent": figures.sent,
+        "read": figures.read,
+        "bulk_marked": figures.bulk_marked,
+        "read_rate": figures.read_rate,
+        "rate_limited": figures.rate_limited,
+        "type_not_subscribed": figures.type_not_subscribed,
+    }
+
+
+class NotificationHandlers:
+    """One method per endpoint."""
+
+    def __init__(self, history: HistoryStore, audiences: Audiences) -> None:
+        self._history = history
+        self._audiences = audiences
+
+    async def notifications(self, request: web.Request) -> web.Response:
+        after, limit = wanted_page(request)
+        before = read_place(after)
+        found = await self._history.notifications(_project_id(request), before, limit + 1)
+        return fields_answer(notification_page_fields(found, limit))
+
+    async def notification(self, request: web.Request) -> web.Response:
+        after, limit = wanted_page(request)
+        outcome, place = read_outcome(request.query.get("outcome")), read_account_place(after)
+        number = int(request.match_info["number"])
+        found, page = await self._history.outcomes(_project_id(request), number, outcome, place, limit)
+        return fields_answer(outcome_page_fields(found, page))
+
+    async def notify(self, request: web.Request) -> web.Response:
+        is_dry_run = wanted_dry_run(request)
+        wanted = read_audience_request(await json_object(request), is_dry_run)
+        outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
+        return fields_answer(audience_outcome_fields(outcome))
+
+
+def _project_id(request: web.Request) -> ProjectId:
+    return ProjectId(request.match_info["project_id"])
+
+
+_PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
+_NOTIFICATIONS = f"{_PROJECT}/notifications"
+
+
+def notification_routes(handlers: NotificationHandlers, rows: AdminRows) -> tuple[Route, ...]:
+    """The notifications of a project, and sending another one."""
+    return (
+        rows.read(_NOTIFICATIONS, "notifications", handlers.notifications),
+        rows.read(f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", handlers.notification),
+        rows.write("POST", f"{_PROJECT}/notify", "operator-notify", handlers.notify),
+    )

@@ -1,1 +1,0 @@
-"""Sent notifications with their outcomes, and sending for a project."""

@@ -1,0 +1,422 @@
+"""Lists that each process keeps in memory: the process that is asked asks the others, and merges them."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
+from bridge_server.kernel.instants import milliseconds_of
+from bridge_server.storage.database import Process
+from bridge_server.version import USER_AGENT
+
+Fields: TypeAlias = dict[str, Any]
+
+OWN = "own"
+_MEANT = "Bridge-Process"
+_ANSWER_SECONDS = 2.0
+_LONGEST_ANSWER_BYTES = 8 * 2**20
+_MOST_PROCESSES = 64
+_STATUS = "answered with status {}"
+_NOT_FOUND = _STATUS.format(404)
+_UNKNOWN_HERE = "is not asked: processes know each other by admin_token, which is not set"
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=40.0)
+"""A stream that is not over has a comment every 15 seconds."""
+
+
+class Reply(NamedTuple):
+    """The answer of a process, or the reason why there is none."""
+
+    number: int
+    url: str
+    fields: Fields | None
+    fault: str | None = None
+
+    def entry(self) -> Fields:
+        """The process, as an answer names it."""
+        return {"number": self.number, "url": self.url, "fault": self.fault}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A path of the admin API and its query, as other processes are asked."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class Neighbours:
+    """The processes on the database, of which this is one."""
+
+    def __init__(
+        self,
+        processes: Callable[[], Awaitable[Sequence[Process]]],
+        own_number: Callable[[], int],
+        token: Callable[[], str | None],
+    ) -> None:
+        """`token` is the bearer token that all processes accept."""
+        self._processes = processes
+        self._own_number = own_number
+        self._token = token
+        self._client: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Be able to ask while inside."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, headers={"User-Agent": USER_AGENT}
+        ) as client:
+            self._client = client
+            try:
+                yield
+            finally:
+                self._client = None
+
+    @property
+    def own_number(self) -> int:
+        """The number of this process."""
+        return self._own_number()
+
+    async def others(self) -> Sequence[Process]:
+        """The other processes: those that run, and those that are silent."""
+        last_at = {each.url: each for each in await self._processes()}  # one that has crashed gave its URL up
+        found = [each for each in last_at.values() if each.number != self.own_number]
+        return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
+
+    async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
+        """The replies of the other processes to GET, within two seconds.
+
+        `queries` gives the query for a process by its number; None: it is not asked.
+        """
+        return await asyncio.gather(*await self.questions(path, queries))
+
+    async def questions(
+        self, path: str, queries: Callable[[int], Mapping[str, str] | None], wait_seconds: float = 0.0
+    ) -> list[Coroutine[Any, Any, Reply]]:
+        """What `ask_all` awaits, one for each process, which may take `wait_seconds` more to answer."""
+        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
+        return [self._ask(each, path, query, wait_seconds) for each, query in asked]
+
+    async def ask_one(
+        self, number: int, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Fields:
+        """The reply of one process. Raises InvalidInputError, NotFoundError, UnavailableError."""
+        process = await self.find(number)
+        reply = await self._ask(process, path, query, wait_seconds)
+        if reply.fault == _NOT_FOUND:
+            raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
+        if reply.fields is None:
+            raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
+        return reply.fields
+
+    async def find(self, number: int) -> Process:
+        """Another process. Raises InvalidInputError."""
+        for process in await self.others():
+            if process.number == number:
+                return process
+        raise InvalidInputError(
+            f"No process {number} runs on the database: bridge-server processes lists them."
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self, process: Process, path: str, query: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterable[bytes]]:
+        """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
+        to read.
+        """
+        if not self._token():
+            raise UnavailableError(_UNKNOWN_HERE, 2)
+        try:
+            async with self._get(process, path, query, _STREAM) as response:
+                if response.status != web.HTTPOk.status_code:
+                    raise UnavailableError(_STATUS.format(response.status), 2)
+                yield response.content
+        except (aiohttp.ClientError, OSError, ValueError, LookupError, TypeError) as error:
+            # A line that is too long is a ValueError; another version of the program may write other fields.
+            raise UnavailableError(f"cannot be read: {error}", 2) from error
+
+    async def _ask(
+        self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
+    ) -> Reply:
+        fields, fault = None, None
+        if not self._token():
+            fault = _UNKNOWN_HERE
+        elif process.is_running:
+            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
+            fields, fault = await self._got(process, path, query, timeout)
+        else:
+            fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
+        return Reply(process.number, process.url, fields, fault)
+
+    def _get(
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        assert self._client is not None, "the neighbours are asked while the server runs"
+        headers = {
+            "Authorization": f"Bearer {self._token()}",
+            # A name of the internal network need not be among the hosts that web pages may reach.
+            "Host": "localhost",
+            _MEANT: str(process.number),
+        }
+        return self._client.get(
+            process.url + path,
+            params={**query, "process": OWN},
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+    async def _got(
+        self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> tuple[Fields | None, str | None]:
+        try:
+            async with self._get(process, path, query, timeout) as response:
+                if response.status != web.HTTPOk.status_code:
+                    return None, _STATUS.format(response.status)
+                content = await response.content.read(_LONGEST_ANSWER_BYTES)
+                while not response.content.at_eof() and len(content) < _LONGEST_ANSWER_BYTES:
+                    content += await response.content.read(_LONGEST_ANSWER_BYTES - len(content))
+                fields = orjson.loads(content)
+        except TimeoutError:
+            return None, f"did not answer within {_ANSWER_SECONDS:.0f} s"
+        except (aiohttp.ClientError, OSError) as error:
+            return None, f"cannot be reached: {error}"
+        except ValueError:
+            return None, "answered with something else than JSON"
+        return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
+
+
+def wanted_process(request: web.Request, neighbours: Neighbours | None) -> str | int | None:
+    """The process that a request names: `own`, a number, or None for all.
+
+    Raises InvalidInputError; NotFoundError for a request of another process that is meant for a third one.
+    """
+    text, meant = request.query.get("process"), request.headers.get(_MEANT)
+    if meant is not None and neighbours is not None and meant != str(neighbours.own_number):
+        raise NotFoundError("The process that is meant has ended: another one answers at its URL.")
+    if text is None or text == OWN:
+        return text
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise InvalidInputError("The query parameter process takes the number of a process, or own.")
+    return int(text)
+
+
+async def of_all(
+    neighbours: Neighbours | None,
+    wanted: str | int | None,
+    question: Question,
+    own: Callable[[], Awaitable[Fields]],
+    merge: Callable[[int, Fields, Sequence[Reply]], Fields],
+) -> Fields:
+    """The answer to a question: of all processes together, or of the one that is `wanted`.
+
+    `own` answers for this process.
+    """
+    if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
+        return await own()
+    if isinstance(wanted, int):
+        return await neighbours.ask_one(wanted, question.path, question.query)
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
+    return merge(neighbours.own_number, mine, replies)
+
+
+def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[Fields]:
+    """The processes that an answer is made of, and the processes that have not answered."""
+    entries = [{"number": own_number, "url": None, "fault": None}, *(each.entry() for each in replies)]
+    return sorted(entries, key=lambda entry: int(entry["number"] or 0))
+
+
+# Pages of a list that several processes keep, each of which numbers its own entries; newest first.
+
+_PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
+_ENDED = 0
+
+
+class PlaceAtEach:
+    """How far a reader of pages has come at each process: the number of the last entry that was shown."""
+
+    def __init__(self, shown: Mapping[int, int]) -> None:
+        self.shown = shown
+
+    def of(self, process: int) -> int | None:
+        """The last entry of the process that was shown; None: begin with the newest."""
+        return self.shown.get(process)
+
+    def has_ended(self, process: int) -> bool:
+        """Whether every entry of the process was shown."""
+        return self.shown.get(process) == _ENDED
+
+
+def read_pairs(text: str) -> dict[int, int] | None:
+    """The numbers of processes, each with another number, in a text such as `1:12,2:7`; None in any other."""
+    if not _PAIRS.fullmatch(text):
+        return None
+    pairs = [part.split(":") for part in text.split(",")]
+    return {int(process): int(number) for process, number in pairs}
+
+
+def write_pairs(pairs: Mapping[int, int]) -> str:
+    """The text that `read_pairs` reads; empty for none."""
+    return ",".join(f"{process}:{number}" for process, number in sorted(pairs.items()))
+
+
+def read_cursor(text: str) -> PlaceAtEach:
+    """The parameter `after` of a page of all processes. Raises InvalidInputError."""
+    shown = read_pairs(text) if text else {}
+    if shown is None:
+        raise InvalidInputError(f"{text[:40]!r} does not come from `next` of the page before.")
+    return PlaceAtEach(shown)
+
+
+def page_query(
+    cursor: PlaceAtEach, query: Mapping[str, str], limit: int, process: int
+) -> Mapping[str, str] | None:
+    """The query for the next page of one process; None if it has no more."""
+    if cursor.has_ended(process):
+        return None
+    after = cursor.of(process)
+    return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
+
+
+def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> dict[int, Fields]:
+    """The answers by the numbers of their processes."""
+    pages = {reply.number: reply.fields for reply in replies if reply.fields is not None}
+    return pages if own is None else {**pages, own_number: own}
+
+
+def merged_page(
+    name: str, cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
+) -> Fields:
+    """The newest entries of these pages, which each has under the name, with their processes."""
+    pages = pages_of(own_number, own, replies)
+    shown = _newest_first(name, pages)[:limit]
+    return {
+        name: shown,
+        "next": _next(name, cursor, pages, shown),
+        "processes": listed_processes(own_number, replies),
+    }
+
+
+def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
+    """The entries by time. Entries of one process stay in the order of their numbers.
+
+    A slow request has a greater number than a quick one that began after it. The cursor has one number of a
+    process, so a page that was cut between them in the order of time alone would skip one for good.
+    """
+    found = []
+    for process, page in pages.items():
+        moment = ""
+        for entry in reversed(page[name]):
+            moment = max(moment, entry["at"])
+            found.append((moment, entry["number"], {**entry, "process": process}))
+    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
+
+
+def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
+    """The cursor of the page that follows; None if every process has shown all that it has."""
+    places = dict(cursor.shown)
+    for process, page in pages.items():
+        numbers = [each["number"] for each in shown if each["process"] == process]
+        if len(numbers) == len(page[name]) and page["next"] is None:
+            places[process] = _ENDED
+        elif numbers:
+            places[process] = min(numbers)
+    if all(places.get(process) == _ENDED for process in pages):
+        return None
+    return write_pairs(places) or None
+
+
+# The position of a reader in the changes of several processes, each of which counts its own.
+
+_PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def read_positions(text: str, own_number: int) -> dict[int, int] | None:
+    """The last known change of each process; None for nothing. Raises InvalidInputError.
+
+    A plain number is a change of the process that answers. Of a process that is not named nothing is known.
+    """
+    if not text:
+        return None
+    if _PLAIN.fullmatch(text):
+        return {own_number: int(text)} if int(text) else {}
+    positions = read_pairs(text)
+    if positions is None:
+        raise InvalidInputError(
+            f"{text[:40]!r} is no change: take it from `last`, or from the id of an event."
+        )
+    return positions
+
+
+def read_position(text: str, number: int) -> int | None:
+    """The last known change of one process; None for nothing. Raises InvalidInputError."""
+    positions = read_positions(text, number)
+    return None if positions is None else positions.get(number, 0)
+
+
+def write_positions(positions: Mapping[int, int]) -> str:
+    """The text that `read_positions` reads."""
+    return write_pairs(positions) or "0"
+
+
+# One list of the requests of several processes, each of which numbers its own.
+
+
+def merged_requests(
+    cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
+) -> Fields:
+    """The newest requests of these pages, each with its process."""
+    pages = pages_of(own_number, own, replies)
+    last = write_positions({number: int(page["last"]) for number, page in pages.items()})
+    return {**merged_page("requests", cursor, own_number, own, replies, limit), "last": last}
+
+
+def merged_news(
+    positions: Mapping[int, int], own_number: int, own: Fields, replies: Sequence[Reply], limit: int
+) -> Fields:
+    """The first of the changes after these positions, each with its process, and the positions after them."""
+    pages = pages_of(own_number, own, replies)
+    shown = sorted(_in_order(pages), key=lambda pair: pair[0])[:limit]
+    requests = [request for _, request in shown]
+    return {
+        "requests": requests,
+        "last": write_positions({**positions, **_positions_after(positions, pages, requests)}),
+        "processes": listed_processes(own_number, replies),
+    }
+
+
+def changed_at_ms(request: Fields) -> int:
+    """The moment of a request's last change: its answer, or its beginning while it waits."""
+    return milliseconds_of(request["at"]) + round(request["milliseconds"] or 0)
+
+
+def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
+    """The requests with the times that order them. A process's own stay in the order of their changes."""
+    found = []
+    for number, page in pages.items():
+        moment_ms = 0
+        for request in page["requests"]:
+            moment_ms = max(moment_ms, changed_at_ms(request))
+            found.append((moment_ms, {**request, "process": number}))
+    return found
+
+
+def _positions_after(
+    positions: Mapping[int, int], pages: Mapping[int, Fields], shown: Sequence[Fields]
+) -> dict[int, int]:
+    """The last change of each process that is known with these requests."""
+    after = {}
+    for number, page in pages.items():
+        changes = [each["change"] for each in shown if each["process"] == number]
+        is_whole = len(changes) == len(page["requests"])
+        after[number] = int(page["last"]) if is_whole else max([positions.get(number, 0), *changes])
+    return after

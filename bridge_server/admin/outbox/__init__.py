@@ -1,1 +1,0 @@
-"""Messages of the outbox: listed, sent again at once, dropped by the operator."""

@@ -1,1 +1,0 @@
-"""Projects, their types, secrets, limits, webhooks and subscribers, managed by the operator."""

@@ -1,1 +1,0 @@
-"""Pushes to devices: a preview and a test."""

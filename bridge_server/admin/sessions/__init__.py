@@ -1,1 +1,0 @@
-"""Sessions of the bridge: listed, shown with their timelines, and ended by the operator."""

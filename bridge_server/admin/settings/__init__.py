@@ -1,1 +1,0 @@
-"""The settings that hold now, and whether the server is ready."""

@@ -1,0 +1,563 @@
+"""Records of requests: their JSON, the filter a person types, and the lifetimes of calls."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from bridge_server.admin.other_processes import OWN, Fields, Neighbours, Reply, listed_processes
+from bridge_server.admin.rows import Handles, shortened
+from bridge_server.kernel.errors import InvalidInputError, LimitError, NotFoundError
+from bridge_server.kernel.instants import milliseconds_of, rfc3339, rfc3339_or_none
+from bridge_server.outbox.message_store import PendingMessage
+from bridge_server.outbox.models import OutgoingMessage, Queue
+from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
+from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
+from bridge_server.web.traffic import Contents, Exchange, Recorded, TrafficLog, with_short_ids
+
+
+class NoTrafficError(NotFoundError):
+    """The server keeps no record of requests."""
+
+    code = "traffic-off"
+    title = "The record of requests is off"
+
+    def __init__(self) -> None:
+        super().__init__("The server keeps no record of requests: set traffic = on, and start it again.")
+
+
+class RequestNotKeptError(NotFoundError):
+    """The number names no request, or none that is still kept."""
+
+    code = "request-not-kept"
+    title = "The request is not kept"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"No request of this number is among the last {most}.")
+
+
+class TooManyFollowersError(LimitError):
+    """The limit of open streams is reached."""
+
+    code = "too-many-streams"
+    title = "Too many open streams"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)
+
+
+# The session and the call that a request of the bridge is about, by its path or by its answer.
+
+_ID = r"[A-Za-z0-9_-]{1,128}"
+_SESSION = re.compile(rf"/session/+({_ID})(?:/+call/+({_ID}))?", re.ASCII)
+_CALL_STATUS = re.compile(rf"/call-status/+({_ID})", re.ASCII)
+_NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The ids of a session and of a call, as far as the request shows them."""
+
+    session_id: str | None = None
+    call_id: str | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids that the request shows."""
+        return tuple(each for each in (self.session_id, self.call_id) if each is not None)
+
+
+def subject_of(exchange: Exchange) -> Subject:
+    """The session and the call that the request names, as far as it names any."""
+    found = _SESSION.search(exchange.path)
+    if found is not None:
+        session_id, call_id = (None if each == _NEW else each for each in found.groups())
+        made = _made(exchange)
+        return Subject(session_id or made.session_id, call_id or made.call_id)
+    found = _CALL_STATUS.search(exchange.path)
+    if found is not None:
+        return Subject(call_id=found[1])
+    return _announced(exchange) if exchange.who == "bridge" else Subject()
+
+
+def _made(exchange: Exchange) -> Subject:
+    """The session or the call that an answer names."""
+    if exchange.is_error or not exchange.about:
+        return Subject()
+    answer = orjson.loads(exchange.about)
+    return Subject(answer.get("sessionId"), answer.get("callId"))
+
+
+def _announced(exchange: Exchange) -> Subject:
+    """The session and the call of a webhook."""
+    session_id, _, call_id = exchange.about.decode().partition(" ")
+    return Subject(session_id or None, call_id or None)
+
+
+# The filter of a list of requests: words that a person types, such as `route:call -status:204 who:dapp`.
+
+_MOST_CHARACTERS = 400
+_MOST_TERMS = 16
+_LEAST_OF_AN_ID = 4
+_STATUS = re.compile(r"[0-9]xx|[0-9]{1,3}", re.ASCII)
+_RPC_ROUTE = "rpc"
+
+Test: TypeAlias = Callable[[Recorded], bool]
+
+_KINDS: dict[str, Test] = {
+    "errors": lambda each: not each.is_waiting and each.exchange.is_error,
+    "waits": lambda each: each.is_waiting or each.exchange.waited_seconds > 0,
+    "rpc": lambda each: each.exchange.route == _RPC_ROUTE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Every wanted test holds, and no unwanted one."""
+
+    wanted: Sequence[Test] = ()
+    unwanted: Sequence[Test] = ()
+
+    def passes(self, recorded: Recorded) -> bool:
+        """Whether the request is to be shown."""
+        return all(test(recorded) for test in self.wanted) and not any(
+            test(recorded) for test in self.unwanted
+        )
+
+
+EVERYTHING = Filter()
+
+
+def read_filter(text: str, handles: Handles) -> Filter:
+    """The filter in this text. Raises InvalidInputError, which names what it does not know."""
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidInputError(f"The query parameter filter takes {_MOST_CHARACTERS} characters at most.")
+    terms = text.split()
+    if len(terms) > _MOST_TERMS:
+        raise InvalidInputError(f"The query parameter filter takes {_MOST_TERMS} words at most.")
+    wanted: list[Test] = []
+    unwanted: list[Test] = []
+    for term in terms:
+        is_unwanted = term.startswith("-") and len(term) > 1
+        (unwanted if is_unwanted else wanted).append(
+            _test(term.removeprefix("-") if is_unwanted else term, handles)
+        )
+    return Filter(wanted, unwanted)
+
+
+def _test(term: str, handles: Handles) -> Test:
+    name, colon, value = term.partition(":")
+    if not colon:
+        return _says(term.lower())
+    if not value:
+        raise InvalidInputError(f"In the filter, {name}: wants a value behind it.")
+    match name:
+        case "session" | "call":
+            return _is_about(name, value, handles)
+        case "status":
+            return _has_status(value)
+        case "is":
+            return _kind(value)
+        case "who" | "route" | "method":
+            return _has(name, value.lower())
+    raise InvalidInputError(
+        f"The filter does not know {name}: but session:, call:, route:, status:, who:, method:, is:, "
+        "a minus before any of them, and plain words."
+    )
+
+
+def _says(word: str) -> Test:
+    def says(recorded: Recorded) -> bool:
+        exchange = recorded.exchange
+        texts = (exchange.who, exchange.method, with_short_ids(exchange.path), exchange.route, exchange.gist)
+        return word in " ".join(texts).lower()
+
+    return says
+
+
+def _is_about(name: str, value: str, handles: Handles) -> Test:
+    """Find a session or call by its handle, its id, or the beginning of its id, also with an ellipsis."""
+    known, beginning = handles.id_of(value), value.removesuffix("…")
+
+    def is_about(recorded: Recorded) -> bool:
+        subject = subject_of(recorded.exchange)
+        any_id = subject.session_id if name == "session" else subject.call_id
+        is_begun = len(beginning) >= _LEAST_OF_AN_ID and any_id is not None and any_id.startswith(beginning)
+        return is_begun or any_id == known is not None
+
+    return is_about
+
+
+def _has_status(value: str) -> Test:
+    if not _STATUS.fullmatch(value):
+        raise InvalidInputError(
+            "In the filter, status: takes a status such as 404, or 4xx for all that begin so."
+        )
+    if value.endswith("xx"):
+        hundreds = int(value[0])
+        return lambda each: not each.is_waiting and each.exchange.status // 100 == hundreds
+    status = int(value)
+    return lambda each: not each.is_waiting and each.exchange.status == status
+
+
+def _kind(value: str) -> Test:
+    if value not in _KINDS:
+        raise InvalidInputError(f"In the filter, is: takes {', '.join(_KINDS)}.")
+    return _KINDS[value]
+
+
+def _has(name: str, value: str) -> Test:
+    if name == "route":  # also the routes of generation 0.7, which have a prefix
+        return lambda each: each.exchange.route.lower().removeprefix("v0.7-") == value.removeprefix("v0.7-")
+    if name == "who":
+        return lambda each: each.exchange.who == value
+    return lambda each: each.exchange.method.lower() == value
+
+
+# The lifetime of a call across requests: asked, told, fetched, answered, status read, expires.
+#
+# The database knows that the call is there, and whether it has a status; the record of requests knows the
+# rest, as far as it goes back.
+
+PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
+
+_DIALECT = "v0.7-"
+_STEP_OF_ROUTE = {
+    "request-call": "asked",
+    "call": "fetched",
+    "calls": "fetched",
+    "answer-call": "answered",
+    "call-status": "status read",
+}
+_NO_CONTENT = 204
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a call. `at_ms` is None for a step that is still to come at no known time."""
+
+    name: str
+    at_ms: int | None
+    outcome: str = ""
+    recorded: Recorded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallLife:
+    """A call and its steps. `state` is waiting, answered, or gone: expired, or ended with its session."""
+
+    call_id: str
+    session_id: str | None
+    state: str
+    expires_at_ms: int | None
+    steps: Sequence[Step]
+
+
+class CallLives:
+    """Puts the lifetimes of calls together. A status can be read for `status_ms`."""
+
+    def __init__(
+        self, sessions: SessionList, traffic: TrafficLog | None, pending_of: PendingOf, status_ms: int
+    ) -> None:
+        self._sessions = sessions
+        self._traffic = traffic
+        self._pending_of = pending_of
+        self._status_ms = status_ms
+
+    async def of(self, call_id: str) -> CallLife:
+        """The lifetime of this call. Raises CallNotFoundError for a call of which nothing is known."""
+        stored = await self._stored(call_id)
+        seen = list(self._seen(call_id, None if stored is None else stored.session_id))
+        if stored is None:
+            if not seen:
+                raise CallNotFoundError
+            return CallLife(call_id, _session_of(seen), "gone", None, _with_beginning(call_id, seen))
+        steps = [*seen, *self._from_store(stored, seen), *await self._owed(stored)]
+        is_answered = stored.call.status_expires_at_ms is not None
+        return CallLife(
+            call_id,
+            stored.session_id,
+            "answered" if is_answered else "waiting",
+            stored.call.status_expires_at_ms or stored.call.expires_at_ms,
+            _with_beginning(call_id, steps),
+        )
+
+    async def _stored(self, call_id: str) -> StoredCallLife | None:
+        try:
+            return await self._sessions.call(call_id)
+        except CallNotFoundError:
+            return None
+
+    def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
+        """The steps in the record, and the reads of all calls and the notices while this one was pending."""
+        of_session: list[Step] = []
+        for recorded in [] if self._traffic is None else reversed(self._traffic.before(None)):
+            subject, step = subject_of(recorded.exchange), _step(recorded)
+            if step is None:
+                continue
+            if subject.call_id == call_id:
+                if step.name == "asked":
+                    of_session = []
+                elif step.name == "answered":
+                    yield from of_session
+                    of_session, session_id = [], None
+                yield step
+            elif subject.call_id is None and subject.session_id == session_id is not None:
+                of_session.append(step)
+        yield from of_session
+
+    def _from_store(self, stored: StoredCallLife, seen: Iterable[Step]) -> Iterator[Step]:
+        known = {step.name for step in seen}
+        status_expires_at_ms = stored.call.status_expires_at_ms
+        if status_expires_at_ms is not None and "answered" not in known:
+            yield Step("answered", status_expires_at_ms - self._status_ms)
+        yield Step("expires", status_expires_at_ms or stored.call.expires_at_ms)
+
+    async def _owed(self, stored: StoredCallLife) -> Sequence[Step]:
+        """The notice to the wallet's webhook that is still to be delivered."""
+        if stored.push_webhook is None:
+            return ()
+        notice = OutgoingMessage("", stored.push_webhook, b"", CALL_WEBHOOK, subject=stored.session_id)
+        call_id = stored.call.call_id.encode()
+        return [
+            Step("told", each.next_attempt_at_ms, _owing(each))
+            for each in await self._pending_of(notice.queue)
+            if call_id in each.body
+        ]
+
+
+def _step(recorded: Recorded) -> Step | None:
+    """The step that a request was, if it was one."""
+    exchange = recorded.exchange
+    if exchange.who == "bridge":
+        outcome = exchange.gist or f"the receiver answered {exchange.status}"
+        return Step("told", recorded.at_ms, outcome, recorded)
+    name = _STEP_OF_ROUTE.get(exchange.route.removeprefix(_DIALECT))
+    if name is None or recorded.is_waiting or exchange.is_error or exchange.status == _NO_CONTENT:
+        return None
+    return Step(name, recorded.at_ms + round(exchange.milliseconds), "", recorded)
+
+
+def _owing(message: PendingMessage) -> str:
+    if not message.attempts:
+        return "waits for its first attempt"
+    return f"attempt {message.attempts} failed: {message.last_error or 'no reason'}; it is tried again"
+
+
+def _with_beginning(call_id: str, steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps in the order of time, and first the step that the call's id shows."""
+    if all(step.name != "asked" for step in steps):
+        steps = [Step("asked", made_at_ms(call_id)), *steps]
+    return sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))
+
+
+def _session_of(steps: Iterable[Step]) -> str | None:
+    subjects = (subject_of(step.recorded.exchange) for step in steps if step.recorded is not None)
+    return next((each.session_id for each in subjects if each.session_id is not None), None)
+
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
+_LONGEST_WAIT_SECONDS = 25.0
+Spell: TypeAlias = Callable[[Recorded], dict[str, Any]]
+"""Makes the JSON of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The changes that a client waits for: those after `since`, which is not read yet."""
+
+    since: str
+    wait_seconds: float
+
+
+def read_number(text: str) -> int | None:
+    """The number of a request; None for nothing. Raises InvalidInputError."""
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError(f"{text[:40]!r} is not the number of a request, such as 12.")
+    return int(text)
+
+
+def read_following(query: Mapping[str, str]) -> Following | None:
+    """`since` and `wait` (25 s at most); None without `since`. Raises InvalidInputError."""
+    since, wait = query.get("since", ""), query.get("wait", "0")
+    if not _SECONDS.fullmatch(wait):
+        raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
+    if not since:
+        if "wait" in query:
+            raise InvalidInputError(
+                "The query parameter wait goes with since, the last change that is known."
+            )
+        return None
+    return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
+
+
+def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
+    """A page of at most `limit` requests. `found` has one more if another page follows."""
+    page = found[:limit]
+    return {
+        "requests": [spell(each) for each in page],
+        "last": newest,
+        "next": str(page[-1].number) if len(found) > limit else None,
+    }
+
+
+def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
+    """The first `limit` of these changes, and the last change that a client knows with them."""
+    shown = found[:limit]
+    return {
+        "requests": [spell(each) for each in shown],
+        "last": shown[-1].change if len(found) > limit else newest,
+    }
+
+
+def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
+    """One request; with its contents where they are kept."""
+    exchange = recorded.exchange
+    messages = {"request": exchange.request, "answer": exchange.answer}
+    contents = {name: _contents_fields(each) for name, each in messages.items() if each is not None}
+    subject = subject_of(exchange)
+    about = {"session": named(subject.session_id, handles), "call": named(subject.call_id, handles)}
+    return line_fields(recorded, traffic) | about | contents
+
+
+def line_fields(recorded: Recorded, traffic: TrafficLog) -> dict[str, Any]:
+    """One request without its contents, and without the session and the call that it is about."""
+    exchange, is_waiting = recorded.exchange, recorded.is_waiting
+    return {
+        "number": recorded.number,
+        "change": recorded.change,
+        "at": rfc3339(recorded.at_ms),
+        "who": exchange.who,
+        "method": exchange.method,
+        "path": exchange.path if traffic.keeps_contents else with_short_ids(exchange.path),
+        "route": exchange.route,
+        "status": None if is_waiting else exchange.status,
+        "milliseconds": None if is_waiting else exchange.milliseconds,
+        "waits": traffic.waited_seconds(recorded) if is_waiting else None,
+        "waited": exchange.waited_seconds,
+        "gist": exchange.gist,
+    }
+
+
+def named(any_id: str | None, handles: Handles) -> dict[str, Any] | None:
+    """A session or a call: the beginning of its id, and its handle in the paths of the admin API."""
+    return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
+
+
+def life_fields(life: CallLife, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
+    """The lifetime of a call, step by step."""
+    return {
+        "call": named(life.call_id, handles),
+        "session": named(life.session_id, handles),
+        "state": life.state,
+        "expires_at": rfc3339_or_none(life.expires_at_ms),
+        "steps": [step_fields(step, traffic, handles) for step in life.steps],
+    }
+
+
+def step_fields(step: Step, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
+    """One step, with the request that it was, if that is still kept."""
+    request = None if step.recorded is None or traffic is None else step.recorded
+    return {
+        "step": step.name,
+        "at": rfc3339_or_none(step.at_ms),
+        "outcome": step.outcome or None,
+        "request": None if request is None or traffic is None else request_fields(request, traffic, handles),
+    }
+
+
+def _contents_fields(contents: Contents) -> dict[str, Any]:
+    body = contents.body.decode(errors="replace")
+    return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
+
+
+# The lifetime of a call as all processes on a database know it: each of its requests came to one of them.
+
+_CALLS = "/admin/traffic/calls"
+_CLOCKS_DIFFER_MS = 100
+"""The clocks of processes agree to some milliseconds only."""
+_KNOWN_WITHOUT_A_REQUEST = frozenset({"asked", "answered"})
+
+
+class LivesEverywhere:
+    """The lifetimes of calls, of all processes together or of one. Without `neighbours` there is but one."""
+
+    def __init__(
+        self, lives: CallLives, traffic: TrafficLog | None, handles: Handles, neighbours: Neighbours | None
+    ) -> None:
+        self._lives = lives
+        self._traffic = traffic
+        self._handles = handles
+        self._neighbours = neighbours
+
+    async def of(self, call_id: str, process: str | int | None = None) -> Fields:
+        """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
+        neighbours, handle = self._neighbours, self._handles.of(call_id)
+        if neighbours is None or handle is None or process in (OWN, neighbours.own_number):
+            return await self._own(call_id)
+        if isinstance(process, int):
+            return await neighbours.ask_one(process, f"{_CALLS}/{handle}", {})
+        mine, replies = await asyncio.gather(
+            self._own_if_known(call_id), neighbours.ask_all(f"{_CALLS}/{handle}", lambda _: {})
+        )
+        return merged_life(neighbours.own_number, mine, replies)
+
+    async def _own(self, call_id: str) -> Fields:
+        return life_fields(await self._lives.of(call_id), self._traffic, self._handles)
+
+    async def _own_if_known(self, call_id: str) -> Fields | None:
+        try:
+            return await self._own(call_id)
+        except CallNotFoundError:
+            return None
+
+
+def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Fields:
+    """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
+    lives = {} if own is None else {own_number: own}
+    lives |= {each.number: each.fields for each in replies if each.fields is not None}
+    if not lives:
+        raise CallNotFoundError
+    first, recorded = next(iter(lives.values())), list(_recorded(lives))
+    names = {step["step"] for step in recorded} & _KNOWN_WITHOUT_A_REQUEST
+    steps = recorded + [
+        step for step in first["steps"] if step["request"] is None and step["step"] not in names
+    ]
+    return {
+        **first,
+        "session": next((life["session"] for life in lives.values() if life["session"]), None),
+        "steps": sorted(_of_its_time(steps), key=lambda step: (step["step"] != "asked", step["at"] or "")),
+        "processes": listed_processes(own_number, replies),
+    }
+
+
+def _recorded(lives: Mapping[int, Fields]) -> Iterable[Fields]:
+    for number, life in lives.items():
+        for step in life["steps"]:
+            if step["request"] is not None:
+                yield {**step, "request": {**step["request"], "process": number}}
+
+
+def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
+    """Without requests about the whole session before the call was asked, or after it was answered.
+
+    A process that has recorded neither cannot tell which these are.
+    """
+    asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
+    answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
+
+    def is_of_its_time(step: Fields) -> bool:
+        if step["request"] is None or step["request"]["call"] is not None:
+            return True
+        moment_ms = milliseconds_of(step["at"])
+        return not any(moment_ms < each - _CLOCKS_DIFFER_MS for each in asked) and not any(
+            moment_ms > each + _CLOCKS_DIFFER_MS for each in answered
+        )
+
+    return [step for step in steps if is_of_its_time(step)]

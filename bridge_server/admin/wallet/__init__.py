@@ -1,1 +1,0 @@
-"""The accounts, the transactions and the signatures of the wallet."""

@@ -1,1 +1,0 @@
-"""A test of a webhook, at once and without the outbox."""

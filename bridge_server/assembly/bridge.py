@@ -1,0 +1,235 @@
+"""The bridge: sessions and calls in both dialects, and the WebSocket relay of generations 1.x and 2.x."""
+
+import os
+from collections import Counter
+from functools import partial
+
+from aiohttp import web
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room, afterwards
+from bridge_server.kernel.cache import ReadCache
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.outbox.topics import TOPIC_WEBHOOK
+from bridge_server.pubsub.queues import MessageCharges, QueueLimits, Share, SocketLimits, SocketTopics
+from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
+from bridge_server.pubsub.v1_sockets import PubSub
+from bridge_server.pubsub.v1_store import TopicStore, notice_of
+from bridge_server.pubsub.v1_topics import SharedTopics, Topics
+from bridge_server.pubsub.v2_models import ClientLimits
+from bridge_server.pubsub.v2_service import Irn
+from bridge_server.pubsub.v2_store import IrnStore
+from bridge_server.pubsub.v2_tokens import ClientAdmission, ClientTokens
+from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
+from bridge_server.relay.routes import RelayHandlers, relay_routes, with_lan_handlers
+from bridge_server.relay.service import (
+    OWNER_KINDS,
+    Relay,
+    RelayReads,
+    WebhookRule,
+    public_webhook,
+    relay_sweeps,
+)
+from bridge_server.relay.store import RelayStore, RelaySweepStore
+from bridge_server.relay.wire import PLAIN, V07, Dialect
+from bridge_server.settings.settings import Settings
+from bridge_server.web.routes import Route
+
+
+def relay_room(foundation: Foundation) -> Room:
+    """Sessions, calls, and subscriptions to them."""
+    settings, live, clock = foundation.settings, foundation.live, foundation.clock
+    store = RelayStore(foundation.database)
+    relay = relay_service(foundation)
+    # Another process may have changed what PostgreSQL holds: nothing that was read is kept.
+    cache = ReadCache(settings.cache_bytes if settings.database is None else 0, OWNER_KINDS)
+    cache.subscribe_to(foundation.events)
+    reads = RelayReads(store, cache, foundation.signals, clock)
+    new_sessions = live.held(_new_sessions)
+
+    def routes(dialect: Dialect) -> tuple[Route, ...]:
+        return _routes(foundation, relay, reads, dialect, new_sessions)
+
+    return Room(
+        name="relay",
+        routes=routes(PLAIN) + routes(V07),
+        emptied=(partial(afterwards, cache.clear),),
+        sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
+        gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
+    )
+
+
+def relay_service(foundation: Foundation) -> Relay:
+    """The rules of sessions and calls."""
+    return Relay(
+        RelayStore(foundation.database),
+        foundation.clock,
+        foundation.ids,
+        _lifetimes(foundation.settings),
+        foundation.live.held(_caps),
+    )
+
+
+def _routes(
+    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit
+) -> tuple[Route, ...]:
+    settings = foundation.settings
+
+    def rows(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+        handlers = RelayHandlers(
+            relay,
+            reads,
+            dialect,
+            settings.max_wait,
+            foundation.addresses.bucket_key,
+            payloads=foundation.payload_bytes,
+            subscriptions=foundation.subscription_bytes,
+            webhook_rule=webhook_rule,
+        )
+
+        def take(now: Settings) -> None:
+            handlers.longest_wait_seconds = now.max_wait
+
+        foundation.live.follow(take)
+        return relay_routes(
+            handlers,
+            dialect,
+            body_limit_bytes=settings.relay_body_limit,
+            every_request=foundation.every_request,
+            new_sessions=new_sessions,
+            sightings=None if foundation.observation is None else foundation.observation.sightings,
+        )
+
+    return with_lan_handlers(rows(), on_lan=rows(public_webhook))
+
+
+def _new_sessions(settings: Settings) -> Limit:
+    return per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst)
+
+
+def _lifetimes(settings: Settings) -> Lifetimes:
+    return Lifetimes(
+        session_ms=settings.session_ttl * 1000,
+        call_ms=settings.call_ttl * 1000,
+        status_ms=settings.status_ttl * 1000,
+        subscription_ms=settings.subscription_ttl * 1000,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(settings.max_pending_calls, settings.max_topic_webhooks)
+
+
+# The WebSocket relay of generations 1.x and 2.x.
+
+_IRN_HEARTBEAT_SECONDS = 20
+"""JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
+
+
+def pubsub_room(foundation: Foundation) -> Room:
+    """Sockets, topics, and the messages that wait on them."""
+    settings = foundation.settings
+    open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
+    counted = SocketTopics(foundation.live.held(_socket_limits))
+    pubsub, irn = _first(foundation, open_from, counted), _second(foundation, open_from, counted)
+    handlers = PubSubHandlers(
+        pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit
+    )
+
+    def stop() -> None:
+        pubsub.close()
+        irn.close()
+
+    return Room(
+        name="pubsub",
+        routes=pubsub_routes(handlers, foundation.every_request),
+        running=(pubsub.running, irn.running),
+        stop=stop,
+        emptied=(pubsub.emptied, irn.emptied),
+        sweeps=(pubsub.sweep, irn.sweep),
+        gauges=lambda: {
+            "sockets": pubsub.sockets + irn.sockets,
+            "socket_topics": pubsub.topics + irn.topics,
+        },
+    )
+
+
+def _first(foundation: Foundation, open_from: Counter[str], counted: SocketTopics) -> PubSub:
+    """Generation 1.x."""
+    live = foundation.live
+    messages = live.held(_messages)
+    is_alone = foundation.database_file is not None
+    return PubSub(
+        TopicStore(foundation.database, foundation.payload_bytes),
+        foundation.clock,
+        foundation.ids,
+        os.urandom,
+        live.held(_queue_limits),
+        live.held(_socket_limits),
+        open_from,
+        counted,
+        charge=lambda address: foundation.quotas.charge(address, (messages,)).later,
+        deliveries=Topics if is_alone else partial(SharedTopics, events=foundation.events),
+    )
+
+
+def _second(foundation: Foundation, open_from: Counter[str], counted: SocketTopics) -> Irn:
+    """Generation 2.x."""
+    live = foundation.live
+    return Irn(
+        IrnStore(foundation.database, foundation.payload_bytes, foundation.subscription_bytes),
+        foundation.clock,
+        live.held(_queue_limits),
+        live.held(_socket_limits),
+        live.held(partial(_client_limits, foundation.settings.subscription_ttl)),
+        foundation.settings.message_limit,
+        open_from,
+        counted,
+        MessageCharges(foundation.quotas, live.held(_messages)),
+        events=foundation.events,
+        notice=partial(notice_of, foundation.ids),
+    )
+
+
+def _admission(foundation: Foundation) -> ClientAdmission:
+    settings = foundation.settings
+
+    def audience_of(request: web.Request) -> str | None:
+        if not settings.relay_check_audience:
+            return None
+        return settings.public_url or f"ws://{request.host}"
+
+    return ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
+
+
+def _messages(settings: Settings) -> Limit:
+    return per_second("messages", settings.messages_per_second, settings.messages_burst)
+
+
+def _socket_limits(settings: Settings) -> SocketLimits:
+    return SocketLimits(
+        per_address=settings.max_sockets,
+        topics=settings.max_socket_topics,
+        address_topics=settings.max_address_topics,
+        unacknowledged=2 * settings.max_topic_messages,
+        heartbeat_seconds=settings.heartbeat,
+    )
+
+
+def _queue_limits(settings: Settings) -> QueueLimits:
+    return QueueLimits(
+        topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
+        address=Share(settings.max_address_messages, settings.max_address_bytes),
+        lifetime_ms=settings.message_ttl * 1000,
+    )
+
+
+def _client_limits(subscription_seconds: int, settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        Share(settings.max_client_messages, settings.max_client_bytes),
+        topics=settings.max_client_topics,
+        topic_clients=settings.max_topic_clients,
+        remembered_calls=settings.max_remembered_calls,
+        subscription_ms=subscription_seconds * 1000,
+        heartbeat_seconds=min(settings.heartbeat, _IRN_HEARTBEAT_SECONDS),
+    )

@@ -1,0 +1,108 @@
+"""The services of a command, on a database that a running server may use."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from bridge_server.assembly.engine import opened_postgres
+from bridge_server.assembly.foundation import Foundation, lay_foundation
+from bridge_server.assembly.projects import project_services
+from bridge_server.assembly.push import push_services
+from bridge_server.console.access import AccessStore, ConsoleAccess
+from bridge_server.kernel.clock import Clock
+from bridge_server.projects.devices import DeviceStateStore
+from bridge_server.projects.service import Projects
+from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.push.service import PushServer
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
+from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
+from bridge_server.wallet.approvals import ApprovalStore
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorServices:
+    """The services that an operator's command calls. The database is open."""
+
+    foundation: Foundation
+    projects: Projects
+    subscriptions: Subscriptions
+    devices: DeviceStateStore
+    approvals: ApprovalStore
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the services go by."""
+        return self.foundation.clock
+
+
+@asynccontextmanager
+async def operations(
+    settings: Settings, *, may_create: bool = True, clock: Clock | None = None
+) -> AsyncIterator[OperatorServices]:
+    """Open the database beside a running server, or bring it up to date when none runs.
+
+    A database that does not exist is created only if `may_create`. A limit of the database is the server's:
+    commands may write to a full one.
+
+    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    """
+    foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
+    services = project_services(foundation)
+    async with _opened(foundation, may_create=may_create):
+        yield OperatorServices(
+            foundation,
+            services.projects,
+            services.subscriptions,
+            services.device_states,
+            ApprovalStore(foundation.database),
+        )
+
+
+@asynccontextmanager
+async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
+    """Open the push providers that are configured, beside a running server's."""
+    services = push_services(opened.foundation)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(opened.foundation.webhooks)
+        for provider in services.providers:
+            await stack.enter_async_context(provider())
+        yield services.server
+
+
+@asynccontextmanager
+async def _opened(foundation: Foundation, *, may_create: bool) -> AsyncIterator[None]:
+    settings, database = foundation.settings, foundation.database
+    if settings.database is not None:
+        async with opened_postgres(settings, database, foundation.events, may_create=may_create):
+            yield
+        return
+    if not may_create and not settings.database_file.exists():
+        raise DataDirectoryError(
+            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
+        )
+    _bring_up_to_date(settings)
+    async with database.opened():
+        yield
+
+
+def _bring_up_to_date(settings: Settings) -> None:
+    migrations = packaged_migrations()
+    if settings.database_file.exists() and is_up_to_date(settings.database_file, migrations):
+        return
+    try:
+        with held(settings.data_dir):
+            migrate(settings.database_file, migrations)
+    except DataDirectoryInUseError as error:
+        raise DataDirectoryError(
+            f"{error}, or restart it: its database has an older schema than this command needs"
+        ) from error
+
+
+# Sign-in to the console, for the server and for the command that prints links.
+
+
+def console_access(foundation: Foundation) -> ConsoleAccess:
+    """Links and sessions in the foundation's database."""
+    return ConsoleAccess(AccessStore(foundation.database), foundation.machine_clock, os.urandom)

@@ -1,0 +1,146 @@
+"""The notification service that projects' backends call, and the inboxes of accounts."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.room import Room, afterwards
+from bridge_server.inbox.devices import Devices, DeviceStore
+from bridge_server.inbox.page import InboxPage
+from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions
+from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
+from bridge_server.inbox.sign_in import SignIn, SignInStore, origin_of_url
+from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.streams import Streams
+from bridge_server.kernel.background import running
+from bridge_server.notify.audiences import Audiences, AudienceStore
+from bridge_server.notify.models import Delivered
+from bridge_server.notify.routes import NotifyHandlers, notify_routes
+from bridge_server.notify.service import DEVICE, NotificationLifetimes, Notifications
+from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
+from bridge_server.push.wire import Addresses
+from bridge_server.settings.settings import Settings
+from bridge_server.web.metrics import Family
+from bridge_server.web.routes import AllowedOrigins, is_loopback_origin
+
+_OUTCOMES = (
+    "Accounts of calls to notify since the start, by the outcome: sent, rate_limited, type_not_subscribed, "
+    "not_subscribed."
+)
+
+
+def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
+    """Notifications to the subscribers of projects."""
+    limits = SendingLimits(services.account_limit, foundation.live.held(_missed_limits))
+    return Notifications(
+        NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
+    )
+
+
+def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
+    """The endpoints of notifications."""
+    audiences = Audiences(AudienceStore(foundation.database), notifications)
+    handlers = NotifyHandlers(notifications, audiences, services.projects)
+    settings = foundation.settings
+    outcomes = notifications.outcomes
+    foundation.events.subscribe(Delivered, lambda event: outcomes.update(sent=len(event.accounts)))
+
+    async def families() -> Sequence[Family]:
+        rows: dict[tuple[str, ...], float] = {(outcome,): count for outcome, count in outcomes.items()}
+        return [Family("notifications", _OUTCOMES, rows, ("outcome",), is_total=True)]
+
+    return Room(
+        name="notify",
+        families=families,
+        routes=notify_routes(handlers, settings.notify_body_limit, lists_freely=settings.test),
+        sweeps=(notifications.sweep,),
+    )
+
+
+def _lifetimes(settings: Settings) -> NotificationLifetimes:
+    return NotificationLifetimes(
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
+        missed_kept_ms=settings.missed_account_ttl * 1000,
+    )
+
+
+def _missed_limits(settings: Settings) -> MissedLimits:
+    return MissedLimits(settings.max_missed_accounts)
+
+
+# Inboxes: an account signs in, reads its notifications, and names its devices.
+
+
+def inbox_services(
+    foundation: Foundation, projects: ProjectServices, push_addresses: Addresses
+) -> InboxServices:
+    """The services of inboxes. Devices are reached at `push_addresses`."""
+    settings, database, clock = foundation.settings, foundation.database, foundation.clock
+    store, arrivals = InboxStore(database), Arrivals(foundation.signals)
+    sign_in = _sign_in(foundation)
+    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
+    return InboxServices(
+        sign_in,
+        InboxSubscriptions(store, projects.subscriptions),
+        InboxReads(store, arrivals, clock),
+        Streams(store, arrivals, sign_in.confirm, foundation.events, clock, settings.max_streams),
+        Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
+    )
+
+
+def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
+    """The endpoints of inboxes, and their background work."""
+    settings, live = foundation.settings, foundation.live
+    origins = _page_origins(settings)
+    handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
+
+    @asynccontextmanager
+    async def streaming() -> AsyncIterator[None]:
+        """New notifications go to the open streams."""
+        streams = services.streams
+        async with running(streams.deliver_forever()), running(streams.keep_alive_forever()):
+            yield
+
+    def take(now: Settings) -> None:
+        handlers.longest_wait_seconds = now.max_wait
+        services.streams.most_per_account = now.max_streams
+        services.devices.most_per_account = now.max_devices
+
+    live.follow(take)
+    return Room(
+        name="inbox",
+        routes=(
+            *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
+            *page_routes(InboxPage(), foundation.every_request, origins),
+        ),
+        running=(streaming,),
+        stop=services.streams.close,
+        emptied=(partial(afterwards, services.streams.end_all),),
+        catch_up=services.streams.look_again,
+        sweeps=(services.sign_in.sweep,),
+        gauges=lambda: {"inbox_streams": services.streams.open},
+        gone_handlers={DEVICE: services.devices.forget_receiver},
+    )
+
+
+def _page_origins(settings: Settings) -> AllowedOrigins:
+    """The origins of the settings; in test mode every page of this machine is a developer's own."""
+    return AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
+
+
+def _sign_in(foundation: Foundation) -> SignIn:
+    settings = foundation.settings
+    own = origin_of_url(settings.public_url) if settings.public_url is not None else None
+    return SignIn(
+        SignInStore(foundation.database),
+        foundation.clock,
+        os.urandom,
+        origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
+        admits_loopback=settings.test,
+        nonce_ttl_ms=settings.sign_in_ttl * 1000,
+        token_ttl_ms=settings.inbox_token_ttl * 1000,
+    )

@@ -1,0 +1,170 @@
+"""Routes that belong to no room: health, metrics, the description, the pages of the documentation."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from aiohttp import web
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.description.routes import DocumentationHandlers, documentation_routes
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.secrets import ChangingToken
+from bridge_server.storage.connection import SQLITE_VERSION
+from bridge_server.version import VERSION
+from bridge_server.web.answers import DocumentPage
+from bridge_server.web.limits import SavedBucket, save
+from bridge_server.web.metrics import Family, Readiness, health_routes
+from bridge_server.web.routes import Route
+
+_PROBE = "SELECT 1"
+_RETRY_AFTER_SECONDS = 2
+
+
+def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
+    """Whether the server can do its work, and what troubles these rooms."""
+    database, file, clock, stopping = (
+        foundation.database, foundation.database_file, foundation.clock, foundation.stopping,
+    )  # fmt: skip
+
+    async def check_work() -> None:
+        """Raise UnavailableError when the server stops soon, or when the database is gone, or cannot be read,
+        or cannot be written after a write that failed.
+        """
+        if stopping.is_announced:
+            raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
+        if file is not None:
+            file.require_presence()
+        if database.missing:
+            said = "; ".join(database.missing)
+            raise UnavailableError(f"{said[0].upper()}{said[1:]}.", _RETRY_AFTER_SECONDS)
+        await database.read(_PROBE)
+        if database.last_commit_failed:
+            await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))
+
+    def troubles() -> list[str]:
+        return [trouble for room in rooms for trouble in room.troubles()]
+
+    return Readiness(check_work, troubles)
+
+
+def health_room(readiness: Readiness) -> Room:
+    """The two endpoints."""
+    return Room(name="health", routes=health_routes(readiness))
+
+
+# The meanings of the rooms' figures, as `/metrics` prints them.
+
+_CREDENTIALS = "Lanes whose push service refuses this server's credentials: pushes there wait."
+
+MEANINGS = {
+    "connections": "Open connections of clients.",
+    "connections_refused": "Connections refused because their address had max_address_connections open.",
+    "connections_silent": "Connections closed because no request came within head_timeout.",
+    "connections_cut": "Connections cut because the client did not read its answers.",
+    "unread_connections": "Connections whose client has answers left to read.",
+    "unread_bytes": "Bytes of answers in memory until clients read them.",
+    "waiting_clients": "Long polls that wait at this moment.",
+    "database_bytes": "Size of the database, without its write-ahead log.",
+    "database_commits": "Commits since the start; each may hold several transactions.",
+    "database_transactions": "Transactions since the start.",
+    "database_runs_again": "Transactions run again since the start, because others were in their way.",
+    "database_log_bytes": "Size of the write-ahead log. It grows while a program holds an old state open.",
+    "database_used_bytes": "Bytes of the database in use, with the log: what database_limit limits.",
+    "database_limit_bytes": "The setting database_limit.",
+    "outbox_due": "Messages owed to webhooks and devices, also messages that wait for a retry.",
+    "outbox_dead": "Dead letters: messages that were given up (`bridge-server outbox list --dead`).",
+    "outbox_delivered": "Messages delivered since the start.",
+    "outbox_failed": "Attempts to deliver that failed since the start.",
+    "sockets": "Open WebSockets of generations 1.x and 2.x.",
+    "socket_topics": "Topics that open WebSockets are subscribed to.",
+    "inbox_streams": "Open streams of server-sent events of inboxes.",
+    "wallet_approvals_waiting": "Signing requests that wait for the operator's decision.",
+    "push_fcm_blocked": _CREDENTIALS,
+    "push_apns_blocked": _CREDENTIALS,
+    "push_webpush_blocked": _CREDENTIALS,
+}
+"""The meanings by the names of figures, without the prefix `bridge_`."""
+
+
+# `/metrics`: the figures of every room.
+
+
+def metrics_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
+    """The figures of these rooms, for the bearer of `metrics_token`; there is no endpoint without it."""
+    token = foundation.live.token("metrics_token")
+    if token is None:
+        return Room(name="metrics")
+    return Room(name="metrics", routes=(_route(foundation, rooms, token),))
+
+
+def metrics_alone(foundation: Foundation, rooms: Sequence[Room]) -> Route:
+    """The figures on a port of their own, which asks for the token where other machines can reach it."""
+    is_guarded = foundation.settings.metrics_are_guarded
+    return _route(foundation, rooms, foundation.live.token("metrics_token") if is_guarded else None)
+
+
+def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken | None) -> Route:
+    async def families() -> Sequence[Family]:
+        found = [_build(), *_plain(rooms)]
+        for room in rooms:
+            if room.families is not None:
+                with suppress(UnavailableError):  # the other figures tell of a database that does not answer
+                    found.extend(await room.families())
+        return found
+
+    async def metrics(_: web.Request) -> web.StreamResponse:
+        text = import_module("bridge_server.web.prometheus")
+        body = text.exposition(foundation.figures, await families())
+        return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
+
+    return Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer)
+
+
+def _plain(rooms: Sequence[Room]) -> Iterator[Family]:
+    for room in rooms:
+        for name, value in room.gauges().items():
+            yield Family(name, MEANINGS[name], {(): value}, is_total=name in room.totals)
+
+
+def _build() -> Family:
+    versions = (VERSION, platform.python_version(), SQLITE_VERSION)
+    return Family(
+        "build_info",
+        "The version of the server, of Python and of SQLite; the value is always 1.",
+        {versions: 1},
+        ("version", "python", "sqlite"),
+    )
+
+
+# The pages at `/docs/`.
+
+
+def documentation_room(foundation: Foundation, describe: Callable[[], Mapping[str, Any]]) -> Room:
+    """The pages. `describe` makes the OpenAPI document of the server."""
+    handlers = DocumentationHandlers(describe)
+    return Room(name="documentation", routes=documentation_routes(handlers, foundation.every_request))
+
+
+def description_rooms(foundation: Foundation, rooms: Sequence[Room]) -> tuple[Room, Room]:
+    """The document of these rooms and of itself, which any web page may read; and the pages at `/docs/`."""
+    rows: list[Route] = []
+    describe = partial(_document, rows)
+    page = DocumentPage(describe)
+    route = Route(
+        method="GET", path="/openapi.json", name="openapi", handler=page.answer,
+        limits=(foundation.every_request,), any_origin=True,
+    )  # fmt: skip
+    rows += (row for room in rooms if not room.has_own_port for row in room.routes)
+    rows.append(route)
+    return Room(name="description", routes=(route,)), documentation_room(foundation, describe)
+
+
+def _document(rows: Sequence[Route]) -> Mapping[str, Any]:
+    # Its modules are loaded when somebody asks: most servers are never asked.
+    document: Mapping[str, Any] = import_module("bridge_server.description.document").openapi_document(rows)
+    return document

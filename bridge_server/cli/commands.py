@@ -1,0 +1,168 @@
+"""The commands of `bridge-server` by name, and those that need neither a server nor settings.
+
+Each command loads what it needs when it is used.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from traceback import walk_tb
+from typing import Any
+
+import click
+import orjson
+
+from bridge_server.cli.output import discard_the_rest, json_option
+from bridge_server.kernel.process import garbage_left_alone
+from bridge_server.version import NAME, VERSION
+
+_UNLIMITED = 1_000
+"""Characters: longer than the first sentence of any command's help."""
+
+
+class Group(click.Group):
+    """A group whose help shows the whole first sentence of each command's help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and their first sentences, wrapped at the width of the terminal."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(_UNLIMITED)) for name, command in commands if command]
+            )
+
+
+class LazyGroup(Group):
+    """A group whose commands are found, by name, as attributes of modules: `module:attribute`."""
+
+    def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands in alphabetical order."""
+        return sorted(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command of this name; None if there is none."""
+        place = self._places.get(cmd_name)
+        if place is None:
+            return None
+        module, attribute = place.split(":")
+        with garbage_left_alone():
+            command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+_PLACES = {
+    "account": "bridge_server.cli.account:account_group",
+    "approvals": "bridge_server.cli.account:approvals_group",
+    "backup": "bridge_server.cli.backup:backup_command",
+    "clients": "bridge_server.cli.stats:clients_command",
+    "config": "bridge_server.cli.config:config_group",
+    "console": "bridge_server.cli.console:console_command",
+    "copy": "bridge_server.cli.backup:copy_command",
+    "dev": "bridge_server.cli.dev:dev_command",
+    "device": "bridge_server.cli.outbox:device_group",
+    "doctor": "bridge_server.cli.doctor.command:doctor_command",
+    "health": "bridge_server.cli.running_server:health_command",
+    "keys": "bridge_server.cli.commands:keys_group",
+    "notify": "bridge_server.cli.notify:notify_command",
+    "openapi": "bridge_server.cli.commands:openapi_command",
+    "openrpc": "bridge_server.cli.commands:openrpc_command",
+    "outbox": "bridge_server.cli.outbox:outbox_group",
+    "processes": "bridge_server.cli.stats:processes_command",
+    "project": "bridge_server.cli.project:project_group",
+    "push": "bridge_server.cli.outbox:push_group",
+    "restore": "bridge_server.cli.backup:restore_command",
+    "serve": "bridge_server.cli.serve:serve_command",
+    "service": "bridge_server.cli.service:service_group",
+    "stats": "bridge_server.cli.stats:stats_command",
+    "subscriber": "bridge_server.cli.project:subscriber_group",
+    "version": "bridge_server.cli.commands:version_command",
+    "wallet": "bridge_server.cli.wallet:wallet_command",
+    "webhook": "bridge_server.cli.outbox:webhook_group",
+}
+"""The module and attribute of each command. A module is imported when its command or its help is needed."""
+
+
+@click.group(cls=LazyGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name=NAME)
+def commands() -> None:
+    """A server for wallets and dapps: relay bridge, notifications, pushes and wallet JSON-RPC.
+
+    Without a command it runs the server (serve).
+    """
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run a command. What standard output does not take, such as a full disk, ends it with 2."""
+    try:
+        commands(arguments)
+    except OSError as error:
+        if not _is_of_the_output(error):
+            raise
+        discard_the_rest()
+        click.echo(f"bridge-server: standard output cannot be written: {error.strerror}", err=True)
+        sys.exit(2)
+
+
+def _is_of_the_output(error: OSError) -> bool:
+    """Whether the error was raised where commands print."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_code is click.echo.__code__
+
+
+# Commands that need neither a server nor settings: `version`, `openapi`, `openrpc` and `keys vapid`.
+
+
+@click.command("version")
+@json_option
+def version_command(as_json: bool) -> None:
+    """Print the version."""
+    click.echo(orjson.dumps({"name": NAME, "version": VERSION}) if as_json else f"{NAME} {VERSION}")
+
+
+@click.command("openapi")
+def openapi_command() -> None:
+    """Print the description of every route that a server can have, as an OpenAPI document.
+
+    It needs no server and no settings. A running server answers GET /openapi.json with the routes that its
+    settings turn on.
+    """
+    routes = import_module("bridge_server.assembly.application").every_route()
+    document = import_module("bridge_server.description.document").openapi_document(routes)
+    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+
+
+@click.command("openrpc")
+def openrpc_command() -> None:
+    """Print the description of the wallet's JSON-RPC methods (OpenRPC).
+
+    A server answers it, too: at GET /openrpc.json, and to the method rpc.discover.
+    """
+    click.echo(import_module("bridge_server.wallet.rpc.routes").openrpc_json())
+
+
+@click.group("keys", cls=Group)
+def keys_group() -> None:
+    """Generate keys for push services."""
+
+
+@keys_group.command("vapid")
+@json_option
+def vapid_command(as_json: bool) -> None:
+    """Generate a VAPID key pair for Web Push, and print it as settings.
+
+    The pair is not stored. Browsers subscribe with the public key, so keep one pair.
+    """
+    keys = import_module("bridge_server.push.keys").new_vapid_keys(os.urandom)
+    if as_json:
+        click.echo(orjson.dumps({"public_key": keys.public_key, "private_key": keys.private_key}))
+        return
+    click.echo("# This server's settings:")
+    click.echo(f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}")
+    click.echo("BRIDGE_VAPID_SUBJECT=mailto:you@example.org")
+    click.echo("# The applicationServerKey with which web pages subscribe:")
+    click.echo(keys.public_key)

@@ -1,0 +1,103 @@
+"""The base of the commands that work on the database, with or without a running server."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from bridge_server.assembly.command_line import OperatorServices, operations
+from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
+from bridge_server.cli.output import json_option
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.service import account_limit
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.data_directory import DataDirectoryError, require_own
+from bridge_server.storage.database import DatabaseRefusedError
+from bridge_server.storage.migrate import NewerSchemaError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The operator's side of a command: the settings that name the database, and the output format."""
+
+    settings: Settings
+    as_json: bool
+
+    def run(
+        self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
+    ) -> Result:
+        """Run `work` on the database, which is created first if `may_create` allows it.
+
+        Raises CommandError with one line that names the fault.
+        """
+        database = self.settings.database_name
+        try:
+            return asyncio.run(self._run(work, may_create))
+        except BridgeError as error:
+            raise CommandError(one_line(error)) from error
+        except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
+            raise CommandError(str(error)) from error
+        except sqlite3.Error as error:
+            raise CommandError(f"the database {database} cannot be used: {error}") from error
+        except UnicodeEncodeError as error:
+            raise CommandError("an argument is not text in UTF-8") from error
+
+    @property
+    def servers_limit(self) -> Limit:
+        """The rate limit per account, from the settings, of projects without their own limit."""
+        return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
+
+    def show(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
+        """Print the fields as JSON if `--json` was given, otherwise the lines."""
+        if self.as_json:
+            click.echo(orjson.dumps(fields))
+            return
+        for line in lines:
+            click.echo(line)
+
+    async def _run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool) -> Result:
+        async with operations(self.settings, may_create=may_create) as opened:
+            return await work(opened)
+
+
+def for_operator(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--config`, `--data-dir` and `--json` to a command; its first argument is the Operator."""
+
+    @config_option
+    @data_dir_option
+    @json_option
+    @wraps(command)
+    def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
+        settings = loaded_settings(config_file, data_dir=data_dir).settings
+        try:
+            require_own(settings.data_dir)
+        except DataDirectoryError as error:
+            raise CommandError(str(error)) from error
+        command(Operator(settings, as_json), **others)
+
+    return run
+
+
+def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:
+    """Refuse a command that copies the file of an SQLite database. Raises CommandError."""
+    if operator.settings.database is not None:
+        raise CommandError(
+            f"{command} is for a database in data_dir, and this one is PostgreSQL's: use its own programs, "
+            f"as in {instead}; key files and audit logs in data_dir are copied as files"
+        )
+
+
+def one_line(error: BridgeError) -> str:
+    """The error in one line; for an invalid input, every fault."""
+    if isinstance(error, InvalidInputError) and error.faults:
+        return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
+    return error.detail

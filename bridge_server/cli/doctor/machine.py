@@ -1,0 +1,333 @@
+"""The doctor's checks of the machine: files, database, disk, clock."""
+
+import ctypes
+import os
+import resource
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from stat import S_IMODE
+from typing import TypeAlias
+
+import aiohttp
+import orjson
+
+from bridge_server.assembly.engine import database_fault
+from bridge_server.cli.doctor.findings import Examination, Finding, Level, fail, ok, warn
+from bridge_server.cli.output import duration_text, size_text
+from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
+from bridge_server.ethereum.keystore import KeystoreError, read_keystore
+from bridge_server.storage.backup import read_record
+from bridge_server.storage.data_directory import DataDirectoryError, require_data
+from bridge_server.storage.migrate import packaged_migrations
+from bridge_server.storage.restore import Inspected, InspectionError, inspected
+from bridge_server.version import USER_AGENT
+
+_OF_OTHERS = 0o077
+_OF_THE_WORLD = 0o007
+_OLD_BACKUP_SECONDS = 7 * 86_400
+_BACKUP_CURE = "make one daily: `bridge-server backup --dir DIR --keep 7 --with-keys`"
+_MAX_OPEN_FILES = "Max open files"
+
+
+def check_permissions(seen: Examination) -> Iterator[Finding]:
+    """Nobody but the owner reads the data; nobody but owner and group reads the settings and credentials."""
+    settings = seen.settings
+    data_dir = settings.data_dir
+    private = [data_dir, *_files_in(data_dir), settings.keystore, *_files_in(settings.keystore)]
+    named = (
+        seen.config_file, settings.private_keys_file, settings.fcm_credentials, settings.apns_key
+    )  # fmt: skip
+    wide = [
+        *((path, _OF_OTHERS) for path in private),
+        *((path, _OF_THE_WORLD) for path in named if path is not None),
+    ]
+    found = [finding for path, mask in wide for finding in _permission(path, mask, fixes=seen.fixes)]
+    yield from found or [ok("permissions", "nobody else can read the data, the settings and the keys")]
+
+
+def check_key_files(seen: Examination) -> Iterator[Finding]:
+    """Whether each key file of the wallet is one."""
+    files = _files_in(seen.settings.keystore)
+    bad = [file for file in files if not _is_key_file(file)]
+    for file in bad:
+        yield warn("key files", f"{file} is no key file that the wallet can open", "remove or replace it")
+    if files:
+        yield ok("key files", f"{len(files) - len(bad)} can be read")
+
+
+def check_backups(seen: Examination) -> Iterator[Finding]:
+    """The time of the last backup, and whether it is still there."""
+    if seen.settings.database is not None:  # PostgreSQL's own programs make and keep them
+        return
+    last = read_record(seen.settings.data_dir)
+    if last is None:
+        yield warn("backup", "none was made yet", _BACKUP_CURE)
+        return
+    age_seconds = max(0, seen.now_ms - last.at_ms) / 1_000
+    if age_seconds > _OLD_BACKUP_SECONDS:
+        yield warn("backup", f"none for {duration_text(age_seconds)}", _BACKUP_CURE)
+    elif not Path(last.file).exists():
+        yield warn("backup", f"the last one is not at {last.file} any more", _BACKUP_CURE)
+    else:
+        yield ok("backup", f"{size_text(last.bytes)}, {duration_text(age_seconds)} old, at {last.file}")
+
+
+def check_open_files(seen: Examination) -> Iterator[Finding]:
+    """The running server's limit, or that of a server which this user would start."""
+    limit = _servers_limit(seen) or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    unlimited = limit == resource.RLIM_INFINITY
+    if not unlimited and limit < ENOUGH_DESCRIPTORS:
+        cure = "raise it (LimitNOFILE=65536, ulimit -Hn): each waiting client needs one"
+        yield warn("open files", f"{limit:,} at most", cure)
+    else:
+        yield ok("open files", "unlimited" if unlimited else f"{limit:,} at most")
+
+
+def check_left_over(seen: Examination) -> Iterator[Finding]:
+    """The file of a server that was killed."""
+    file = seen.settings.server_file
+    if seen.url is not None or not file.exists():
+        return
+    if seen.fixes:
+        file.unlink(missing_ok=True)
+    cure = "see its log; the next start replaces the file"
+    yield Finding(Level.WARN, "server", f"{file} was left by a server that was killed", cure, seen.fixes)
+
+
+def _permission(path: Path, mask: int, *, fixes: bool) -> Iterator[Finding]:
+    try:
+        mode = S_IMODE(path.stat().st_mode)
+        if not mode & mask:
+            return
+        if fixes:
+            path.chmod(mode & ~mask)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield fail("permissions", f"{path}: {error.strerror}", "run this as the server's user")
+        return
+    others = "others than its owner" if mask == _OF_OTHERS else "everybody"
+    cure = f"chmod {mode & ~mask:o} {path}, or doctor --fix"
+    yield Finding(Level.WARN, "permissions", f"{others} can reach {path} (mode {mode:04o})", cure, fixes)
+
+
+def _files_in(directory: Path) -> list[Path]:
+    try:
+        return sorted(file for file in directory.iterdir() if file.is_file() and not file.is_symlink())
+    except OSError:
+        return []
+
+
+def _is_key_file(file: Path) -> bool:
+    try:
+        read_keystore(file.read_bytes())
+    except (OSError, KeystoreError):
+        return False
+    return True
+
+
+def _servers_limit(seen: Examination) -> int | None:
+    """The limit of the running server's process; None where the system does not say."""
+    facts = read_server_file(seen.settings.server_file) if seen.url is not None else None
+    try:
+        lines = Path(f"/proc/{int((facts or {})['pid'])}/limits").read_text("ascii").splitlines()
+        [line] = [line for line in lines if line.startswith(_MAX_OPEN_FILES)]
+        return int(line.removeprefix(_MAX_OPEN_FILES).split()[0])
+    except (KeyError, OSError, ValueError, TypeError):
+        return None
+
+
+# The database file and its log.
+
+_DATABASE = "database"
+_LONG_LOG_BYTES = 256 * 2**20
+_NEARLY_FULL = 0.9
+_RESTORE = "stop the server, and restore a backup with `bridge-server restore`"
+
+
+def check_database(seen: Examination) -> Iterator[Finding]:
+    """Its schema, its size, its integrity, its log and its limit. PostgreSQL has to answer, as at a start."""
+    if seen.settings.database is not None:
+        fault = database_fault(seen.settings)
+        yield ok(_DATABASE, f"{seen.settings.database} answers") if fault is None else fail(_DATABASE, fault)
+        return
+    file = seen.settings.database_file
+    if not file.exists() and seen.url is not None:
+        text = f"{file} was deleted or moved while the server runs"
+        yield fail(_DATABASE, text, "put it back before the server ends; else stop it and restore a backup")
+        return
+    if not file.exists():
+        text = f"there is none at {file}"
+        yield fail(_DATABASE, text, "the server makes it at its start; or name its directory with --data-dir")
+        return
+    try:
+        require_data(file)
+    except DataDirectoryError as error:
+        yield fail(_DATABASE, str(error))
+        return
+    try:
+        found = inspected(file)
+    except InspectionError as error:
+        yield fail(_DATABASE, f"{file} cannot be read ({error})", _RESTORE)
+        return
+    yield _database_state(found)
+    if found.log_bytes > _LONG_LOG_BYTES:
+        cure = "a program holds an old state open: look for a backup that hangs"
+        yield warn(_DATABASE, f"the write-ahead log has {size_text(found.log_bytes)}", cure)
+    yield from _database_limit(seen.settings.database_limit, found.used_bytes)
+
+
+def _database_state(found: Inspected) -> Finding:
+    newest = packaged_migrations()[-1].version
+    if found.damage is not None:
+        return fail(_DATABASE, f"it is damaged ({found.damage})", _RESTORE)
+    if found.schema > newest:
+        text = f"schema {found.schema} is newer than this program's {newest}"
+        return fail(_DATABASE, text, "run the newer program")
+    if found.schema < newest:
+        return warn(_DATABASE, f"schema {found.schema}, and this program has {newest}", "restart the server")
+    sizes = f"{size_text(found.size_bytes)}, integrity ok; log {size_text(found.log_bytes)}"
+    return ok(_DATABASE, f"schema {found.schema}, {sizes}")
+
+
+def _database_limit(limit: int | None, used: int) -> Iterator[Finding]:
+    if limit is None:
+        return
+    text = f"{size_text(used)} of database_limit ({size_text(limit)}) are in use"
+    cure = "raise database_limit, or lower lifetimes such as call_ttl"
+    if used > limit:
+        yield fail(_DATABASE, f"{text}: nothing is added", cure)
+    elif used > limit * _NEARLY_FULL:
+        yield warn(_DATABASE, text, cure)
+    else:
+        yield ok(_DATABASE, text)
+
+
+# The disk: its free space, and the days until it is full at the rate at which the database grows.
+
+_DISK = "disk"
+_ROOM = "make room, set database_limit, or lower lifetimes such as call_ttl"
+_SIZES_FILE = "doctor.json"
+_MOST_SIZES = 60
+_APART_MS = 3_600_000
+_DAY_MS = 86_400_000
+_FEW_BYTES, _VERY_FEW_BYTES = 10**9, 10**8
+_SOON_DAYS = 14
+
+_Sizes: TypeAlias = Sequence[tuple[int, int]]
+"""Times in milliseconds, and the bytes of the database at these times."""
+
+
+def check_disk(seen: Examination) -> Iterator[Finding]:
+    """Free space. Each examination remembers the size of the database, from which it knows the growth."""
+    data_dir, file = seen.settings.data_dir, seen.settings.database_file
+    if not data_dir.is_dir():
+        return
+    disk = shutil.disk_usage(data_dir)
+    size = file.stat().st_size if file.exists() else 0
+    days = _days_left(_remembered(data_dir, seen.now_ms, size), seen.now_ms, size, disk.free)
+    text = f"{size_text(disk.free)} free of {size_text(disk.total)}"
+    if days is not None:
+        text += f": enough for {duration_text(days * 86_400)} at this rate"
+    cure = _ROOM if seen.settings.database is None else "make room"
+    if disk.free < _VERY_FEW_BYTES:
+        yield fail(_DISK, text, cure)
+    elif disk.free < _FEW_BYTES or (days is not None and days < _SOON_DAYS):
+        yield warn(_DISK, text, cure)
+    else:
+        yield ok(_DISK, text)
+
+
+def _days_left(sizes: _Sizes, now_ms: int, size: int, free: int) -> float | None:
+    """None when it does not grow, or when it was not measured long enough ago."""
+    if not sizes or now_ms - sizes[0][0] < _APART_MS or size <= sizes[0][1]:
+        return None
+    grown_per_ms = (size - sizes[0][1]) / (now_ms - sizes[0][0])
+    return free / grown_per_ms / _DAY_MS
+
+
+def _remembered(data_dir: Path, now_ms: int, size: int) -> _Sizes:
+    """The sizes of earlier examinations, to which this one is added."""
+    sizes = _sizes_in(data_dir / _SIZES_FILE, now_ms)
+    if not sizes or now_ms - sizes[-1][0] >= _APART_MS:
+        kept = [*sizes, (now_ms, size)][-_MOST_SIZES:]
+        with suppress(OSError):  # what cannot be written is not remembered
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            with os.fdopen(os.open(data_dir / _SIZES_FILE, flags, 0o600), "wb") as stream:
+                stream.write(orjson.dumps({"sizes": kept}))
+    return sizes
+
+
+def _sizes_in(file: Path, now_ms: int) -> list[tuple[int, int]]:
+    try:
+        sizes = [(int(at_ms), int(size)) for at_ms, size in orjson.loads(file.read_bytes())["sizes"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [each for each in sizes if each[0] <= now_ms]
+
+
+# The clock: whether the machine synchronises it, and its difference to the time of push services.
+
+_CLOCK = "clock"
+_CLOCK_CURE = "synchronise it (timedatectl set-ntp true): pushes, sign-ins and lifetimes go by it"
+_GOOGLE = "https://fcm.googleapis.com"
+_NOT_SYNCHRONISED = 5
+_TIMEX_BYTES = 512
+"""More than the structure that the kernel fills has in any of its versions."""
+_SOME_SECONDS, _MANY_SECONDS = 5, 60
+_ANSWER_SECONDS = 5.0
+
+
+def is_synchronised() -> bool | None:
+    """Whether the kernel says that a time service keeps the clock; None where it does not say."""
+    try:
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    except (OSError, AttributeError):
+        return None
+    return None if state < 0 else bool(state != _NOT_SYNCHRONISED)
+
+
+async def check_clock(seen: Examination) -> list[Finding]:
+    """The kernel's synchronisation, and the difference to a push service's clock if one is configured."""
+    found = list(_kernel(is_synchronised()))
+    if seen.settings.fcm_credentials is None:
+        return found
+    endpoint = seen.settings.fcm_token_endpoint or seen.settings.fcm_endpoint or _GOOGLE
+    seconds = await _seconds_ahead(endpoint)
+    return found if seconds is None else [_difference(seconds)]
+
+
+def _kernel(synchronised: bool | None) -> Iterator[Finding]:
+    if synchronised is None:
+        yield ok(_CLOCK, "this system does not say whether it is synchronised")
+    elif synchronised:
+        yield ok(_CLOCK, "synchronised, as the kernel says")
+    else:
+        yield warn(_CLOCK, "no time service synchronises it", _CLOCK_CURE)
+
+
+def _difference(seconds: float) -> Finding:
+    text = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the push service's"
+    if abs(seconds) >= _MANY_SECONDS:
+        return fail(_CLOCK, text, _CLOCK_CURE)
+    if abs(seconds) >= _SOME_SECONDS:
+        return warn(_CLOCK, text, _CLOCK_CURE)
+    return ok(_CLOCK, text)
+
+
+async def _seconds_ahead(url: str) -> float | None:
+    """The seconds by which this clock is ahead of a server's; None if the server does not say its time."""
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session,
+            session.head(url, allow_redirects=False) as response,
+        ):
+            theirs = parsedate_to_datetime(response.headers["Date"])
+    except (aiohttp.ClientError, TimeoutError, KeyError, ValueError):
+        return None
+    return (datetime.now(UTC) - theirs).total_seconds()

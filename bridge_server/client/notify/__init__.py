@@ -1,1 +1,0 @@
-"""The backend's side of the notification service (docs/protocol.md, A)."""

@@ -1,1 +1,0 @@
-"""A session of any generation: its pairing, its cipher, its messages, its connection."""

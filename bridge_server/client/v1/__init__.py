@@ -1,1 +1,0 @@
-"""Generation 1.x: topics over a WebSocket, one key for the whole session (docs/clients.md)."""

@@ -1,1 +1,0 @@
-"""The page of read rates by type and day."""

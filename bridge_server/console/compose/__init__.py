@@ -1,1 +1,0 @@
-"""The page that composes a notification and sends it for a project."""

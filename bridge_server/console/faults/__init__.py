@@ -1,1 +1,0 @@
-"""The page of test mode: ordered faults, the clock, and the reset."""

@@ -1,1 +1,0 @@
-"""The page that shows an inbox as its account sees it."""

@@ -1,0 +1,201 @@
+"""The pages of the outbox: messages that are owed, and the last attempts to deliver."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from bridge_server.admin import outbox
+from bridge_server.admin.delivery_tests import (
+    PushTests,
+    WebhookTests,
+    preview_fields,
+    read_preview,
+    read_topic,
+    read_url,
+    tested_fields,
+)
+from bridge_server.admin.outbox import AttemptsEverywhere, OutboxDesk
+from bridge_server.console.models import (
+    ROOT,
+    Asked,
+    Change,
+    ConsolePage,
+    Done,
+    NavigationGroup,
+    PagePath,
+    View,
+    text_fields,
+)
+from bridge_server.console.rendering import chosen_process
+from bridge_server.outbox.channels import WEBHOOK_CHANNEL
+from bridge_server.outbox.models import MessageKind, MessageState
+from bridge_server.web.bodies import JsonObject
+
+_LIVE = ("outbox",)
+_PAGE = 25
+_MESSAGE = "{id:[0-9]{1,18}-[^/]{1,600}}"
+
+
+class OutboxViews:
+    """The views and changes that webhooks and pushes share. `place` is the path of the page."""
+
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, kind: MessageKind, place: str) -> None:
+        self._desk = desk
+        self._lists = attempts
+        self._kind = kind
+        self._place = place
+
+    def paths(self, test: Change) -> tuple[PagePath, ...]:
+        """The paths of the page; `test` sends a test."""
+        changes = {"test": test, "retry-dead": self.retry_dead, "drop-dead": self.drop_dead}
+        return (
+            PagePath(self._place, self.show, changes),
+            PagePath(f"{self._place}/attempts", self.show_attempts),
+            PagePath(f"{self._place}/attempts/{{number:[^/]{{1,128}}}}", self.show_attempt),
+            PagePath(
+                f"{self._place}/{_MESSAGE}", self.show_message, {"retry": self.retry, "drop": self.drop}
+            ),
+        )
+
+    async def show(self, asked: Asked) -> View:
+        """A page of the messages that are owed."""
+        return View("outbox/messages.html", await self._list(asked), _LIVE)
+
+    async def show_message(self, asked: Asked) -> View:
+        """One message: its request, and the last attempts to deliver it."""
+        fields = await self._lists.message(*outbox.read_id(asked.names["id"]))
+        owed = {"owed": fields, "body": _written(fields["body"])}
+        return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
+
+    async def show_attempts(self, asked: Asked) -> View:
+        """The last attempts, and how many had each outcome."""
+        return View("outbox/attempts.html", await self._attempts(asked), _LIVE)
+
+    async def show_attempt(self, asked: Asked) -> View:
+        """One attempt; in test mode with what was sent."""
+        process = chosen_process(asked)
+        fields = await self._lists.one(asked.names["number"], process)
+        body = fields["body"]
+        named = {} if process is None else {"process": process}
+        opened = {
+            "attempt": {**fields, **named},
+            "body": _written(body),
+            "notice_shown": _notice(self._kind, body),
+        }
+        return View("outbox/attempt.html", {**await self._attempts(asked), **opened}, _LIVE)
+
+    async def retry(self, asked: Asked) -> Done:
+        await self._desk.retry(*outbox.read_id(asked.names["id"]))
+        return self.done("The message is sent now.")
+
+    async def drop(self, asked: Asked) -> Done:
+        await self._desk.drop(*outbox.read_id(asked.names["id"]))
+        return self.done("The message is dropped.")
+
+    async def retry_dead(self, asked: Asked) -> Done:
+        count = await self._desk.retry_dead(_destination(asked))
+        return self.done(f"{_dead(count)} sent now.")
+
+    async def drop_dead(self, asked: Asked) -> Done:
+        count = await self._desk.drop_dead(_destination(asked))
+        return self.done(f"{_dead(count)} dropped.")
+
+    def done(self, message: str, *, is_good: bool = True) -> Done:
+        """Go back to the list with this message."""
+        return Done(f"{ROOT}{self._place}", message, is_good=is_good)
+
+    async def _list(self, asked: Asked) -> dict[str, Any]:
+        query = {name: value for name in ("state", "destination") if (value := asked.query.get(name, ""))}
+        after = asked.query.get("after", "")
+        wanted = outbox.read_filter({**query, "kind": self._kind})
+        found = await self._desk.page(wanted, outbox.read_place(after), _PAGE)
+        page = outbox.page_fields(found, self._desk.now_ms())
+        return {**self._frame(), **page, **_asked(query, after), "states": list(MessageState)}
+
+    async def _attempts(self, asked: Asked) -> dict[str, Any]:
+        query = {name: value for name in ("destination",) if (value := asked.query.get(name, ""))}
+        after = asked.query.get("after", "")
+        page = await self._lists.page({**query, "kind": self._kind}, after, _PAGE)
+        is_push = self._kind is MessageKind.PUSH
+        outcomes = page["outcomes"].items()
+        own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
+        processes = page.get("processes", ())
+        return {**self._frame(), **page, **_asked(query, after), "outcomes": own, "processes": processes}
+
+    def _frame(self) -> dict[str, Any]:
+        return {"place": f"{ROOT}{self._place}", "is_push": self._kind is MessageKind.PUSH}
+
+
+def _asked(query: Mapping[str, str], after: str) -> dict[str, Any]:
+    text = "".join(f"{name}={quote(value, safe='')}&" for name, value in query.items())
+    return {"asked": {"state": "", "destination": "", **query}, "after": after, "query": text}
+
+
+def _destination(asked: Asked) -> str:
+    return outbox.read_destination(JsonObject({"destination": asked.form.get("destination", "")}, None))
+
+
+def _written(body: Any) -> Sequence[str]:
+    """The lines of the body as JSON; none if it is not shown."""
+    return () if body is None else orjson.dumps(body, option=orjson.OPT_INDENT_2).decode().split("\n")
+
+
+def _dead(count: int) -> str:
+    return "1 dead message is" if count == 1 else f"{count} dead messages are"
+
+
+def _notice(kind: MessageKind, body: Any) -> Mapping[str, Any] | None:
+    """The text that a phone shows of a push; None if it is not known."""
+    if kind is not MessageKind.PUSH or not isinstance(body, dict):
+        return None
+    texts = {name: str(body.get(name) or "") for name in ("title", "body", "url", "project_name")}
+    return {**texts, "direction": "auto", "language": ""}
+
+
+class WebhooksPage:
+    """The messages for webhooks, and a test."""
+
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, tests: WebhookTests) -> None:
+        self._views = OutboxViews(desk, attempts, MessageKind.WEBHOOK, "/webhooks")
+        self._tests = tests
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage("webhooks", "Webhooks", NavigationGroup.OUT, self._views.paths(self.test))
+
+    async def test(self, asked: Asked) -> Done:
+        url = read_url(text_fields(asked.form, "url"))
+        tested = tested_fields(await self._tests.send(url))
+        if tested["delivered"]:
+            answer = f"answered {tested['status']} after {tested['milliseconds']} ms"
+            return self._views.done(f"The receiver took the test: it {answer}.")
+        return self._views.done(f"The receiver did not take the test: {tested['failure']}.", is_good=False)
+
+
+class PushesPage:
+    """The messages for devices, a preview, and a test."""
+
+    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, tests: PushTests) -> None:
+        self._views = OutboxViews(desk, attempts, MessageKind.PUSH, "/pushes")
+        self._tests = tests
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        paths = (*self._views.paths(self.test), PagePath("/pushes/preview", self.show_preview))
+        return ConsolePage("pushes", "Pushes", NavigationGroup.OUT, paths)
+
+    async def show_preview(self, asked: Asked) -> View:
+        """A push about a new request, in a client's language."""
+        peer_name, language = read_preview(asked.query)
+        preview = preview_fields(self._tests.preview(peer_name, language))
+        fields = {"preview": preview, "peer_name": peer_name, "language": language}
+        return View("pushes/preview.html", fields)
+
+    async def test(self, asked: Asked) -> Done:
+        topic = read_topic(text_fields(asked.form, "topic"))
+        tested = tested_fields(await self._tests.send(topic))
+        if tested["delivered"]:
+            return self._views.done(f"The push was taken after {tested['milliseconds']} ms.")
+        return self._views.done(f"The push was not taken: {tested['failure']}.", is_good=False)

@@ -1,1 +1,0 @@
-"""The pages of the outbox: webhooks, and pushes to devices."""

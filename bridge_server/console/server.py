@@ -1,0 +1,90 @@
+"""The pages of the group Server: clients with their token buckets, and the settings that hold now."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+from urllib.parse import quote, urlencode
+
+from bridge_server.admin import clients
+from bridge_server.admin.clients import ClientsEverywhere
+from bridge_server.admin.server import SettingsDesk, report_fields
+from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.recorder import By
+
+_CLIENTS = "/clients"
+_CLIENT = f"{_CLIENTS}/{{address:[^/]{{1,128}}}}"
+_LIVE = ("observed",)
+_SHOWN = 50
+_PERIODS = {"5m": "5 minutes", "1h": "an hour", "start": "since the start"}
+
+
+class ClientsPage:
+    """Views of clients."""
+
+    def __init__(self, clients: ClientsEverywhere) -> None:
+        self._clients = clients
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage(
+            "clients",
+            "Clients and limits",
+            NavigationGroup.SERVER,
+            (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show)),
+        )
+
+    async def show_all(self, asked: Asked) -> View:
+        """The addresses with the most of one figure."""
+        return await self._view(asked, {})
+
+    async def show(self, asked: Asked) -> View:
+        """One address: its requests, and the rest of its limits."""
+        return await self._view(asked, {"client": await self._clients.details(asked.names["address"])})
+
+    async def _view(self, asked: Asked, more: dict[str, Any]) -> View:
+        error = None
+        try:
+            by, last = clients.read_by(asked.query), clients.read_last(asked.query)
+            listed = await self._clients.heaviest(by, last, _SHOWN)
+        except InvalidInputError as refused:
+            by, last, error = clients.read_by({}), clients.read_last({}), refused
+            listed = await self._clients.heaviest(by, last, _SHOWN)
+        fields = {
+            **listed,
+            **more,
+            "by": by,
+            "last": last,
+            "figures": get_args(By),
+            "periods": _PERIODS,
+            "query": f"?{urlencode({'by': by, 'last': last})}",
+            "path_of": _path_of,
+        }
+        return View("clients/clients.html", fields, _LIVE, error)
+
+
+def _path_of(address: str) -> str:
+    """The page of an address; the page of an IPv6 network has the network's first address."""
+    return f"{ROOT}{_CLIENTS}/{quote(address.removesuffix('/64'), safe=':')}"
+
+
+class SettingsPage:
+    """Shows every setting with its value and its source, and the parts of `/readyz`."""
+
+    def __init__(self, desk: SettingsDesk) -> None:
+        self._desk = desk
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage(
+            "settings", "Settings", NavigationGroup.SERVER, (PagePath("/settings", self.show),)
+        )
+
+    async def show(self, asked: Asked) -> View:
+        """The settings whose name or source has the text that is searched for."""
+        report, search = report_fields(await self._desk.report()), asked.query.get("search", "").strip()
+        found = {name: row for name, row in report["settings"].items() if _fits(name, row, search.lower())}
+        return View("settings/settings.html", {"settings": found, "ready": report["ready"], "search": search})
+
+
+def _fits(name: str, row: Mapping[str, Any], search: str) -> bool:
+    return search in name or search in row["origin"].lower()

@@ -1,0 +1,82 @@
+"""The page of sessions. Each is called by its handle, because its id would let a reader take part."""
+
+from typing import Any
+from urllib.parse import quote
+
+import segno
+
+from bridge_server.admin.sessions import SessionsEverywhere
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.traffic import row_fields
+from bridge_server.kernel.errors import InvalidInputError
+
+# QR codes as images for pages.
+
+_MOST_CHARACTERS = 2_000
+_BORDER = 4
+_SCALE = 5
+
+
+def qr_image(text: str) -> str:
+    """The URL of an image (SVG) with the text as a QR code. Raises InvalidInputError."""
+    if not 1 <= len(text) <= _MOST_CHARACTERS:
+        raise InvalidInputError(f"A pairing URI has 1 to {_MOST_CHARACTERS} characters.")
+    made = segno.make(text, micro=False, error="l")
+    return made.svg_data_uri(scale=_SCALE, border=_BORDER, dark="#000", light="#fff")
+
+
+_SESSIONS = "/sessions"
+_SESSION = f"{_SESSIONS}/{{handle:[^/]{{1,128}}}}"
+_LIVE = ("observed",)
+_PAGE = 25
+_PAIRINGS = ("wc:", "ethereum:wc-")
+
+
+class SessionsPage:
+    """Views and changes of sessions."""
+
+    def __init__(self, sessions: SessionsEverywhere) -> None:
+        self._sessions = sessions
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage(
+            "sessions",
+            "Sessions",
+            NavigationGroup.LIVE,
+            (
+                PagePath(_SESSIONS, self.show_all),
+                PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw}),
+            ),
+            self._sessions.count,
+        )
+
+    async def show_all(self, asked: Asked) -> View:
+        """Living sessions, newest first."""
+        return View("sessions/sessions.html", await self._list(asked), _LIVE)
+
+    async def show(self, asked: Asked) -> View:
+        """One session with what happened in it."""
+        fields = await self._sessions.story(asked.names["handle"])
+        rows = [row_fields(each) for each in fields["requests"]]
+        listed = await self._list(asked)
+        return View("sessions/sessions.html", {**listed, "session": fields, "rows": rows}, _LIVE)
+
+    async def end(self, asked: Asked) -> Done:
+        await self._sessions.end(asked.names["handle"])
+        return Done(f"{ROOT}{_SESSIONS}", "The session is ended, with its calls.")
+
+    async def draw(self, asked: Asked) -> Done:
+        """The QR code of a pairing URI, which is kept until the page has shown it, and no longer."""
+        uri = asked.form.get("uri", "").strip()
+        if not uri.startswith(_PAIRINGS):
+            raise InvalidInputError("A pairing URI begins with wc: or with ethereum:wc- (ERC-1328).")
+        to = f"{ROOT}{_SESSIONS}/{quote(asked.names['handle'], safe='')}"
+        return Done(
+            to, "Scan it with a wallet.", picture=qr_image(uri), picture_of="QR code of the pairing URI"
+        )
+
+    async def _list(self, asked: Asked) -> dict[str, Any]:
+        after = asked.query.get("after", "")
+        page = await self._sessions.page(after, _PAGE)
+        return {**page, "after": after, "processes": page.get("processes", ())}

@@ -1,1 +1,0 @@
-"""The page of sessions: living sessions, the timeline of one, a QR code of its pairing, and its end."""

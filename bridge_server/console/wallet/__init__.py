@@ -1,1 +1,0 @@
-"""The page of the wallet: requests that wait for a decision, accounts, transactions, signatures."""

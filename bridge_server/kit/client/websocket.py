@@ -1,0 +1,359 @@
+"""A WebSocket to a bridge or relay that is opened again whenever it breaks, and the session's messages."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Any, Protocol, TypeVar
+
+import aiohttp
+from aiohttp import WSMsgType
+
+from bridge_server.kernel.fields import parse_retry_after
+from bridge_server.kit.client.errors import (
+    AnswerTimeoutError,
+    BridgeClientError,
+    BridgeUnreachableError,
+    CallExpiredError,
+    Pace,
+    RequestRefusedError,
+    SessionEndedError,
+    TimeLimits,
+)
+from bridge_server.kit.client.payloads import Approval, Call, Event, Proposal, read_result
+from bridge_server.version import USER_AGENT
+
+TOO_LARGE = 1009
+
+_HEARTBEAT_SECONDS = 30.0
+_LARGEST_FRAME_BYTES = 16 * 1024 * 1024
+_CANCEL_AGAIN_SECONDS = 0.1
+_FLUSH_SECONDS = 2.0
+_NOT_NOW = 429
+_FIRST_FAILURE = 500
+_FOR_GOOD = range(3000, 4000)
+"""The close codes after which a client does not retry."""
+_KEPT = 1_000
+"""The number of answers, calls and request ids that a session keeps in memory."""
+
+_log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+
+class Speaker(Protocol):
+    """The protocol of one generation over a line."""
+
+    def address(self) -> str:
+        """The URL to connect to, made anew for each connection."""
+        ...
+
+    def opened(self) -> None:
+        """A connection was made: the frames that the bridge has to know are sent again."""
+        ...
+
+    def received(self, text: str) -> None:
+        """A text frame was received."""
+        ...
+
+    def ponged(self, data: bytes) -> None:
+        """The pong of a ping was received."""
+        ...
+
+    def lost(self, code: int | None) -> None:
+        """The connection was lost, with its close code if there was one."""
+        ...
+
+    def refused(self, error: RequestRefusedError) -> None:
+        """The bridge refused the connection, and no retry follows."""
+        ...
+
+
+class Line(TimeLimits):
+    """One WebSocket between `open` and `close`. Frames posted without a connection are dropped."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
+        self.url = url
+        self.pace = pace
+        self._http = http
+        self._owned = http is None
+        self._task: asyncio.Task[None] | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._frames: deque[str | bytes] = deque()
+        self._posted = asyncio.Event()
+        self._written = asyncio.Event()
+        self._trouble: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._socket is not None
+
+    def open(self, speaker: Speaker) -> None:
+        """Connect, in the background."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self._task = asyncio.create_task(self._keep_open(speaker))
+
+    async def close(self) -> None:
+        """Write the posted frames, and close the connection."""
+        if self._task is not None:
+            await self._flush()
+            while not self._task.done():  # a connection that ends at this moment can swallow a cancellation
+                self._task.cancel()
+                await asyncio.wait((self._task,), timeout=_CANCEL_AGAIN_SECONDS)
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._owned and self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    def post(self, frame: str | bytes) -> None:
+        """Send a text frame; a ping with the data when it is bytes."""
+        if self._socket is not None:
+            self._frames.append(frame)
+            self._written.clear()
+            self._posted.set()
+
+    @asynccontextmanager
+    async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
+        if self._task is None:
+            raise RuntimeError("Use it inside `async with`.")
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            if not self.is_open:
+                trouble = self._trouble or f"no connection within {seconds} s"
+                raise BridgeUnreachableError(f"The bridge {self.url} cannot be used: {trouble}.") from error
+            raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
+
+    async def _keep_open(self, speaker: Speaker) -> None:
+        failures = 0
+        while True:
+            asked_seconds, heard = None, False
+            try:
+                heard = await self._connection(speaker)
+            except aiohttp.WSServerHandshakeError as refusal:
+                if refusal.status != _NOT_NOW and refusal.status < _FIRST_FAILURE:
+                    speaker.refused(_refusal(refusal.status))
+                    return
+                self._trouble, asked_seconds = f"it answered {refusal.status}", _asked_seconds(refusal)
+            except RequestRefusedError as refusal:
+                speaker.refused(refusal)
+                return
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._trouble = str(error) or f"no connection within {self.pace.attempt_seconds} s"
+            failures = 1 if heard else failures + 1
+            pause = self.pace.retry_seconds(failures, random.random(), asked_seconds)  # noqa: S311
+            _log.info("%s: %s; again in %.1f s", self.url, self._trouble, pause)
+            await asyncio.sleep(pause)
+
+    async def _connection(self, speaker: Speaker) -> bool:
+        """Hold one connection until its end; returns whether a frame was received."""
+        assert self._http is not None
+        async with asyncio.timeout(self.pace.attempt_seconds):
+            socket = await self._http.ws_connect(
+                speaker.address(),
+                autoping=False,
+                heartbeat=_HEARTBEAT_SECONDS,
+                max_msg_size=_LARGEST_FRAME_BYTES,
+                headers={"User-Agent": USER_AGENT},
+            )
+        self._socket, self._trouble = socket, None
+        self._frames.clear()
+        self._written.set()
+        writer = asyncio.create_task(self._write(socket))
+        try:
+            speaker.opened()
+            return await self._read(socket, speaker)
+        finally:
+            self._socket = None
+            writer.cancel()
+            with suppress(asyncio.CancelledError, aiohttp.ClientError, OSError):
+                await writer
+            await socket.close()
+            speaker.lost(socket.close_code)
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse, speaker: Speaker) -> bool:
+        heard = False
+        while True:
+            message = await socket.receive()
+            if message.type is WSMsgType.TEXT:
+                speaker.received(message.data)
+            elif message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type is WSMsgType.PONG:
+                speaker.ponged(bytes(message.data))
+            elif message.type is not WSMsgType.BINARY:
+                self._note_end(socket, message)
+                return heard
+            heard = True
+
+    def _note_end(self, socket: aiohttp.ClientWebSocketResponse, last: aiohttp.WSMessage) -> None:
+        """Store why the connection ended. Raises RequestRefusedError for a code that forbids a retry."""
+        reason = str(last.extra or "") if last.type is WSMsgType.CLOSE else ""
+        code = socket.close_code
+        if code is not None and code in _FOR_GOOD:
+            raise RequestRefusedError(code, reason or "the connection was closed for good")
+        self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
+
+    async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        try:
+            while True:
+                while self._frames:
+                    frame = self._frames[0]
+                    await (socket.send_str(frame) if isinstance(frame, str) else socket.ping(frame))
+                    self._frames.popleft()
+                self._posted.clear()
+                self._written.set()
+                await self._posted.wait()
+        except (aiohttp.ClientError, OSError):  # the reader learns it, too
+            return
+
+    async def _flush(self) -> None:
+        if self.is_open:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
+
+
+def _refusal(status: int) -> RequestRefusedError:
+    """The error for a refused handshake. aiohttp does not give the body of the answer."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
+    return RequestRefusedError(status, phrase)
+
+
+def _asked_seconds(refusal: aiohttp.WSServerHandshakeError) -> float | None:
+    asked = None if refusal.headers is None else refusal.headers.get("Retry-After")
+    return None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
+
+
+class Conversation:
+    """The messages received in one session over a WebSocket. Each change wakes the waiting tasks."""
+
+    def __init__(self) -> None:
+        self.proposal: Proposal | None = None
+        self.approval: Approval | None = None
+        self.failure: BridgeClientError | None = None
+        self._asked: OrderedDict[str, None] = OrderedDict()
+        self._answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._calls: OrderedDict[str, Call] = OrderedDict()
+        self._fresh_calls: deque[Call] = deque()
+        self._fresh_updates: deque[Approval] = deque(maxlen=_KEPT)
+        self._fresh_events: deque[Event] = deque(maxlen=_KEPT)
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def proposed(self, proposal: Proposal) -> None:
+        """Store the dapp's proposal. Later proposals are ignored."""
+        self.proposal = self.proposal or proposal
+        self.wake()
+
+    def approved(self, approval: Approval) -> None:
+        """Store the wallet's approval, or its update."""
+        if self.approval is not None:
+            self._fresh_updates.append(approval)
+        self.approval = approval
+        self.wake()
+
+    def fail(self, failure: BridgeClientError) -> None:
+        """End the session with an error for all waiting tasks. Later errors are ignored."""
+        self.failure = self.failure or failure
+        self.wake()
+
+    def ask(self, call_id: str) -> None:
+        """Expect an answer to a call. Unexpected answers are ignored."""
+        _remember(self._asked, call_id, None)
+
+    def answered(self, call_id: str, answer: dict[str, Any]) -> None:
+        """Store a JSON-RPC response."""
+        if call_id in self._asked:
+            _remember(self._answers, call_id, answer)
+            self.wake()
+
+    def called(self, call: Call) -> None:
+        """Store a call for the wallet. A repetition is ignored."""
+        if call.call_id not in self._calls:
+            _remember(self._calls, call.call_id, call)
+            self._fresh_calls.append(call)
+            self.wake()
+
+    def happened(self, event: Event) -> None:
+        """Store an event of the wallet."""
+        self._fresh_events.append(event)
+        self.wake()
+
+    def call(self, call_id: str) -> Call:
+        """A received call. Raises CallExpiredError."""
+        try:
+            return self._calls[call_id]
+        except KeyError:
+            raise CallExpiredError(f"No call {call_id} has come, or it was too long ago.") from None
+
+    def require_open(self) -> None:
+        """Raise the error that ended the session, if it has ended."""
+        if self.failure is not None:
+            raise self.failure
+
+    async def approval_given(self) -> Approval:
+        """Wait for the approval; returns the latest. Raises the error that ended the session."""
+        self.require_open()
+        return await self.until(lambda: self.approval)
+
+    async def proposal_made(self) -> Proposal:
+        """Wait for the proposal. Raises the error that ended the session."""
+        self.require_open()
+        return await self.until(lambda: self.proposal)
+
+    async def result_of(self, call_id: str) -> Any:
+        """Wait for the result of a call. Raises CallFailedError, CallExpiredError, BadPayloadError."""
+        if call_id not in self._asked:
+            raise CallExpiredError(f"This object has asked no call {call_id}, or it was too long ago.")
+        return read_result(await self.until(lambda: self._answers.get(call_id)))
+
+    def next_calls(self) -> AsyncGenerator[Call, None]:
+        """Yield the calls as they arrive, until the session ends."""
+        return self._each(self._fresh_calls)
+
+    def next_updates(self) -> AsyncGenerator[Approval, None]:
+        """Yield the approvals after the first one as they arrive, until the session ends."""
+        return self._each(self._fresh_updates)
+
+    def next_events(self) -> AsyncGenerator[Event, None]:
+        """Yield the events as they arrive, until the session ends."""
+        return self._each(self._fresh_events)
+
+    async def until(self, read: Callable[[], Found | None]) -> Found:
+        """Wait until `read` finds something. Raises the error that ended the session before that."""
+        while (found := read()) is None:
+            self.require_open()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+        return found
+
+    async def _each(self, fresh: deque[Found]) -> AsyncGenerator[Found, None]:
+        """Yield and remove the items one by one; several loops share them."""
+        while True:
+            try:
+                yield await self.until(lambda: fresh.popleft() if fresh else None)
+            except SessionEndedError:
+                return
+
+    def wake(self) -> None:
+        """Have the waiting tasks look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _remember(kept: OrderedDict[str, Found], key: str, value: Found) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)

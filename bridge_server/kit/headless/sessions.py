@@ -1,0 +1,588 @@
+"""Sessions and calls as a test program sees them: their states, their answers, and who waits for them."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import orjson
+
+from bridge_server.kernel.errors import ConflictError, InvalidInputError, NotFoundError
+from bridge_server.kit.client.payloads import REJECTION, USER_REJECTED
+
+SessionGeneration = Literal["plain", "0.7", "1.x", "2.x", "page"]
+"""The protocol's generation; `page` is a web page that calls an injected provider."""
+
+
+class SessionState(StrEnum):
+    """The state of a session."""
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ENDED = "ended"
+
+
+class SessionStateError(ConflictError):
+    """The state of the session forbids the change."""
+
+    code = "session-state"
+    title = "The session's state forbids it"
+
+
+class UnknownSessionError(NotFoundError):
+    """There is no such session."""
+
+    code = "unknown-session"
+    title = "Unknown session"
+
+
+class UnknownIndexError(InvalidInputError):
+    """The wallet has no such account."""
+
+    code = "unknown-index"
+    title = "Unknown account"
+
+
+@dataclass(frozen=True, slots=True)
+class DappFacts:
+    """The dapp, as it introduces itself. `url` is empty when it has no page."""
+
+    name: str
+    url: str
+
+
+class Link(Protocol):
+    """The way to the dapp: a bridge, or a web page."""
+
+    async def connect(self, session: "HeadlessSession") -> None:
+        """Have the session decided, if the dapp can ask for that. Raises SignatureRejectedError."""
+        ...
+
+    async def update(self, session: "HeadlessSession", *, accounts: bool, chain: bool) -> None:
+        """Tell the dapp the session's accounts and chain; the flags say which of them have changed."""
+        ...
+
+    async def end(self, session: "HeadlessSession") -> None:
+        """Tell the dapp that the session is over."""
+        ...
+
+    async def leave(self) -> None:
+        """Close the connection; the session stays open."""
+        ...
+
+    def lose(self, call: Any) -> None:
+        """Give up a call of the session that nobody will answer."""
+        ...
+
+
+class NumberedAccounts:
+    """All accounts of a wallet. A number is a place in their order; an address may have any case."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        self._addresses = addresses
+        self._by_lower_case = {address.lower(): address for address in addresses}
+
+    def named(self, accounts: Sequence[int | str]) -> tuple[str, ...]:
+        """The addresses. Raises UnknownIndexError."""
+        return tuple(map(self._named, accounts))
+
+    def _named(self, account: int | str) -> str:
+        if isinstance(account, str) and account.lower() in self._by_lower_case:
+            return self._by_lower_case[account.lower()]
+        if isinstance(account, int) and 0 <= account < len(self._addresses):
+            return self._addresses[account]
+        raise UnknownIndexError(
+            f"The wallet has no account {account}: name one of its addresses, or a number from 0 to "
+            f"{len(self._addresses) - 1}."
+        )
+
+
+class HeadlessSession:
+    """A session with a dapp. The wallet makes it; the test program changes and ends it."""
+
+    def __init__(
+        self,
+        session_id: str,
+        generation: SessionGeneration,
+        topic: str,
+        accounts: tuple[str, ...],
+        chain_id: int,
+        known: NumberedAccounts,
+        link: Link,
+    ) -> None:
+        self.id = session_id
+        self.generation = generation
+        self.topic = topic
+        """The beginning of the pairing URI, for the terminal; empty for a page."""
+        self.dapp = DappFacts("", "")
+        self.origin = ""
+        self.accounts = accounts
+        self.chain_id = chain_id
+        self.state = SessionState.PROPOSED
+        self.ended_by = ""
+        """`dapp`, `wallet` or `bridge`, once the session is over."""
+        self.reason = ""
+        self._known = known
+        self.link = link
+        self.decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the wallet may sign for the session."""
+        return self.state is SessionState.APPROVED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session was rejected or has ended."""
+        return self.state in (SessionState.REJECTED, SessionState.ENDED)
+
+    def has_account(self, address: object) -> bool:
+        """Whether the session was given the account."""
+        return isinstance(address, str) and address.lower() in {each.lower() for each in self.accounts}
+
+    async def approve(self) -> None:
+        """Approve a session that waits. Raises SessionStateError."""
+        self._decide(is_approved=True)
+
+    async def reject(self) -> None:
+        """Reject a session that waits. Raises SessionStateError."""
+        self._decide(is_approved=False)
+
+    async def switch_account(self, *accounts: int | str) -> None:
+        """Give the dapp other accounts, by number or address.
+
+        Raises UnknownIndexError, SessionStateError, BridgeClientError.
+        """
+        await self.change(accounts=accounts)
+
+    async def switch_chain(self, chain_id: int) -> None:
+        """Go to another chain. Raises SessionStateError, BridgeClientError."""
+        await self.change(chain_id=chain_id)
+
+    async def change(self, accounts: Sequence[int | str] | None = None, chain_id: int | None = None) -> None:
+        """Give the dapp other accounts, or another chain, or both. Raises what `switch_account` raises."""
+        addresses = self.accounts if accounts is None else self._known.named(accounts)
+        if not addresses:
+            raise UnknownIndexError("A session has at least one account: end it to take all of them away.")
+        self._require(SessionState.APPROVED, "only an approved session can be changed")
+        former_accounts, former_chain = self.accounts, self.chain_id
+        self.accounts, self.chain_id = addresses, self.chain_id if chain_id is None else chain_id
+        try:
+            await self.link.update(
+                self, accounts=self.accounts != former_accounts, chain=self.chain_id != former_chain
+            )
+        except BaseException:
+            self.accounts, self.chain_id = former_accounts, former_chain
+            raise
+
+    async def disconnect(self) -> None:
+        """End the session; the dapp hears of it. Again, it changes nothing. Raises BridgeClientError."""
+        if not self.is_over:
+            await self.link.end(self)
+
+    async def wait_until_over(self) -> None:
+        """Return when the session was rejected or has ended."""
+        await self._over.wait()
+
+    def end(self, state: SessionState, ended_by: str, reason: str = "") -> None:
+        """Note that the session is over. The first reason stays."""
+        if not self.is_over:
+            self.state, self.ended_by, self.reason = state, ended_by, reason
+        self._over.set()
+
+    def _decide(self, *, is_approved: bool) -> None:
+        self._require(SessionState.PROPOSED, "only a session that waits can be decided")
+        if self.decision.done():
+            raise SessionStateError("The session has been decided.")
+        self.decision.set_result(is_approved)
+
+    def _require(self, state: SessionState, rule: str) -> None:
+        if self.state is not state:
+            raise SessionStateError(f"The session is {self.state}: {rule}.")
+
+
+# The actions of rules, and their spelling.
+
+_FAILURE = "The wallet answered with an error."
+_SPELLINGS = 'approve, reject, reject:4001:"text", hang, ask, delay:2s, error:-32000:"text" or answer:JSON'
+_TIMES = re.compile(r"(.*?)\*([1-9][0-9]{0,5})", re.DOTALL)
+_CODE = re.compile(r"-?[0-9]{1,9}")
+_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(ms|s|m)")
+_SECONDS_OF_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+class RuleError(ValueError):
+    """The text is no rule; the message says what is wrong and how a rule is spelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Sign, send, or give what the wallet knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Never answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Wait until the test program decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with an error, by default the user's rejection (EIP-1193)."""
+
+    code: int = USER_REJECTED
+    message: str = REJECTION
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer with this result, whatever was asked. Raises TypeError for a result that JSON cannot say."""
+
+    result: Any = None
+
+    def __post_init__(self) -> None:
+        orjson.dumps(self.result)
+
+
+Action: TypeAlias = Approve | Hang | Ask | Refuse | Answer
+Policy: TypeAlias = Literal["approve", "reject", "ask", "hang"]
+
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+PLAIN_ACTIONS: dict[str, Action] = {"approve": Approve(), "reject": Refuse(), "ask": Ask(), "hang": Hang()}
+"""The actions that are one word, which are also the policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAction:
+    """An action as it was spelled. Without an action the rule only waits, and a later rule decides."""
+
+    action: Action | None
+    delay_seconds: float = 0.0
+    times: int | None = None
+
+
+def read_action(text: str) -> ReadAction:
+    """Read the text behind the `=` of a rule. Raises RuleError."""
+    counted = _TIMES.fullmatch(text)
+    spelled, times = (counted[1], int(counted[2])) if counted else (text, None)
+    verb, colon, rest = spelled.partition(":")
+    if verb in PLAIN_ACTIONS and not colon:
+        return ReadAction(PLAIN_ACTIONS[verb], times=times)
+    match verb if colon else "":
+        case "delay":
+            return ReadAction(None, read_duration(rest), times)
+        case "answer":
+            return ReadAction(Answer(_json(rest)), times=times)
+        case "reject":
+            return ReadAction(_refusal(rest, REJECTION), times=times)
+        case "error":
+            return ReadAction(_refusal(rest, _FAILURE), times=times)
+        case _:
+            raise RuleError(f"{text!r} is no action: write {_SPELLINGS}, each perhaps with *3 behind it")
+
+
+def read_duration(text: str) -> float:
+    """Seconds, from a text such as `2s`, `0.5s`, `250ms` or `1m`. Raises RuleError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise RuleError(f"{text!r} is no duration: write 2s, 0.5s, 250ms or 1m")
+    return float(found[1]) * _SECONDS_OF_UNIT[found[2]]
+
+
+def _refusal(text: str, usual_message: str) -> Refuse:
+    code, colon, message = text.partition(":")
+    if not _CODE.fullmatch(code):
+        raise RuleError(f'{code!r} is no error code: write a whole number, as in reject:4001:"text"')
+    return Refuse(int(code), _message(message) if colon else usual_message)
+
+
+def _message(text: str) -> str:
+    """A message, which may be spelled as a JSON string."""
+    if not text.startswith('"'):
+        return text
+    value = _json(text)
+    return value if isinstance(value, str) else text
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise RuleError(
+            f'{text!r} is not JSON ({error}): write a string in quotes, as in answer:"0x"'
+        ) from error
+
+
+# The calls that dapps make: their states, their answers, and the programs that wait for them.
+
+_KEPT = 10_000
+"""The number of calls that are remembered. It bounds the memory of a wallet that runs for weeks."""
+
+
+class CallState(StrEnum):
+    """The state of a call."""
+
+    DECIDING = "deciding"
+    """A rule waits, or the wallet signs, or the answer is on its way."""
+    PENDING = "pending"
+    """The call waits for the test program: `ask`."""
+    HANGING = "hanging"
+    """The call is never answered, unless the test program does."""
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """Answered with an error."""
+    LOST = "lost"
+    """The session ended before the answer."""
+
+
+UNDECIDED = (CallState.PENDING, CallState.HANGING)
+OPEN = (CallState.DECIDING, *UNDECIDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that answers a call, as JSON-RPC has it."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result that answers a call."""
+
+    value: Any
+
+
+Outcome = Result | Failure
+
+
+class CallDecidedError(ConflictError):
+    """The call does not wait for a decision."""
+
+    code = "call-decided"
+    title = "The call does not wait for a decision"
+
+
+class UnknownCallError(NotFoundError):
+    """There is no such call."""
+
+    code = "unknown-call"
+    title = "Unknown call"
+
+
+@dataclass(slots=True, eq=False)
+class HeadlessCall:
+    """A call of a dapp. `text` is the call in a few words; of a message, the message."""
+
+    id: str
+    session: HeadlessSession
+    method: str
+    params: Any
+    chain_id: int
+    text: str
+    decide: Callable[["HeadlessCall", Action], Awaitable[None]]
+    deliver: Callable[["HeadlessCall", Outcome], Awaitable[None]]
+    lose: Callable[["HeadlessCall"], None]
+    came_at: float
+    """The time of the call in seconds of the event loop."""
+    state: CallState = CallState.DECIDING
+    result: Any = None
+    error: Failure | None = None
+    because: str = ""
+    """The rule that decided, or the policy, as the command line spells it."""
+    milliseconds: int = 0
+    """The time from the call's arrival to its answer."""
+
+    @property
+    def origin(self) -> str:
+        """The origin of the dapp's page, or the dapp's name if it has none."""
+        return self.session.origin
+
+    async def approve(self) -> None:
+        """Have the call done. Raises CallDecidedError."""
+        await self.decide(self, Approve())
+
+    async def reject(self, code: int = USER_REJECTED, message: str = REJECTION) -> None:
+        """Answer with an error, by default the user's rejection. Raises CallDecidedError."""
+        await self.decide(self, Refuse(code, message))
+
+    async def answer(self, result: Any) -> None:
+        """Answer with a result of the test's own. Raises CallDecidedError."""
+        await self.decide(self, Answer(result))
+
+
+class CallLog:
+    """The calls in the order of their arrival. The oldest settled ones make room for new ones."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, HeadlessCall] = {}
+        self._changed = asyncio.Event()
+        self._handed_out: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        """The number of calls of each method, forgotten ones included."""
+
+    def __iter__(self) -> Iterator[HeadlessCall]:
+        return iter(list(self._calls.values()))
+
+    def add(self, call: HeadlessCall) -> None:
+        """Take a new call."""
+        self._calls[call.id] = call
+        self.counts[call.method] += 1
+        if len(self._calls) > _KEPT:
+            self._make_room()
+        self.changed()
+
+    def get(self, call_id: str) -> HeadlessCall:
+        """The call with this id. Raises UnknownCallError."""
+        try:
+            return self._calls[call_id]
+        except KeyError:
+            raise UnknownCallError("There is no such call: GET /calls lists them.") from None
+
+    def changed(self) -> None:
+        """Wake everybody who waits for a call."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def forget(self) -> None:
+        """Forget all calls and their counts."""
+        self._calls.clear()
+        self._handed_out.clear()
+        self.counts.clear()
+
+    def matching(self, state: str | None, method: str | None) -> list[HeadlessCall]:
+        """The calls in this state, of this method; None is any."""
+        return [
+            call
+            for call in self._calls.values()
+            if state in (None, call.state) and method in (None, call.method)
+        ]
+
+    async def wait_for(self, state: str | None, method: str | None, seconds: float) -> list[HeadlessCall]:
+        """The matching calls as soon as there is one; none after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not (found := self.matching(state, method)):
+                    await self._changed.wait()
+                return found
+        except TimeoutError:
+            return []
+
+    async def next_pending(self, method: str | None, seconds: float) -> HeadlessCall:
+        """The oldest pending call that was not handed out before. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while True:
+                for call in self.matching(CallState.PENDING, method):
+                    if call.id not in self._handed_out:
+                        self._handed_out.add(call.id)
+                        return call
+                await self._changed.wait()
+
+    def _make_room(self) -> None:
+        oldest = next((call for call in self._calls.values() if call.state not in OPEN), None)
+        if oldest is not None:
+            del self._calls[oldest.id]
+            self._handed_out.discard(oldest.id)
+
+
+# Everything that happens to a wallet, for its watchers: the terminal, JSON lines, server-sent events.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHappening:
+    """Something that happens to a session."""
+
+    session: HeadlessSession
+
+
+class Paired(SessionHappening):
+    """A dapp has been found behind a URI, or a web page has asked for accounts."""
+
+
+class SessionDecided(SessionHappening):
+    """A session was approved or rejected, or waits: see its state."""
+
+
+class SessionChanged(SessionHappening):
+    """A session has other accounts, or is on another chain."""
+
+
+class SessionEnded(SessionHappening):
+    """A session is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHappening:
+    """Something that happens to a call."""
+
+    call: HeadlessCall
+
+
+class CallCame(CallHappening):
+    """A call arrived that is not answered at once: see its state."""
+
+
+class CallSettled(CallHappening):
+    """A call was answered, refused or lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingFailed:
+    """A URI led to no session."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderEvent:
+    """An event of the provider in a web page (EIP-1193): accountsChanged, chainChanged, disconnect."""
+
+    name: str
+    value: Any
+    session: HeadlessSession
+
+
+Happening = (
+    Paired
+    | SessionDecided
+    | SessionChanged
+    | SessionEnded
+    | CallCame
+    | CallSettled
+    | PairingFailed
+    | ProviderEvent
+)
+Watch = Callable[[Happening], None]
+
+
+class Feed:
+    """Calls the watchers, in the order of subscription."""
+
+    def __init__(self) -> None:
+        self._watching: list[Watch] = []
+
+    @contextmanager
+    def watched_by(self, watch: Watch) -> Iterator[None]:
+        """Have the function called with everything that happens inside the block."""
+        self._watching.append(watch)
+        try:
+            yield
+        finally:
+            self._watching.remove(watch)
+
+    def tell(self, happening: Happening) -> None:
+        """Call every watcher."""
+        for watch in list(self._watching):
+            watch(happening)

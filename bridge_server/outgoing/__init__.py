@@ -1,1 +1,0 @@
-"""Outgoing HTTP to untrusted URLs: address guard, client, resolver, texts of failures."""

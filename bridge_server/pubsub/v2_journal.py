@@ -1,0 +1,309 @@
+"""Changes of generation 2.x on their way to the disk: those that have come together, in transactions of some
+2,000 rows.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import structlog
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.outbox.topics import Topic
+from bridge_server.pubsub.queues import MessageCharges
+from bridge_server.pubsub.v2_models import (
+    Applied,
+    Change,
+    ClientKey,
+    ClientLimits,
+    Done,
+    Envelope,
+    PublishCall,
+    Publishing,
+    ReceiverCounts,
+    Rules,
+)
+from bridge_server.pubsub.v2_store import IrnStore
+
+# Publications that are known again when a client repeats them: idempotency keys of five minutes.
+
+REMEMBERED_MS = 300_000
+
+_DIGEST_BYTES = 16
+
+
+def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
+    """The key of a call, by which a repetition is recognised: client, id and content."""
+    parts = [client, id_text.decode().strip('"')]
+    for topic, message, *_ in call.publications:
+        parts += (topic, str(len(message)), message)
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class RememberedCalls:
+    """The calls of the last minutes, stored or about to be stored, so that a repetition is recognised."""
+
+    def __init__(self, limits: ClientLimits) -> None:
+        self._limits = limits
+        self._expires_at_ms: OrderedDict[str, int] = OrderedDict()
+        self._under_way: dict[str, list[Done]] = {}
+        self._forgotten = 0
+
+    def load(self, calls: Iterable[tuple[str, int]]) -> None:
+        """Take over the calls on disk."""
+        self._expires_at_ms.update(calls)
+
+    def clear(self) -> None:
+        """Forget every call that is on disk."""
+        self._expires_at_ms.clear()
+
+    def repeats(self, call: str, done: Done, now_ms: int) -> bool:
+        """Whether the call was made before: then `done` is called at once, or with the call that is under
+        way.
+        """
+        waiting = self._under_way.get(call)
+        if waiting is not None:
+            waiting.append(done)
+            return True
+        if self._expires_at_ms.get(call, 0) <= now_ms:
+            return False
+        done(None)
+        return True
+
+    def begin(self, call: str, done: Done) -> None:
+        """Remember a call that is on its way to the disk."""
+        self._under_way[call] = [done]
+
+    def end(self, call: str, refused: BridgeError | None, now_ms: int) -> None:
+        """Answer a call that is on disk or was refused, as often as it was made."""
+        waiting = self._under_way.pop(call)
+        if refused is None:
+            self._expires_at_ms[call] = now_ms + REMEMBERED_MS
+            self._expires_at_ms.move_to_end(call)
+        for done in waiting:
+            done(refused)
+
+    def take_forgotten(self) -> int:
+        """The number of calls to delete from the disk before they expire, the oldest first."""
+        forgotten, self._forgotten = self._forgotten, 0
+        return forgotten
+
+    def forget_old(self, now_ms: int) -> None:
+        """Forget the calls whose time is over, and the oldest of more than may be remembered."""
+        while self._expires_at_ms:
+            call, expires_at_ms = next(iter(self._expires_at_ms.items()))
+            if expires_at_ms > now_ms and len(self._expires_at_ms) <= self._limits.remembered_calls:
+                return
+            del self._expires_at_ms[call]
+            self._forgotten += expires_at_ms > now_ms
+
+
+_MOST_CHANGES = 1_000
+_MOST_ROWS = 2_000
+"""A transaction ends with the change or the acknowledgements that reach so many, and others write."""
+_MOST_BYTES = 8 * 2**20
+_PATIENCE_SECONDS = 5.0
+_RETRY_SECONDS = 0.25
+_GRACE_SECONDS = 0.001
+"""A message that its receivers acknowledge so soon is never stored."""
+_BUSY_GRACE_SECONDS = 0.005
+_BUSY_CHANGES = 8
+"""After a commit of so many changes the next one waits longer: a commit costs the same for more of them."""
+
+log = structlog.get_logger()
+
+RulesNow: TypeAlias = Callable[[], Rules]
+_Received: TypeAlias = defaultdict[tuple[ClientKey, Topic], list[int]]
+
+
+class IrnJournal:
+    """Changes on their way to the disk. It must be `running`. Clients repeat failed calls every few
+    seconds: a database that cannot serve is tried again for a while first.
+    """
+
+    def __init__(
+        self,
+        store: IrnStore,
+        clock: Clock,
+        calls: RememberedCalls,
+        rules: RulesNow,
+        counts: ReceiverCounts,
+        charges: MessageCharges,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._calls = calls
+        self._rules = rules
+        self._counts = counts
+        self._charges = charges
+        self._changes: list[Change] = []
+        self._received: _Received = defaultdict(list)
+        self._unsaved: dict[int, Envelope] = {}
+        self._unsaved_bytes = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._wanted = asyncio.Event()
+        self._is_writing = self._is_closed = self._is_busy = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write while inside, and the rest on leaving."""
+        writing = asyncio.create_task(self._write_until_closed())
+        try:
+            yield
+        finally:
+            self._is_closed = True
+            self._wanted.set()
+            await writing
+
+    def submit(self, change: Change) -> None:
+        """Store the change, and say when it is done."""
+        self._changes.append(change)
+        if isinstance(change, Publishing):
+            for envelope in change.envelopes:
+                self._unsaved[envelope.number] = envelope
+                self._unsaved_bytes += len(envelope.data)
+        self._wanted.set()
+
+    def acknowledge(self, client: ClientKey, topic: Topic, number: int) -> None:
+        """Note that the client has received the message with this number."""
+        envelope = self._unsaved.get(number)
+        if envelope is not None:
+            envelope.acknowledged.add(client)
+        else:
+            self._received[client, topic].append(number)
+            self._wanted.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is unsaved that a client that wants more is to wait."""
+        return len(self._changes) >= _MOST_CHANGES or self._unsaved_bytes >= _MOST_BYTES
+
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk, or were refused. Raises UnavailableError."""
+        if not (self._is_writing or self._has_work()):
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._wanted.set()
+        try:
+            async with asyncio.timeout(2 * _PATIENCE_SECONDS):
+                await done
+        except TimeoutError as error:
+            raise UnavailableError("Messages cannot be stored. Try again shortly.") from error
+
+    def _has_work(self) -> bool:
+        return bool(self._changes or self._received)
+
+    async def _write_until_closed(self) -> None:
+        while not self._is_closed or self._has_work() or self._waiting:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if not self._is_closed:
+                await asyncio.sleep(_BUSY_GRACE_SECONDS if self._is_busy else _GRACE_SECONDS)
+            if self._has_work() or self._waiting:
+                await self._write()
+
+    async def _write(self) -> None:
+        """Write all changes that there are now, in their order; then tell those that wait for them."""
+        changes, received, waiting = deque(self._changes), self._received, self._waiting
+        self._changes, self._received, self._waiting = [], defaultdict(list), []
+        self._is_writing, self._is_busy = True, len(changes) >= _BUSY_CHANGES
+        failure: UnavailableError | None = None
+        try:
+            while failure is None and (changes or received):
+                failure = await self._write_some(*_some(changes, received))
+            if failure is not None:
+                self._give_up(changes, received, failure)
+        finally:
+            self._is_writing = False
+        for done in waiting:
+            if not done.done():
+                done.set_result(None) if failure is None else done.set_exception(failure)
+
+    async def _write_some(self, changes: Sequence[Change], received: _Received) -> UnavailableError | None:
+        """Write these changes in one transaction; returns why the database could not serve."""
+        try:
+            applied = await self._apply(changes, received)
+        except UnavailableError as error:
+            self._give_up(changes, received, error)
+            return error
+        except Exception:  # tried again it would fail again, and all that comes later with it
+            log.exception("messages_lost")
+            applied = Applied(dict.fromkeys(range(len(changes)), _failed()))
+        self._settle(changes, applied)
+        return None
+
+    async def _apply(self, changes: Sequence[Change], received: _Received) -> Applied:
+        forgotten = self._calls.take_forgotten()
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return await self._store.apply(changes, forgotten, received, self._rules())
+            except UnavailableError as error:
+                if self._is_closed or loop.time() > patient_until:
+                    raise
+                log.warning("messages_not_stored", reason=error.detail, changes=len(changes))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _give_up(self, changes: Sequence[Change], received: _Received, error: UnavailableError) -> None:
+        """Changes are refused, and acknowledgements are tried again with the next changes."""
+        self._settle(changes, Applied(dict.fromkeys(range(len(changes)), error)))
+        if not self._is_closed:
+            for receiver, numbers in received.items():
+                self._received[receiver] += numbers
+
+    def _settle(self, changes: Sequence[Change], applied: Applied) -> None:
+        now_ms = self._clock.now_ms()
+        for position, change in enumerate(changes):
+            refused = applied.refused.get(position)
+            try:
+                if isinstance(change, Publishing):
+                    self._forget_saved(change, applied)
+                    self._charge_receivers(change, applied)
+                    self._calls.end(change.call, refused, now_ms)
+                else:
+                    change.done(refused)
+            except Exception:  # the other clients are to be answered all the same
+                log.exception("answer_failed")
+        self._calls.forget_old(now_ms)
+        self._counts.learn(applied.receivers)
+
+    def _charge_receivers(self, publishing: Publishing, applied: Applied) -> None:
+        """Charge for receivers that nobody knew of when the publication came."""
+        if publishing.address is None:
+            return
+        more = sum(applied.receivers.get(each.topic, 0) for each in publishing.envelopes) - publishing.charged
+        if more > 0:
+            self._charges.charge_more(publishing.address, more)
+
+    def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
+        for envelope in publishing.envelopes:
+            del self._unsaved[envelope.number]
+            self._unsaved_bytes -= len(envelope.data)
+            for client in applied.kept.get(envelope.number, ()):
+                if client in envelope.acknowledged:
+                    self.acknowledge(client, envelope.topic, envelope.number)
+
+
+def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
+    """Take the first changes, and acknowledgements once there are no more changes, for one transaction."""
+    taken: list[Change] = []
+    rows = 0
+    while changes and rows < _MOST_ROWS:
+        taken.append(change := changes.popleft())
+        rows += len(change.envelopes if isinstance(change, Publishing) else change.topics)
+    some: _Received = defaultdict(list)
+    while received and rows < _MOST_ROWS:
+        receiver, numbers = received.popitem()
+        some[receiver] = numbers
+        rows += len(numbers)
+    return taken, some
+
+
+def _failed() -> BridgeError:
+    return UnavailableError("The server failed. Its log has the reason.")

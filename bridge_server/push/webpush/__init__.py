@@ -1,1 +1,0 @@
-"""The parts of Web Push: subscriptions, encryption, identification, and the meaning of answers."""

@@ -1,1 +1,0 @@
-"""The data to sign, in words for the person who approves it."""

@@ -1,0 +1,272 @@
+"""Request bodies: strict JSON, shapes checked by pydantic, opaque values."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+from aiohttp import hdrs, web
+from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+
+from bridge_server.kernel.errors import Fault, InvalidInputError, UnsupportedMediaError
+from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members
+
+MAX_DEPTH = 64
+MAX_VALUES = 4_096
+"""Members and elements in all. The protocol's largest body has some 500."""
+
+_GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
+"""The beginnings of orjson's errors for a text that is nested too deep for it."""
+_BEYOND_FLOATS = "number is infinity"
+"""The beginning of orjson's error for a number such as 1e400."""
+_STRING_OR_NUMBER = re.compile(
+    rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
+)
+
+_Read = TypeVar("_Read")
+
+WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"})
+"""The schema of a URL that `http_url` checks, in the server's description."""
+
+_PLACES_NAMED = 10
+
+
+class JsonObject(NamedTuple):
+    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8).
+
+    Without texts, the sender wrote it just as orjson writes its values.
+    """
+
+    values: dict[str, Any]
+    texts: dict[str, bytes] | None
+
+    def text(self, name: str) -> bytes:
+        """The text of one member. Raises KeyError."""
+        return orjson.dumps(self.values[name]) if self.texts is None else self.texts[name]
+
+
+class NotJsonError(InvalidInputError):
+    """The text is no JSON at all."""
+
+
+class TooLargeNumberError(NotJsonError):
+    """The text has a number that no float can hold. What follows it was not read."""
+
+
+async def json_object(request: web.Request, *, is_labelled: bool = True) -> JsonObject:
+    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError.
+
+    Unless it `is_labelled`, its Content-Type does not matter.
+    """
+    require_json(request, is_labelled=is_labelled)
+    return parse_object(await request.read())
+
+
+def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
+    """Raise UnsupportedMediaError for a body declared as anything but plain JSON.
+
+    A body without a Content-Type passes, unless `is_declared` requires one. Any Content-Type passes unless
+    `is_labelled`: fetch calls every string text/plain.
+    """
+    headers = request.headers
+    if hdrs.CONTENT_ENCODING in headers:
+        raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
+    content_type = headers.get(hdrs.CONTENT_TYPE)
+    if content_type is None and is_declared:
+        raise UnsupportedMediaError("Say «Content-Type: application/json».")
+    if is_labelled and content_type is not None and content_type != "application/json":
+        _require_json_type(request.content_type)
+
+
+def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
+    """Parse a body. Raises InvalidInputError, which names the fault and its place.
+
+    An opaque body is stored as it is: it may have any number of values, and numbers of any size, of which
+    only the texts are exact.
+    """
+    try:
+        values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        detail = f"The body is not JSON: {error}." if body else "The body is empty; send a JSON object."
+        raise InvalidInputError(detail) from error
+    if not isinstance(values, dict):
+        raise InvalidInputError(f"The body must be a JSON object, not {_kind_of_json(values)}.")
+    _check_size(body, values, None if is_opaque else MAX_VALUES, "The body")
+    if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
+        return JsonObject(values, None)
+    return JsonObject(values, _read_again(_member_texts, body, "The body"))
+
+
+def parse_value(text: bytes, what: str, most_values: int) -> Any:
+    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise,
+    which is a NotJsonError if the text is not JSON.
+
+    Integers are exact; numbers with a fraction or an exponent are floats.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith(_GIVEN_UP):
+            raise _too_deep(what) from error
+        kind = TooLargeNumberError if error.msg.startswith(_BEYOND_FLOATS) else NotJsonError
+        raise kind(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
+    _check_size(text, value, most_values, what)
+    if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
+        return value
+    return _read_again(_decode_exactly, text, what)
+
+
+def _require_json_type(content_type: str) -> None:
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise UnsupportedMediaError(f"Send the body as application/json, not as {content_type}.")
+
+
+def _kind_of_json(value: object) -> str:
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+def _load_with_any_number(body: bytes) -> Any:
+    """The values in a body, with 0 for each number if one of them is beyond the range of a float."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if not error.msg.startswith(_BEYOND_FLOATS):
+            raise
+    return orjson.loads(_STRING_OR_NUMBER.sub(lambda found: found[0] if found[1] else b"0", body))
+
+
+def _check_size(text: bytes, document: Any, most_values: int | None, what: str) -> None:
+    """Refuse a document that is too deep, or has so many values that reading them keeps others waiting."""
+    is_flat = text.count(b"{") + text.count(b"[") <= MAX_DEPTH
+    if is_flat and (most_values is None or text.count(b",") < most_values):
+        return
+    depth = count = 0
+    level = [value for value in (document,) if isinstance(value, dict | list)]
+    while level:
+        depth += 1
+        count += sum(map(len, level))
+        if depth > MAX_DEPTH:
+            raise _too_deep(what)
+        if most_values is not None and count > most_values:
+            raise InvalidInputError(f"{what} has more than {most_values} values.")
+        inner = [value for item in level for value in (item.values() if isinstance(item, dict) else item)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+
+
+def _too_deep(what: str) -> InvalidInputError:
+    return InvalidInputError(f"{what} is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _read_again(read: Callable[[str], _Read], text: bytes, what: str) -> _Read:
+    """Read a valid document with Python's own parser, which is slower and sees more."""
+    try:
+        return read(text.decode())
+    except DuplicateNameError as error:
+        raise InvalidInputError(f"{what} has an object with the name {error} twice.") from error
+    except RecursionError as error:  # in a member that a later member of its name hid
+        raise _too_deep(what) from error
+    except ValueError as error:
+        raise InvalidInputError(f"{what} has a number that cannot be represented: {error}.") from error
+
+
+_decode_exactly: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=unique_members).decode
+
+
+def _member_texts(text: str) -> dict[str, bytes]:
+    return {name: member.encode() for name, member in member_texts(text, are_unique=True).items()}
+
+
+class Shape(BaseModel):
+    """A body as the protocol spells it. Types are strict; unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
+
+
+AnyShape = TypeVar("AnyShape", bound=Shape)
+
+
+def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = ()) -> AnyShape:
+    """Return the values in that shape; raise InvalidInputError with every fault otherwise.
+
+    `found` are faults that the caller has found already.
+    """
+    faults = list(found)
+    try:
+        checked = shape.model_validate(values)
+    except ValidationError as error:
+        faults += [
+            Fault(_pointer(fault["loc"]), _sentence(fault["type"], fault["msg"])) for fault in error.errors()
+        ]
+    if faults:
+        raise InvalidInputError(f"The body has faults at {_places(faults)}.", faults)
+    return checked
+
+
+def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]:
+    """Unknown members that differ from a known one only in case and punctuation: a sender of `notificationId`
+    would not notice that it was ignored.
+    """
+    if not isinstance(values, dict):
+        return []
+    names = {_letters(name): name for name in shape.model_fields}
+    faults = [
+        Fault(f"{place}/{_escaped(name)}", f"is not known: write {names[_letters(name)]}")
+        for name in values
+        if name not in shape.model_fields and _letters(name) in names
+    ]
+    for name, field in shape.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Shape):
+            faults += misspelled(field.annotation, values.get(name), f"{place}/{name}")
+    return faults
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def _places(faults: Sequence[Fault]) -> str:
+    places = [fault.pointer for fault in faults[:_PLACES_NAMED]]
+    left = len(faults) - len(places)
+    return ", ".join(places) + (f" and {left} more" if left else "")
+
+
+def _pointer(location: tuple[int | str, ...]) -> str:
+    """A JSON Pointer as a URI fragment (RFC 6901, section 6)."""
+    return "#" + "".join(f"/{_escaped(str(step))}" for step in location)
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")
+
+
+def _sentence(kind: str, message: str) -> str:
+    if kind == "model_type":  # pydantic's own text names the class of the shape
+        return "must be an object"
+    return message.removeprefix("Value error, ")
+
+
+class OpaqueBodies:
+    """Reads bodies that are mostly stored as they are; large ones one after the other, beside the event loop.
+
+    However many values they have, no other request is delayed.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def json_object(self, request: web.Request) -> JsonObject:
+        """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError."""
+        require_json(request)
+        body = await request.read()
+        if not _is_long_work(body):
+            return parse_object(body, is_opaque=True)
+        async with self._turn:
+            return await asyncio.to_thread(parse_object, body, is_opaque=True)
+
+
+def _is_long_work(body: bytes) -> bool:
+    """Whether the body may have so many values that checking them would delay other requests."""
+    return len(body) > MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES

@@ -1,0 +1,590 @@
+"""Limits of callers: an address or a project has a token bucket for each limit, and is charged with each
+request or with each stored byte.
+
+`TokenBuckets` are the buckets as everything that charges uses them. `Quotas` keeps them in memory and on
+disk, for one process; `shared_limits` keeps them in a database that several processes share.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self, TypeAlias
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import BridgeError, LimitError
+from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.token_bucket import (
+    MICROSECONDS,
+    Limit,
+    Spending,
+    reckoned_anew,
+    spend,
+    whole_seconds,
+)
+from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
+
+_WORTH_SAVING_US = 1_000_000
+_SAVED_SHARE = 100
+_BUCKETS_BEFORE_PRUNING = 100_000
+
+_LEAST_INTERVAL_US = 10
+_GAIN_BYTES = 1_024
+_ALL_CLIENTS = "all"
+
+_SAVE = """
+INSERT INTO buckets (limit_name, key, full_at_us, interval_us) VALUES (?, ?, ?, ?)
+ON CONFLICT (limit_name, key) DO UPDATE
+SET full_at_us = excluded.full_at_us, interval_us = excluded.interval_us
+"""
+_LOAD = "SELECT limit_name, key, full_at_us, interval_us FROM buckets WHERE full_at_us > ?"
+SWEEP = """
+DELETE FROM buckets WHERE (limit_name, key) IN
+    (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?)
+"""
+
+_SWEEP_SLICE = 500
+
+BucketId: TypeAlias = tuple[str, str]
+"""The limit's name and the caller's key."""
+
+
+class SavedBucket(NamedTuple):
+    """A bucket on disk: when it is full again, reckoned with one token every `interval_us`."""
+
+    limit_name: str
+    key: str
+    full_at_us: int
+    interval_us: int | None
+    """The interval of the limit when it was saved; None: the interval that the limit has now."""
+
+
+class Charge(NamedTuple):
+    """The charge of one request to one limit."""
+
+    limit: Limit
+    spending: Spending
+
+
+class Charged(NamedTuple):
+    """The charges of one request.
+
+    `kept_at` is the number of the charge, which `TokenBuckets.is_kept` compares with what is on disk; 0 if
+    the charge is not worth saving.
+    """
+
+    charges: list[Charge]
+    kept_at: int = 0
+    later: Awaitable["Charged"] | None = None
+    """If the database must be asked, since other processes charge these buckets, too: gives the charges."""
+
+
+NOTHING_CHARGED = Charged([])
+
+
+class Cost(NamedTuple):
+    """The tokens that a bucket is to be charged."""
+
+    key: str
+    limit: Limit
+    tokens: int
+
+
+class QuotaError(LimitError):
+    """A caller has used up one of its limits."""
+
+    def __init__(self, charges: list[Charge]) -> None:
+        refused = max(charges, key=lambda charge: charge.spending.retry_after_us)
+        seconds = whole_seconds(refused.spending.retry_after_us)
+        super().__init__(
+            f"The limit of {refused.limit.burst} {refused.limit.name} at once is used up. "
+            f"Try again in {seconds} s.",
+            seconds,
+        )
+        self.charges = charges
+        self.limit_name = refused.limit.name
+
+
+def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
+    """Add the RateLimit and RateLimit-Policy header fields for these charges.
+
+    Headers about other limits stay.
+    """
+    if not charges:
+        return
+    policy = ", ".join(
+        f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
+        for charge in charges
+    )
+    standing = ", ".join(
+        f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
+        for charge in charges
+    )
+    for name, value in (("RateLimit-Policy", policy), ("RateLimit", standing)):
+        headers[name] = f"{value}, {headers[name]}" if name in headers else value
+
+
+class TokenBuckets(Protocol):
+    """Charges callers, each known by a key, to their buckets.
+
+    Where several processes share the buckets, a charge may have to wait for the database. Then the awaitable
+    that is returned raises QuotaError, or UnavailableError.
+    """
+
+    def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
+        """Spend one token of each limit, and return the charges, at once or `later`.
+
+        Raises QuotaError, and then has spent none.
+        """
+        ...
+
+    def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
+        """The tokens that the caller has left of each limit, at once or `later`; nothing is spent."""
+        ...
+
+    def is_kept(self, charged: Charged) -> bool:
+        """Whether the charge is on disk, as far as it is worth saving."""
+        ...
+
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
+        """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
+        nothing was charged.
+        """
+        ...
+
+    def charge_costs(self, costs: Sequence[Cost]) -> Awaitable[None] | None:
+        """Charge several buckets: at once (None), or when the awaitable that is returned was awaited.
+
+        Raises QuotaError, and then has charged none.
+        """
+        ...
+
+    async def hold(self, costs: Sequence[Cost]) -> None:
+        """Prepare a transaction that asks with `require_costs`: take these tokens, or learn what is left.
+
+        Where several processes share the buckets, `require_costs` is exact only after this call. Raises
+        UnavailableError.
+        """
+        ...
+
+    def require_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge nothing, and raise QuotaError if that could not be charged now."""
+        ...
+
+    def give_back(self, costs: Sequence[Cost]) -> None:
+        """Take charges back: the work was not done."""
+        ...
+
+    def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
+        """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
+        ...
+
+    def standing(self, bucket: BucketId, limit: Limit) -> Charge:
+        """The tokens that are left in a bucket that was charged just now."""
+        ...
+
+    def forget_all(self) -> None:
+        """Have every bucket full again: the rows of buckets in the database were deleted."""
+        ...
+
+
+class Quotas:
+    """Buckets in memory, which are saved with the next commit.
+
+    A bucket that is full again within a second is not saved: it would be full by then.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._full_at_us: dict[BucketId, int] = {}
+        self._saved_at_us: dict[BucketId, int] = {}
+        self._interval_us: dict[str, int] = {}
+        self._unsaved: set[BucketId] = set()
+        self._being_saved: set[BucketId] = set()
+        self._prune_above = _BUCKETS_BEFORE_PRUNING
+        self._charged = 0
+        self._taken = 0
+        self._kept = 0
+
+    def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
+        """Spend one token of each limit, and return the charges.
+
+        Raises QuotaError, and then has spent none.
+        """
+        now_us = self._clock.now_us()
+        self._follow(limits, now_us)
+        full_at_us = self._full_at_us
+        charges = [
+            Charge(limit, spend(limit, full_at_us.get((limit.name, key), 0), now_us)) for limit in limits
+        ]
+        if not all(charge.spending.allowed for charge in charges):
+            charges = [
+                self._unspent(charge.limit, key, now_us) if charge.spending.allowed else charge
+                for charge in charges
+            ]
+            for charge in charges:
+                self._keep((charge.limit.name, key), charge.spending)  # a clock set back may have moved it
+            raise QuotaError(charges)
+        for charge in charges:
+            self._keep((charge.limit.name, key), charge.spending)
+        if len(full_at_us) > self._prune_above:
+            self._prune(now_us)
+        self._charged += 1
+        is_worth_saving = any(charge.spending.reset_us > _WORTH_SAVING_US for charge in charges)
+        return Charged(charges, self._charged if is_worth_saving else 0)
+
+    def charge_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge several buckets. Raises QuotaError, and then has charged none.
+
+        Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
+        would be slow.
+        """
+        now_us = self._clock.now_us()
+        self._follow([limit for _, limit, _ in costs], now_us)
+        charges = [self._spend(cost, now_us) for cost in costs]
+        is_allowed = all(charge.spending.allowed for charge in charges)
+        if not is_allowed:
+            unspent = [Cost(key, limit, 0) for key, limit, _ in costs]
+            charges = [
+                self._spend(cost, now_us) if charge.spending.allowed else charge
+                for cost, charge in zip(unspent, charges, strict=True)
+            ]
+        for (key, limit, _), charge in zip(costs, charges, strict=True):
+            self._keep_roughly((limit.name, key), charge, now_us)
+        if not is_allowed:
+            raise QuotaError(charges)
+        if len(self._full_at_us) > self._prune_above:
+            self._prune(now_us)
+
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
+        """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
+        nothing was charged.
+        """
+        now_us = self._clock.now_us()
+        if self._interval_us.get(limit.name) != limit.interval_us:
+            self._reckon_anew(limit, now_us)
+        interval_us, gain = limit.interval_us, limit.gain
+        full_at_us = max(self._full_at_us.get(bucket, 0), now_us) - (-tokens * interval_us // gain)
+        window_us = -(-limit.burst * interval_us // gain)
+        if full_at_us - now_us > window_us or len(self._full_at_us) > self._prune_above:
+            return False
+        self._full_at_us[bucket] = full_at_us
+        if (full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)) * _SAVED_SHARE >= window_us:
+            self._mark(bucket, full_at_us)
+        return True
+
+    def standing(self, bucket: BucketId, limit: Limit) -> Charge:
+        """The tokens that are left in a bucket; nothing is spent."""
+        return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
+
+    async def hold(self, _: Sequence[Cost]) -> None:
+        """Do nothing: no other process has tokens of these buckets."""
+
+    def require_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
+        now_us = self._clock.now_us()
+        charges = [self._spend(cost, now_us) for cost in costs]
+        if not all(charge.spending.allowed for charge in charges):
+            raise QuotaError(charges)
+
+    def give_back(self, costs: Sequence[Cost]) -> None:
+        """Take charges back: the work was not done."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            charge = self._spend(Cost(key, limit, -tokens), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
+
+    def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
+        """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
+            charge = self._spend(Cost(key, limit, min(tokens, left)), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
+
+    def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
+        """The tokens that the caller has left of each limit; nothing is spent."""
+        now_us = self._clock.now_us()
+        self._follow(limits, now_us)
+        return Charged([self._unspent(limit, key, now_us) for limit in limits])
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether a bucket that is worth saving has changed."""
+        return bool(self._unsaved or self._being_saved)
+
+    def is_kept(self, charged: Charged) -> bool:
+        """Whether the charge is on disk, as far as it is worth saving."""
+        return charged.kept_at <= self._kept
+
+    def take_unsaved(self) -> list[SavedBucket]:
+        """The buckets that have changed since they were saved, for the commit that saves them."""
+        self._being_saved |= self._unsaved & self._full_at_us.keys()
+        self._unsaved.clear()
+        self._taken = self._charged
+        return [
+            SavedBucket(name, key, self._full_at_us[name, key], self._interval_us.get(name))
+            for name, key in self._being_saved
+        ]
+
+    def forget_nothing(self) -> None:
+        """Save every bucket that is not full with the next commit, however soon it would be full again."""
+        now_us = self._clock.now_us()
+        self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
+
+    def forget_all(self) -> None:
+        """Have every bucket full again, and nothing to save."""
+        for buckets in (self._full_at_us, self._saved_at_us):
+            buckets.clear()
+        self._unsaved.clear()
+        self._being_saved.clear()
+
+    def saved(self) -> None:
+        """Note that the buckets of the last `take_unsaved` are on disk; until then each call returns them
+        again.
+        """
+        self._being_saved.clear()
+        self._kept = self._taken
+
+    def restore(self, buckets: Iterable[SavedBucket]) -> None:
+        """Take over buckets that were saved before a restart."""
+        now_us = self._clock.now_us()
+        for name, key, full_at_us, interval_us in buckets:
+            if interval_us is not None:
+                known_us = self._interval_us.setdefault(name, interval_us)
+                full_at_us = reckoned_anew(full_at_us, now_us, interval_us, known_us)
+            self._full_at_us[name, key] = full_at_us
+
+    def _follow(self, limits: Sequence[Limit], now_us: int) -> None:
+        """Reckon the buckets of limits whose interval was changed; the tokens that were used stay used."""
+        for limit in limits:
+            if self._interval_us.get(limit.name) != limit.interval_us:
+                self._reckon_anew(limit, now_us)
+
+    def _reckon_anew(self, limit: Limit, now_us: int) -> None:
+        before_us = self._interval_us.get(limit.name, limit.interval_us)
+        self._interval_us[limit.name] = limit.interval_us
+        for bucket, full_at_us in self._full_at_us.items():
+            if bucket[0] == limit.name:
+                self._full_at_us[bucket] = reckoned_anew(
+                    full_at_us, now_us, before_us, limit.interval_us, limit.gain
+                )
+
+    def _unspent(self, limit: Limit, key: str, now_us: int) -> Charge:
+        return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, cost=0))
+
+    def _spend(self, cost: Cost, now_us: int) -> Charge:
+        key, limit, tokens = cost
+        return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, tokens))
+
+    def _keep_roughly(self, bucket: BucketId, charge: Charge, now_us: int) -> None:
+        self._full_at_us[bucket] = full_at_us = charge.spending.full_at_us
+        lost_us = full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)
+        if lost_us * _SAVED_SHARE >= charge.limit.window_us:
+            self._mark(bucket, full_at_us)
+
+    def _mark(self, bucket: BucketId, full_at_us: int) -> None:
+        self._saved_at_us[bucket] = full_at_us
+        self._unsaved.add(bucket)
+
+    def _keep(self, bucket: BucketId, spending: Spending) -> None:
+        self._full_at_us[bucket] = spending.full_at_us
+        if spending.reset_us > _WORTH_SAVING_US:
+            self._unsaved.add(bucket)
+
+    def _prune(self, now_us: int) -> None:
+        self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
+        self._saved_at_us = {bucket: at for bucket, at in self._saved_at_us.items() if at > now_us}
+        self._being_saved &= self._full_at_us.keys()
+        self._prune_above = max(_BUCKETS_BEFORE_PRUNING, 2 * len(self._full_at_us))
+
+
+_Bucket: TypeAlias = tuple[BucketId, Limit]
+
+
+def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
+    """The limit of `size_bytes` at once, which come back in the window.
+
+    A token is a byte, and so it stays when the size changes. A bucket gains a KiB at a time, so that bytes
+    which come back faster than one in some microseconds are counted exactly enough.
+    """
+    window_us = window_seconds * MICROSECONDS
+    if window_us >= size_bytes * _LEAST_INTERVAL_US:
+        interval_us = round(window_us / size_bytes) * _GAIN_BYTES
+    else:
+        interval_us = max(1, round(window_us * _GAIN_BYTES / size_bytes))
+    return Limit(f"{name}-bytes", size_bytes, interval_us, _GAIN_BYTES)
+
+
+class StoredBytes:
+    """Charges clients for the bytes that they store, which come back over the lifetime of the stored data.
+
+    Each client address has a bucket (`bucket_key` returns its key, None for an exempt client), and all
+    clients together have one. They are charged once a body has been found valid, with the size of its stored
+    part.
+    """
+
+    def __init__(
+        self,
+        quotas: TokenBuckets,
+        bucket_key: Callable[[web.Request], str | None],
+        per_address: Limit,
+        in_all: Limit,
+    ) -> None:
+        self._quotas = quotas
+        self._bucket_key = bucket_key
+        self._per_address = per_address
+        self._in_all = in_all
+
+    @property
+    def per_address(self) -> Limit:
+        """The limit of one address."""
+        return self._per_address
+
+    def bill(self, request: web.Request, size_bytes: int) -> "Bill":
+        """Charge the client's bucket and the bucket of all clients, at once or when `late` was awaited.
+
+        Raises QuotaError, and then charges neither.
+        """
+        return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
+
+    async def hold(self, needs: Mapping[str | None, int]) -> None:
+        """Prepare a transaction that stores these bytes, by the key of their client (None: exempt).
+
+        Where several processes charge the buckets, `covers` is exact only after this call. Raises
+        UnavailableError.
+        """
+        sizes: Counter[BucketId] = Counter()
+        limits: dict[BucketId, Limit] = {}
+        for address, size_bytes in needs.items():
+            for bucket, limit in self._buckets(address):
+                sizes[bucket] += size_bytes
+                limits[bucket] = limit
+        costs = []
+        for bucket, size_bytes in sizes.items():
+            limit = limits[bucket]
+            costs.append(Cost(bucket[1], limit, min(size_bytes, limit.burst)))
+        await self._quotas.hold(costs)
+
+    def covers(self, address: str | None, size_bytes: int) -> bool:
+        """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""
+        try:
+            self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
+        except QuotaError:
+            return False
+        return True
+
+    def pay(self, address: str | None, size_bytes: int) -> None:
+        """Charge the key for the stored bytes."""
+        self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
+
+    def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
+        together = (self._in_all.name, _ALL_CLIENTS), self._in_all
+        own = self._per_address
+        return (together,) if address is None else (((own.name, address), own), together)
+
+
+class Bill:
+    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
+
+    When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
+    buckets is the one of all clients.
+    """
+
+    __slots__ = ("_buckets", "_is_charged", "_loop", "_more_bytes", "_quotas", "_size_bytes", "late")
+
+    def __init__(self, quotas: TokenBuckets, buckets: tuple[_Bucket, ...], size_bytes: int) -> None:
+        self._quotas = quotas
+        self._buckets = buckets
+        self._size_bytes = size_bytes
+        self._more_bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._is_charged = True
+        self.late: Awaitable[None] | None = None
+        """If not None, to be awaited in the `with` block before anything is stored: the rest of the
+        charge.
+        """
+        self._charge()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._is_charged and issubclass(kind, BridgeError):
+            for size_bytes in (self._size_bytes, self._more_bytes):
+                self._quotas.give_back(self._costs(size_bytes))
+
+    def afford(self, size_bytes: int) -> None:
+        """Charge further stored bytes. Raises QuotaError.
+
+        The transaction calls this in its own thread, perhaps again when it is run again.
+        """
+        self._quotas.require_costs(self._costs(size_bytes))
+        self._loop.call_soon_threadsafe(self._pay, size_bytes)
+
+    def declared_on(self, answer: web.Response) -> web.Response:
+        """The answer with header fields about the client's limits, unless it is exempt."""
+        if len(self._buckets) > 1:
+            declare([self._quotas.standing(*self._buckets[0])], answer.headers)
+        return answer
+
+    def _charge(self) -> None:
+        size_bytes, take = self._size_bytes, self._quotas.take
+        for position, (bucket, limit) in enumerate(self._buckets):
+            if not take(bucket, limit, min(size_bytes, limit.burst)):
+                costs = self._costs(size_bytes)
+                self._quotas.give_back(costs[:position])
+                late = self._quotas.charge_costs(costs)
+                if late is not None:
+                    self._is_charged, self.late = False, self._charge_late(late)
+                return
+
+    async def _charge_late(self, late: Awaitable[None]) -> None:
+        await late
+        self._is_charged = True
+
+    def _pay(self, size_bytes: int) -> None:
+        if not self._more_bytes:
+            self._more_bytes = size_bytes
+            self._quotas.charge_what_is_left(self._costs(size_bytes))
+
+    def _costs(self, size_bytes: int) -> list[Cost]:
+        return _costs(self._buckets, size_bytes)
+
+
+def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
+    """The charge for this many bytes: a size beyond a whole bucket empties it."""
+    return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketsSaved(DomainEvent):
+    """The buckets that `Quotas.take_unsaved` returned last are on disk."""
+
+
+def save(buckets: list[SavedBucket]) -> Transaction[None]:
+    """Store the buckets."""
+    for bucket in buckets:
+        yield Statement(_SAVE, bucket)
+    if buckets:
+        yield BucketsSaved()
+
+
+class BucketStore:
+    """Loads saved buckets, and deletes the full ones."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def load(self, now_us: int) -> list[SavedBucket]:
+        """The buckets that are not full yet."""
+        rows = await self.database.read(_LOAD, (now_us,))
+        return [SavedBucket(*row) for row in rows]
+
+    @transaction(turns=sweeping("buckets"))
+    def sweep(self, now_ms: int) -> Transaction[int]:
+        """Delete a slice of the buckets that are full again; returns how many."""
+        return scalar(int, (yield Statement(SWEEP, (now_ms * 1000, _SWEEP_SLICE))))

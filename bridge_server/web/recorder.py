@@ -1,0 +1,444 @@
+"""What an operator can see of requests: the record of the last ones, and figures of clients by address.
+
+The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
+recorded together, 64 at a time or when somebody looks. So observation costs a hot request almost nothing.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import islice
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from aiohttp import web
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.aiohttp_internals import client_of, has_known_requests, head_of, path_names_of
+from bridge_server.web.prefer import PREFER, preferred_seconds
+from bridge_server.web.routes import Route
+from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Kind, Recorded, TrafficLog, batch_of
+
+MOST_ADDRESSES = 1_000
+PERIOD_SECONDS = 300
+PERIODS = 12
+_KEPT_OF_EACH_ORDER = 120
+_MOST_LIMITS = 16
+_OTHER_LIMITS = "other"
+_MICROSECONDS = 1_000_000
+
+_MINUTE_SECONDS = 60
+
+LEFT_OUT = frozenset({"console", "operator", "test"})
+"""The sides (`Route.who`) whose requests are not recorded: an operator who looks would fill the record."""
+
+REFUSED_BY = web.RequestKey("refused_by", str)
+"""The name of the limit that refused a request."""
+
+_FOUND = 200
+_NO_CONTENT = 204
+_MOST_PENDING = 64
+_SWITCHING_PROTOCOLS = 101
+_FORBIDDEN = 403
+_TOO_MANY_REQUESTS = 429
+_PAGE = "page"
+
+By: TypeAlias = Literal["requests", "refused", "sessions", "sockets", "waits", "bytes"]
+ORDERS: tuple[By, ...] = get_args(By)
+
+
+@dataclass(slots=True)
+class ClientFigures:
+    """Counts of the requests of one address; `bytes` are the bytes of bodies, received and answered."""
+
+    requests: int = 0
+    refused: int = 0
+    sessions: int = 0
+    sockets: int = 0
+    waits: int = 0
+    bytes: int = 0
+    refused_by: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, limit: str) -> None:
+        """Count a refusal by this limit."""
+        self.refused += 1
+        name = limit if limit in self.refused_by or len(self.refused_by) < _MOST_LIMITS else _OTHER_LIMITS
+        self.refused_by[name] = self.refused_by.get(name, 0) + 1
+
+    def add(self, other: "ClientFigures") -> None:
+        """Add the other's figures."""
+        for name in ORDERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for limit, count in other.refused_by.items():
+            self.refused_by[limit] = self.refused_by.get(limit, 0) + count
+
+
+class Client(NamedTuple):
+    """An address and its figures; `waiting` of its requests are held at this moment."""
+
+    address: str
+    figures: ClientFigures
+    waiting: int = 0
+
+
+class Clients:
+    """The figures of clients by address, in bounded memory.
+
+    The figures of the last hour are twelve periods of five minutes, and totals since the start are the sum of
+    all periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind
+    stay, whatever is sent. `turn` begins a new period, and is to be called every few minutes.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.now: dict[str, ClientFigures] = {}
+        """The table of the current period."""
+        self._periods: deque[dict[str, ClientFigures]] = deque(maxlen=PERIODS - 1)
+        self._before: dict[str, ClientFigures] = {}
+        self._period = self._number_of_period()
+        self.waiting: Counter[str] = Counter()
+        self.before_reading: Callable[[], None] = _nothing
+        """Called before figures are read: has the observer count the requests that it put off."""
+
+    def figures(self, address: str) -> ClientFigures:
+        """The figures of this address in the current period."""
+        found = self.now.get(address)
+        if found is None:
+            if len(self.now) >= MOST_ADDRESSES:
+                _keep_the_heaviest(self.now)
+            found = self.now[address] = ClientFigures()
+        return found
+
+    def begin_waiting(self, address: str) -> None:
+        """A request of this address is held from now on."""
+        self.figures(address).waits += 1
+        self.waiting[address] += 1
+
+    def end_waiting(self, address: str) -> None:
+        """A held request of this address is answered, or its client has left."""
+        self.waiting[address] -= 1
+        if not self.waiting[address]:
+            del self.waiting[address]
+
+    def turn(self) -> None:
+        """Begin a new period if it is time."""
+        self.before_reading()
+        period = self._number_of_period()
+        if period == self._period:
+            return
+        _add_to(self._before, self.now)
+        self._periods.append(self.now)
+        for _ in range(min(PERIODS, period - self._period - 1)):
+            self._periods.append({})
+        self.now = {}
+        self._period = period
+
+    def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:
+        """The addresses with the most of a figure, and none with 0: of the last seconds, or since the
+        start (None).
+        """
+        table = self._table(last_seconds)
+        found = nlargest(limit, table.items(), key=lambda item: getattr(item[1], by))
+        return [self._client(address, each) for address, each in found if getattr(each, by)]
+
+    def find(self, address: str, *, last_seconds: int | None) -> Client | None:
+        """The figures of one address; None if they are not kept."""
+        found = self._table(last_seconds).get(address)
+        return None if found is None else self._client(address, found)
+
+    def clear(self) -> None:
+        """Forget everything but the requests that wait."""
+        self.before_reading()
+        self.now.clear()
+        self._periods.clear()
+        self._before.clear()
+
+    def _client(self, address: str, figures: ClientFigures) -> Client:
+        return Client(address, figures, self.waiting.get(address, 0))
+
+    def _table(self, last_seconds: int | None) -> Mapping[str, ClientFigures]:
+        self.turn()
+        if last_seconds is None:
+            return _sum((self._before, self.now))
+        earlier = -(-last_seconds // PERIOD_SECONDS) - 1
+        begun_before = islice(reversed(self._periods), earlier)
+        return _sum((*begun_before, self.now))
+
+    def _number_of_period(self) -> int:
+        return self._clock.elapsed_us() // (PERIOD_SECONDS * _MICROSECONDS)
+
+
+def _nothing() -> None:
+    """Do nothing: no request is put off."""
+
+
+def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigures]:
+    total: dict[str, ClientFigures] = {}
+    for table in tables:
+        for address, figures in table.items():
+            total.setdefault(address, ClientFigures()).add(figures)
+    return total
+
+
+def _add_to(total: dict[str, ClientFigures], more: Mapping[str, ClientFigures]) -> None:
+    for address, figures in more.items():
+        total.setdefault(address, ClientFigures()).add(figures)
+    if len(total) > MOST_ADDRESSES:
+        _keep_the_heaviest(total)
+
+
+def _keep_the_heaviest(table: dict[str, ClientFigures]) -> None:
+    """Keep some hundred addresses: the heaviest by requests, and by each other figure."""
+    kept: set[str] = set()
+    for by in ORDERS:
+        kept.update(nlargest(_KEPT_OF_EACH_ORDER, table, key=lambda address: getattr(table[address], by)))
+    for address in table.keys() - kept:
+        del table[address]
+
+
+class Lately:
+    """Counts by name of what requests have made: since the start, and in the last minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seconds: dict[int, Counter[str]] = {}
+        self.total: Counter[str] = Counter()
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Count one thing that was made, or several."""
+        second = self._second()
+        counts = self._seconds.get(second)
+        if counts is None:
+            self._seconds = {
+                each: kept for each, kept in self._seconds.items() if each > second - _MINUTE_SECONDS
+            }
+            counts = self._seconds[second] = Counter()
+        counts[name] += amount
+        self.total[name] += amount
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._seconds.clear()
+        self.total.clear()
+
+    def in_last_minute(self, name: str) -> int:
+        """The number of things that were made in the last 60 seconds."""
+        earliest = self._second() - _MINUTE_SECONDS
+        return sum(counts[name] for second, counts in self._seconds.items() if second > earliest)
+
+    def _second(self) -> int:
+        return self._clock.elapsed_us() // _MICROSECONDS
+
+
+class HeldPoll(NamedTuple):
+    """A long poll that is held: the address of its client, and its entry in the record (None without one)."""
+
+    address: str
+    recorded: Recorded | None
+
+
+Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
+"""Called with each request of a route that may hold it, before its handler; returns the poll if it asks to
+wait.
+"""
+Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
+"""Called with each request when it is over: the request, its answer (None: the client has left), the status,
+when it began (of the performance counter), the seconds that it took, and the poll that was held.
+"""
+_PutOff: TypeAlias = tuple[Kind, str, float, float, str]
+"""A request that is counted later: its kind; its path with its query, as it was sent; when it began (of the
+performance counter); the seconds that it took; the address of its client.
+"""
+_NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
+
+
+class Observer:
+    """Counts the requests of clients, and records them unless `record` is None.
+
+    Requests of the sides in LEFT_OUT, operators and tests, are neither counted nor recorded.
+    """
+
+    def __init__(
+        self,
+        record: TrafficLog | None,
+        clients: Clients,
+        made: Lately,
+        addresses: ClientAddresses,
+        clock: Clock,
+    ) -> None:
+        self._record = record
+        self._clients = clients
+        self._made = made
+        self._addresses = addresses
+        self._clock = clock
+        self._pending: list[_PutOff] = []
+        self._sizes: list[tuple[str, int]] = []
+        """Of answers that were put off: the address of the client, and the bytes of the body."""
+        self._ids: dict[Callable[[Sequence[str], int], None], list[str]] = {}
+        """The ids in the paths of requests that were put off, by the function that is called with them
+        (`on_answers`).
+        """
+        clients.before_reading = self.drain
+        if record is not None:
+            record.before_reading = self.drain
+
+    def of_route(self, row: Route) -> tuple[Begin | None, Note | None]:
+        """The functions to call with the requests of this route: before the handler, and when they are over.
+
+        None in the place of a function that is not needed.
+        """
+        if row.who in LEFT_OUT:
+            return None, None
+        return (self._begin_of(row) if row.waits else None), self._note_of(row)
+
+    def _begin_of(self, row: Route) -> Begin:
+        record, clients, addresses = self._record, self._clients, self._addresses
+
+        is_known = has_known_requests()
+
+        def begin(request: web.Request) -> HeldPoll | None:
+            if is_known:
+                head = head_of(request)
+                if "?" not in head.path and PREFER not in head.headers:
+                    return None  # as most polls that do not wait
+            if not asks_to_wait(request):
+                return None
+            address = getattr(request.protocol, "client", "") or addresses.counted(request)
+            clients.begin_waiting(address)
+            if record is None:
+                return HeldPoll(address, None)
+            exchange = Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
+            return HeldPoll(address, record.begin(exchange))
+
+        return begin
+
+    def _note_of(self, row: Route) -> Note:
+        rare = self._rare_of(row)
+        if row.makes or row.body_limit_bytes or self._addresses.have_proxies or not has_known_requests():
+            return rare
+        drain, pending, sizes, id_name, own_method = (
+            self.drain, self._pending, self._sizes, row.id_name, row.method
+        )  # fmt: skip
+        found, empty = (Kind(row.who, own_method, row.name, status) for status in (_FOUND, _NO_CONTENT))
+        ids = None if row.on_answers is None else self._ids.setdefault(row.on_answers, [])
+
+        def note(
+            request: web.Request, response: web.StreamResponse | None, status: int,
+            started: float, seconds: float, wait: HeldPoll | None,
+        ) -> None:  # fmt: skip
+            head = head_of(request)
+            try:
+                address = client_of(request)
+            except AttributeError:  # a connection that is not guarded
+                address = ""
+            if wait is not None or head.method != own_method or not address:
+                rare(request, response, status, started, seconds, wait)
+                return
+            if status == _NO_CONTENT:
+                pending.append((empty, head.path, started, seconds, address))
+            elif status == _FOUND:
+                pending.append((found, head.path, started, seconds, address))
+                sizes.append((address, len(_body_of(response))))
+            else:
+                rare(request, response, status, started, seconds, wait)
+                return
+            if ids is not None:
+                ids.append(path_names_of(request)[id_name])
+            if len(pending) >= _MOST_PENDING:
+                drain()
+
+        return note
+
+    def drain(self) -> None:
+        """Count and record the requests that were put off. Every reader of the record or the figures calls it
+        first.
+        """
+        if not self._pending:
+            return
+        kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
+        self._pending.clear()
+        record, figures_of = self._record, self._clients.figures
+        if record is not None:
+            record.add(batch_of(record.last_number + 1, kinds, paths, began, took))
+        for address, requests in Counter(addresses).items():
+            figures_of(address).requests += requests
+        for address, size in self._sizes:
+            figures_of(address).bytes += size
+        self._sizes.clear()
+        for see, ids in self._ids.items():
+            if ids:
+                see(ids, self._clock.elapsed_us())
+                ids.clear()
+
+    def _rare_of(self, row: Route) -> Note:
+        """A function that counts and records a request at once: it made something, waited, failed or sent
+        a body.
+        """
+        makes, name, count_made, note_end = row.makes, row.name, self._made.count, self._note_end_of(row)
+        clients, addresses, on_answers, on_made = self._clients, self._addresses, row.on_answers, row.on_made
+        id_name, elapsed_us = row.id_name, self._clock.elapsed_us
+
+        def rare(
+            request: web.Request, response: web.StreamResponse | None, status: int,
+            started: float, seconds: float, wait: HeldPoll | None,
+        ) -> None:  # fmt: skip
+            body = _body_of(response)
+            address = getattr(request.protocol, "client", "") or addresses.counted(request)
+            note_end(request, address, status, body, started, seconds, wait)
+            figures = clients.figures(address)
+            figures.bytes += len(body) + (request.content_length or 0)
+            if status == _TOO_MANY_REQUESTS:
+                figures.refuse(request.get(REFUSED_BY, name))
+            elif status == _SWITCHING_PROTOCOLS:
+                figures.sockets += 1
+            elif status < FIRST_FAILURE:
+                if makes:
+                    count_made(makes)
+                    figures.sessions += makes == "session"
+                if on_answers is not None:
+                    on_answers((request.match_info[id_name],), elapsed_us())
+                if on_made is not None:
+                    on_made(request, body)
+
+        return rare
+
+    def _note_end_of(self, row: Route) -> _NoteEnd:
+        """A function that counts one request of an address, and records it."""
+        record, clients, who, name, makes = self._record, self._clients, row.who, row.name, row.makes
+        drain, pending = self.drain, self._pending
+
+        def note_end(
+            request: web.Request, address: str, status: int, body: bytes,
+            started: float, seconds: float, wait: HeldPoll | None,
+        ) -> None:  # fmt: skip
+            side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
+            about = body if makes or status >= FIRST_FAILURE else b""
+            if wait is None:
+                kind = Kind(side, request.method, name, status, about)
+                pending.append((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING:
+                    drain()
+                return
+            clients.end_waiting(wait.address)
+            clients.figures(address).requests += 1
+            if record is not None and wait.recorded is not None:
+                exchange = wait.recorded.exchange
+                exchange.who, exchange.status, exchange.about = side, status, about
+                exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
+                record.finish(wait.recorded, exchange)
+
+        return note_end
+
+
+def asks_to_wait(request: web.Request) -> bool:
+    """Whether the request asks to be held until there is something to answer."""
+    headers = request.headers
+    if PREFER in headers and preferred_seconds(",".join(headers.getall(PREFER))):
+        return True
+    return bool(request.rel_url.raw_query_string) and request.query.get("wait", "0") != "0"
+
+
+def _body_of(response: web.StreamResponse | None) -> bytes:
+    body = response.body if isinstance(response, web.Response) else None
+    return body if isinstance(body, bytes) else b""

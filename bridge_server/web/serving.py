@@ -1,0 +1,218 @@
+"""From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
+
+Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
+row answers every other path (404). A request that cannot be read is refused with a problem, too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, GuardedRunner, RefusingRunner
+from bridge_server.web.limits import TokenBuckets
+from bridge_server.web.metrics import RequestFigures
+from bridge_server.web.middleware import (
+    Strike,
+    bearer,
+    body,
+    cors,
+    errors,
+    faults,
+    note_refusals,
+    preflight,
+    rate_limits,
+    request_log,
+    share,
+    traffic,
+)
+from bridge_server.web.open_connections import CONNECTIONS, Connections
+from bridge_server.web.problems import REQUEST_ID_HEADER, RequestIds, code_of_refusal, problem_of_refusal
+from bridge_server.web.recorder import Observer
+from bridge_server.web.request_log import Refusals, Reporting, RequestLines, note_refusal
+from bridge_server.web.routes import Handler, Route, any_of, forgiving, rows_by_path
+from bridge_server.web.traffic import TrafficLog
+
+_REFUSED = "refused"
+
+_SLACK_BYTES = 1
+_KEEPALIVE_SECONDS = 75.0
+_SHUTDOWN_SECONDS = 5.0
+
+
+class Gateway:
+    """The layers of middleware around every handler, composed once per route from its row.
+
+    A route pays for the layers that its row asks for, and for no others: aiohttp's own chain is built again
+    for every request, which costs more than the layers do.
+    """
+
+    def __init__(
+        self,
+        request_ids: RequestIds,
+        connections: Connections,
+        quotas: TokenBuckets,
+        save_quotas: Callable[[], Awaitable[None]],
+        figures: RequestFigures,
+        refusals: Refusals,
+        reporting: Reporting,
+        record: TrafficLog | None = None,
+        strike: Strike | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self._request_ids = request_ids
+        self._connections = connections
+        self._quotas = quotas
+        self._save_quotas = save_quotas
+        self._figures = figures
+        self._record = record
+        self._strike = strike
+        self._observer = observer
+        self._lines = RequestLines(reporting, connections.addresses, refusals)
+
+    def around(self, row: Route) -> Handler:
+        """The row's handler behind its layers. It always answers; only a client's departure is raised."""
+        return _compose(self._layers(row), row.handler)
+
+    def _layers(self, row: Route) -> Sequence[Middleware | None]:
+        """The order of all layers, outermost first; None in the place of a layer that the row does not need.
+
+        CORS is outside of errors, so that a web page may read why it was refused.
+        """
+        return (
+            request_log(
+                row, self._request_ids, self._connections, self._figures, self._lines, self._observer
+            ),
+            traffic(row, self._record),
+            cors(row.any_origin, row.origins),
+            errors(row.name),
+            faults(row, self._strike),
+            bearer(row),
+            rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
+            body(row.body_limit_bytes),
+        )
+
+    def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:
+        """The answer to a request that could not be read, and so has no route.
+
+        It is all that the three outermost layers make of a problem. No header was read, and so no origin.
+        """
+        request_id = self._request_ids.name(request)
+        response = problem_of_refusal(status, detail, request_id, has_help)
+        response.headers[REQUEST_ID_HEADER] = request_id
+        share(response.headers)
+        self._figures.of_route(_REFUSED).count(status, 0.0)
+        note_refusal(request, _REFUSED, status, code_of_refusal(status), request_id)
+        return response
+
+
+def _compose(layers: Sequence[Middleware | None], handler: Handler) -> Handler:
+    """The handler behind the layers, the first of which is the outermost."""
+    outermost, *inner = [layer for layer in layers if layer is not None]
+    for layer in reversed(inner):
+        handler = _behind(layer, handler)
+    return partial(outermost, handler=handler)  # a coroutine function, as aiohttp wants its handlers
+
+
+def _behind(layer: Middleware, handler: Handler) -> Handler:
+    def answer(request: web.Request) -> Awaitable[web.StreamResponse]:  # a partial costs twice as much
+        return layer(request, handler)
+
+    return answer
+
+
+_GATEWAY = web.AppKey("gateway", Gateway)
+
+
+async def not_found(_: web.Request) -> NoReturn:
+    """Answer that there is no such route."""
+    raise web.HTTPNotFound
+
+
+def build_application(
+    rows: tuple[Route, ...], gateway: Gateway, otherwise: Handler = not_found
+) -> web.Application:
+    """An application that answers exactly the rows; `otherwise` is the handler of all other paths."""
+    largest_body_bytes = max(row.body_limit_bytes for row in rows)
+    application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
+    application[_GATEWAY] = gateway
+    application[HAS_PAGES] = any(row.path == PAGES_PATH for row in rows)
+    forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
+    for path, rows_of_path in rows_by_path(rows + forgiven).items():
+        for row in (*rows_of_path, _other_methods(path, rows_of_path)):
+            _add(application, row, gateway)
+    _add(application, _anything_else(otherwise), gateway)
+    return application
+
+
+def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
+    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
+
+    Stopping waits for requests under way, at most twice `shutdown_seconds`.
+    """
+    options: dict[str, Any] = {
+        "access_log": None,
+        "auto_decompress": False,
+        "keepalive_timeout": _KEEPALIVE_SECONDS,
+    }
+    has_pages, connections = application[HAS_PAGES], application.get(CONNECTIONS)
+    refuse = partial(application[_GATEWAY].refuse, has_pages)
+    if connections is not None:
+        return GuardedRunner(application, refuse, connections, shutdown_seconds, has_pages, **options)
+    return RefusingRunner(
+        application, refuse, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options
+    )
+
+
+def _add(application: web.Application, row: Route, gateway: Gateway) -> None:
+    add = (
+        application.router.add_get
+        if row.method == "GET"
+        else partial(application.router.add_route, row.method)
+    )
+    add(row.path, gateway.around(row), expect_handler=_continue)
+
+
+async def _continue(request: web.Request) -> None:
+    """Ask for the body that the client holds back; an expectation that is unknown is ignored (RFC 9110)."""
+    if request.headers["Expect"].lower() != "100-continue":
+        return
+    try:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    except ConnectionError as error:  # the client has left
+        raise asyncio.CancelledError from error
+    request.writer.output_size = 0  # the answer itself has not begun
+
+
+def _other_methods(path: str, rows: list[Route]) -> Route:
+    return Route(
+        method="*",
+        path=path,
+        name="other-method",
+        handler=_other_method_handler(rows),
+        any_origin=any(row.any_origin for row in rows),
+        origins=any_of(row.origins for row in rows),
+    )
+
+
+def _other_method_handler(rows: list[Route]) -> Handler:
+    methods = {row.method for row in rows} | ({"HEAD"} if any(row.method == "GET" for row in rows) else set())
+    open_methods = sorted(row.method for row in rows if row.any_origin or row.origins)
+    allowed = methods | {"OPTIONS"} if open_methods else methods
+
+    async def other_method(request: web.Request) -> web.StreamResponse:
+        if request.method == "OPTIONS":
+            note_refusals(rows, request)  # the browser sends nothing else, and shows no reason
+            if open_methods:
+                return preflight(request, open_methods)
+        raise web.HTTPMethodNotAllowed(request.method, allowed)
+
+    return other_method
+
+
+def _anything_else(handler: Handler) -> Route:
+    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, any_origin=True)

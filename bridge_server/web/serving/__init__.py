@@ -1,1 +1,0 @@
-"""The aiohttp application: each route's handler behind its layers of middleware."""

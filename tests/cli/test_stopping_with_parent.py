@@ -1,0 +1,282 @@
+"""`--stop-with-parent`: no server outlives the program that started it, whenever that program ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import orjson
+import pytest
+
+from bridge_server.kit.testing.server import environment_without_settings
+from tests.support.command import COMMAND, run_command, run_new_interpreter
+
+_PATIENCE_SECONDS = 120.0
+_NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"
+
+# Starts the command that its arguments name, with its own number for PID, and ends by SIGKILL after a while.
+_STARTER = """
+import os, signal, subprocess, sys, time
+wait_seconds, variables, *command = sys.argv[1:]
+named = [word.replace("PID", str(os.getpid())) for word in (variables, *command)]
+variables = dict(each.split("=") for each in named[0].split())
+started = subprocess.Popen(named[1:], env={**os.environ, **variables}, stdin=subprocess.DEVNULL)
+print(started.pid, flush=True)
+time.sleep(float(wait_seconds))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+# Waits until its parent has ended, and becomes the command that its arguments name.
+_ORPHAN = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+starter = os.getppid()
+while os.getppid() == starter and starter != 1:
+    time.sleep(0.01)
+print(os.getppid(), flush=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+_SCRIPT = str(Path(sys.executable).with_name("bridge-server"))
+_SERVE = ("serve", "--port", "0", "--data-dir", "DIRECTORY/data", "--ready-file", "DIRECTORY/ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to start a server that ends with its starter."""
+
+    command: Sequence[str]
+    variables: str = ""
+
+
+_BEHIND_A_SHELL = ("sh", "-c", '"$@"; true', "sh")
+_READY = ("--ready-file", "DIRECTORY/ready")
+_WITH_PARENT = "--stop-with-parent=PID"
+_VARIABLE = "BRIDGE_STOP_WITH_PARENT=PID"
+WAYS = {
+    "serve": Way((*COMMAND, *_SERVE, _WITH_PARENT)),
+    "variable": Way((*COMMAND, *_SERVE), _VARIABLE),
+    "dev": Way((*COMMAND, "dev", "--port", "0", *_READY, _WITH_PARENT)),
+    "wallet": Way((*COMMAND, "wallet", "--listen", "127.0.0.1:0", *_READY), _VARIABLE),
+    "script behind a shell": Way((*_BEHIND_A_SHELL, _SCRIPT, *_SERVE, _WITH_PARENT)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StartedByStarter:
+    """A starter that runs for a while, and the process that it has started."""
+
+    starter: subprocess.Popen[str]
+    pid: int
+    directory: Path
+
+    def until_ready(self) -> dict[str, Any]:
+        """What the ready file says, once it is there."""
+        ready_file, deadline = self.directory / "ready", monotonic() + _PATIENCE_SECONDS
+        while not ready_file.exists():
+            assert monotonic() < deadline, f"the server did not become ready: {self.log()}"
+            sleep(0.02)
+        facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
+        return facts
+
+    def log(self) -> str:
+        """What both have written to standard error."""
+        return (self.directory / "log").read_text("utf-8")
+
+
+@contextmanager
+def started(directory: Path, way: Way, starter_seconds: float) -> Iterator[StartedByStarter]:
+    """A starter that ends by SIGKILL so long after it has started the server. At the end both are gone."""
+    directory.mkdir()
+    command = [word.replace("DIRECTORY", str(directory)) for word in way.command]
+    with (directory / "log").open("w") as log:
+        starter = subprocess.Popen(
+            [sys.executable, "-c", _STARTER, str(starter_seconds), way.variables, *command],
+            env={**environment_without_settings(), "TMPDIR": str(directory)},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            encoding="utf-8",
+        )
+    with starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        try:
+            yield StartedByStarter(starter, pid, directory)
+        finally:
+            starter.kill()
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def until_gone(started: StartedByStarter) -> None:
+    """Return once the process has ended."""
+    deadline = monotonic() + _PATIENCE_SECONDS
+    while is_running(started.pid):
+        assert monotonic() < deadline, f"the server goes on without its starter: {started.log()}"
+        sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process has not ended: it may be left unreaped where nothing reaps orphans."""
+    status = Path(f"/proc/{pid}/stat")
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not status.parent.parent.joinpath("self").exists()
+
+
+@pytest.mark.parametrize("starter_seconds", [0, 0.01, 0.1, 1])
+def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter_seconds: float) -> None:
+    ways = [*WAYS.values()] * 2
+
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(started(tmp_path / str(number), way, starter_seconds))
+            for number, way in enumerate(ways)
+        ]
+
+        for server in servers:
+            until_gone(server)
+            assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
+    with started(tmp_path / "run", WAYS[way], _PATIENCE_SECONDS) as server:
+        pid = server.until_ready()["pid"]
+        assert is_running(pid)
+
+        server.starter.kill()
+
+        until_gone(server)
+        assert not is_running(pid)
+        assert not (server.directory / "ready").exists()
+        assert "unknown_setting" not in server.log()
+
+
+def test_without_a_number_it_is_the_parent(tmp_path: Path) -> None:
+    way = Way((*COMMAND, *_SERVE, "--stop-with-parent"))
+    with started(tmp_path / "run", way, _PATIENCE_SECONDS) as server:
+        server.until_ready()
+
+        server.starter.kill()
+
+        until_gone(server)
+
+
+def test_a_starter_that_ignores_sigterm_does_not_hand_that_on(tmp_path: Path) -> None:
+    ignoring = ("sh", "-c", "trap '' TERM; \"$@\"; true", "sh")
+    way = Way((*ignoring, *COMMAND, *_SERVE, "--stop-with-parent=PID"))
+
+    with started(tmp_path / "run", way, 0.1) as server:
+        until_gone(server)
+
+
+def test_a_number_that_a_later_process_was_given_is_not_the_starter(tmp_path: Path) -> None:
+    waiting = ["sh", "-c", 'read number; exec "$@" --stop-with-parent="$number"', "sh", *COMMAND, "serve"]
+    with (
+        subprocess.Popen(
+            [*waiting, "--port", "0", "--data-dir", str(tmp_path / "data")],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as server,
+        process_after(server.pid) as later,
+    ):
+        try:
+            _, said = server.communicate(f"{later}\n", _PATIENCE_SECONDS)
+        finally:
+            server.kill()
+
+    option = f"--stop-with-parent={later}"
+    assert said == f"bridge-server: {option}: this process has ended already, so the server is not started\n"
+    assert server.returncode == 1
+    assert not (tmp_path / "data").exists()
+
+
+@contextmanager
+def process_after(pid: int) -> Iterator[int]:
+    """The number of a process that has started in a later clock tick than this one."""
+    while True:
+        with subprocess.Popen(["sleep", "600"]) as process:
+            try:
+                if start_tick(process.pid) > start_tick(pid):
+                    yield process.pid
+                    return
+            finally:
+                process.kill()
+
+
+def start_tick(pid: int) -> int:
+    """The start time of a process, in hundredths of a second since the machine's start."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+@pytest.mark.parametrize("number", ["", "0", "-1", "1x", "²", str(2**31)])
+def test_what_is_no_number_of_a_process_is_refused(tmp_path: Path, number: str) -> None:
+    refused = run_command("serve", f"--stop-with-parent={number}", "--data-dir", tmp_path / "data")
+
+    assert refused.exit_code == 2
+    assert refused.err == f"bridge-server: --stop-with-parent={number}: {_NO_NUMBER}\n"
+
+
+def test_a_server_does_not_wait_for_its_own_end() -> None:
+    """`exec` in a shell gives the server the shell's own number."""
+    finished = subprocess.run(
+        ["sh", "-c", 'exec "$@" --stop-with-parent=$$', "sh", *COMMAND, "dev", "--port", "0"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+
+    assert finished.returncode == 2
+    assert _NO_NUMBER in finished.stderr
+
+
+def test_a_variable_that_is_no_number_is_named() -> None:
+    refused = run_new_interpreter("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
+
+    assert refused.exit_code == 2
+    assert refused.err == f"bridge-server: BRIDGE_STOP_WITH_PARENT=me: {_NO_NUMBER}\n"
+
+
+def test_the_variable_is_no_setting_and_other_commands_do_not_need_it() -> None:
+    finished = run_command("config", "check", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
+
+    assert finished.exit_code == 0
+    assert finished.err == ""
+
+
+def test_the_argument_behind_it_is_not_its_number() -> None:
+    refused = run_command("wallet", "--stop-with-parent", "nonsense")
+
+    assert refused.exit_code == 2
+    assert refused.err.startswith("bridge-server: the URI cannot be used: ")
+
+
+def test_a_parent_that_is_process_1_is_doubted() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", _ORPHAN, *COMMAND, "wallet", "--stop-with-parent", "nonsense"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+
+    if finished.stdout != "1\n":
+        pytest.skip("another process than 1 takes orphans here")
+    assert finished.stderr.splitlines()[0] == (
+        "bridge-server: --stop-with-parent: the parent is process 1, so the end of the program that started "
+        "this server may not be noticed: name that program with --stop-with-parent=PID"
+    )

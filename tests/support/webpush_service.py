@@ -1,0 +1,237 @@
+"""A local Web Push service: subscriptions, the checks of RFC 8030, 8188 and 8292, and every refusal.
+
+    async with web_push_service(SystemClock()) as service:
+        token = service.subscribe(p256dh, auth, application_server_key)
+        ...
+        (push,) = service.accepted
+
+`push.body` is encrypted; decrypting it takes the private key of the subscription.
+"""
+
+import asyncio
+import re
+from base64 import urlsafe_b64decode
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from json import dumps
+from typing import Any
+from uuid import uuid4
+
+from aiohttp import web
+from Crypto.PublicKey import ECC
+from multidict import CIMultiDictProxy
+
+from bridge_server.kernel.clock import Clock
+from tests.support.credentials import verified
+
+# Verification of VAPID, as a push service does it (RFC 8292).
+
+_LONGEST_SECONDS = 24 * 3_600
+_HEADER = re.compile(r"vapid +t=([\w.-]+) *, *k=([\w-]+)", re.IGNORECASE | re.ASCII)
+_SUBJECT = re.compile(r"mailto:[^@\s]+@[^@\s]+\.[^@\s]+|https://[^/\s]+\.[^\s]+")
+
+
+class BadVapidError(Exception):
+    """The VAPID header of a request is not valid. The text says why."""
+
+
+def verified_key(authorization: str | None, audience: str, now_seconds: float) -> str:
+    """Verify an Authorization header; returns its public key as base64url. Raises BadVapidError."""
+    matched = _HEADER.fullmatch(authorization or "")
+    if matched is None:
+        raise BadVapidError("the Authorization header is not «vapid t=…, k=…»")
+    token, key = matched.groups()
+    try:
+        _, claims = verified(token, _public_key(key))
+        _check(claims, audience, now_seconds)
+    except ValueError as error:
+        raise BadVapidError(f"invalid JWT: {error}") from None
+    return key
+
+
+def _public_key(text: str) -> ECC.EccKey:
+    point = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return ECC.import_key(point, curve_name="P-256")
+
+
+def _check(claims: dict[str, Any], audience: str, now_seconds: float) -> None:
+    expires_at = claims.get("exp")
+    if claims.get("aud") != audience:
+        raise ValueError("the audience is another server")
+    if not isinstance(expires_at, int) or not 0 < expires_at - now_seconds <= _LONGEST_SECONDS:
+        raise ValueError("it has expired, or lasts longer than 24 hours")
+    if not isinstance(claims.get("sub"), str) or not _SUBJECT.fullmatch(claims["sub"]):
+        raise ValueError("the subject is neither mailto: nor an https URL")
+
+
+LARGEST_BODY_BYTES = 4_096
+_SMALLEST_BODY_BYTES = 16 + 4 + 1 + 65 + 1 + 16  # header, delimiter and tag
+_URGENCIES = frozenset({"very-low", "low", "normal", "high"})
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_TTL = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPush:
+    """A received request, with the status of its answer."""
+
+    endpoint: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    status: int
+    received_at_ms: int
+
+    @property
+    def topic(self) -> str | None:
+        return self.headers.get("Topic")
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+Answer = Callable[["WebPushService", web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class WebPushService:
+    """Checks requests and answers like a push service. `script` holds other answers for the next requests."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.received: list[ReceivedPush] = []
+        self.script: deque[Answer] = deque()
+        self.origin = ""
+        self.released = asyncio.Event()
+        self._clock = clock
+        self._keys: dict[str, str | None] = {}
+        self._ended: set[str] = set()
+
+    @property
+    def accepted(self) -> list[ReceivedPush]:
+        """The requests that were answered 201, oldest first."""
+        return [push for push in self.received if push.status == 201]
+
+    def subscribe(self, p256dh: str, auth: str, application_server_key: str | None = None) -> str:
+        """Make a subscription; returns a browser's `JSON.stringify(subscription)`.
+
+        With `application_server_key` only the owner of that key may send to it.
+        """
+        path = f"/push/{uuid4().hex}"
+        self._keys[path] = application_server_key
+        keys = {"p256dh": p256dh, "auth": auth}
+        return dumps({"endpoint": self.origin + path, "expirationTime": None, "keys": keys})
+
+    def unsubscribe_all(self) -> None:
+        """End every subscription: its requests are answered 410 from now on."""
+        self._ended.update(self._keys)
+
+    def waiting(self) -> list[ReceivedPush]:
+        """The messages that offline devices would receive now: the last of each topic, within its TTL."""
+        last = {(push.endpoint, push.topic or uuid4().hex): push for push in self.accepted}
+        now_ms = self._clock.now_ms()
+        return [
+            push for push in last.values() if now_ms < push.received_at_ms + int(push.headers["TTL"]) * 1_000
+        ]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Record a request and answer it."""
+        body = await request.read()
+        answer = self.script.popleft() if self.script else None
+        if answer is not None:
+            self._keep(request, body, 0)
+            return await answer(self, request)
+        try:
+            self._check(request, body)
+        except _RefusedError as refused:
+            self._keep(request, body, refused.status)
+            return web.Response(status=refused.status, text=str(refused))
+        self._keep(request, body, 201)
+        location = f"{self.origin}/message/{uuid4().hex}"
+        return web.Response(status=201, headers={"Location": location, "TTL": request.headers["TTL"]})
+
+    def _keep(self, request: web.BaseRequest, body: bytes, status: int) -> None:
+        endpoint = self.origin + request.path_qs
+        now_ms = self._clock.now_ms()
+        self.received.append(ReceivedPush(endpoint, request.headers, body, status, now_ms))
+
+    def _check(self, request: web.BaseRequest, body: bytes) -> None:
+        if request.method != "POST" or request.path not in self._keys:
+            raise _RefusedError(404, "no such subscription")
+        if request.path in self._ended:
+            raise _RefusedError(410, "the subscription has ended")
+        self._check_signature(request)
+        _check_wishes(request.headers)
+        _check_body(request.headers, body)
+
+    def _check_signature(self, request: web.BaseRequest) -> None:
+        header = request.headers.get("Authorization")
+        try:
+            key = verified_key(header, self.origin, self._clock.now_ms() / 1_000)
+        except BadVapidError as error:
+            raise _RefusedError(401, str(error)) from None
+        wanted = self._keys[request.path]
+        if wanted is not None and key != wanted:
+            raise _RefusedError(
+                403, "the VAPID credentials do not correspond to those used to create the subscription"
+            )
+
+
+def _check_wishes(headers: CIMultiDictProxy[str]) -> None:
+    if not _TTL.fullmatch(headers.get("TTL", "")):
+        raise _RefusedError(400, "the TTL header is missing, or not a number of seconds")
+    if headers.get("Urgency", "normal") not in _URGENCIES:
+        raise _RefusedError(400, "the Urgency is not one of those in RFC 8030")
+    if not _TOPIC.fullmatch(headers.get("Topic", "none")):
+        raise _RefusedError(400, "the Topic is not 1 to 32 characters of base64url")
+
+
+def _check_body(headers: CIMultiDictProxy[str], body: bytes) -> None:
+    if len(body) > LARGEST_BODY_BYTES:
+        raise _RefusedError(413, "the message is too large")
+    if headers.get("Content-Encoding") != "aes128gcm":
+        raise _RefusedError(400, "the Content-Encoding is not aes128gcm")
+    if len(body) < _SMALLEST_BODY_BYTES or body[20] != 65 or body[21] != 4:
+        raise _RefusedError(400, "the body does not begin with salt, record size and sender's key")
+    if int.from_bytes(body[16:20], "big") < len(body) - 86:
+        raise _RefusedError(400, "the body is more than one record")
+
+
+def status(code: int, text: str = "", **headers: str) -> Answer:
+    """Answer with this status. Underscores in the names of headers become hyphens."""
+    spelled = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def answer(_: WebPushService, __: web.BaseRequest) -> web.Response:
+        return web.Response(status=code, text=text, headers=spelled)
+
+    return answer
+
+
+async def hang(service: WebPushService, _: web.BaseRequest) -> web.Response:
+    """Send no answer until the service is released or closed."""
+    await service.released.wait()
+    return web.Response(status=503)
+
+
+async def reset(_: WebPushService, request: web.BaseRequest) -> web.Response:
+    """Abort the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=503)
+
+
+@asynccontextmanager
+async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
+    """Run the service on a free port of loopback until the end of the block."""
+    service = WebPushService(clock)
+    runner = web.ServerRunner(web.Server(service.handle, access_log=None), shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    service.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield service
+    finally:
+        service.released.set()
+        await runner.cleanup()
