@@ -8,11 +8,11 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -244,6 +244,40 @@ def stop_at_signals(
 
     loop.add_signal_handler(signal.SIGTERM, terminate)
     loop.add_signal_handler(signal.SIGINT, interrupt)
+
+
+_WITHOUT_EFFECT_AT_THE_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+Result = TypeVar("Result")
+
+
+def run_until_exit(
+    main: Coroutine[Any, Any, Result],
+    run: Callable[[Coroutine[Any, Any, Result]], Result] = asyncio.run,
+    at_end: Callable[[], None] = lambda: None,
+) -> Result:
+    """Run an event loop with which the process ends. After `main` no signal changes the exit code.
+
+    A loop that is closed removes its handlers, and a second SIGTERM would kill the process. So signals are
+    blocked before that, also in threads that `at_end` starts, and ignored after it. They stay as they are if
+    `main` raises an error.
+    """
+
+    async def to_the_end() -> Result:
+        result = await main
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WITHOUT_EFFECT_AT_THE_END)
+        at_end()
+        return result
+
+    result = run(to_the_end())
+    ignore_signals()
+    return result
+
+
+def ignore_signals() -> None:
+    """Have no signal of an operator change how this process ends."""
+    for each in _WITHOUT_EFFECT_AT_THE_END:
+        signal.signal(each, signal.SIG_IGN)
 
 
 # SIGHUP: the terminal was closed, or the operator asks the server to reload its settings.

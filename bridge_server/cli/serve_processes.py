@@ -26,7 +26,13 @@ import structlog
 
 from bridge_server.cli.main import stop_with
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import hangup_stops, notify_systemd, ready_file_at, server_file_at
+from bridge_server.cli.process import (
+    hangup_stops,
+    ignore_signals,
+    notify_systemd,
+    ready_file_at,
+    server_file_at,
+)
 from bridge_server.cli.server_run import ServerRun, Started, banner, reason_of, run_server
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings, SettingsError
@@ -268,13 +274,17 @@ class _Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.leave()
+        ignore_signals()  # the process ends
+        self._close()
 
     def leave(self) -> None:
         """Let each signal have the effect that it had before."""
-        signal.set_wakeup_fd(-1)
+        self._close()
         for each, handler in self._former.items():
             signal.signal(each, handler)
+
+    def _close(self) -> None:
+        signal.set_wakeup_fd(-1)
         os.close(self._reading)
         os.close(self._writing)
 

@@ -41,6 +41,7 @@ from bridge_server.cli.process import (
     notify_systemd,
     notify_watchdog,
     ready_file_at,
+    run_until_exit,
     server_file_at,
     set_log_level,
     stop_at_signals,
@@ -124,7 +125,7 @@ def run_server(run: ServerRun) -> None:
     """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            reason = _event_loop_runner()(_serve_once_possible(run, start_deadline))
+            reason = run_until_exit(_serve_once_possible(run), _event_loop_runner(), start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except UnavailableError as error:
@@ -167,7 +168,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
         timer.cancel()
 
 
-async def _serve_once_possible(run: ServerRun, start_deadline: Callable[[], None]) -> str | None:
+async def _serve_once_possible(run: ServerRun) -> str | None:
     """Wait until there is a database to serve from, and serve until the stop.
 
     Returns the reason if the server has ended itself.
@@ -177,7 +178,7 @@ async def _serve_once_possible(run: ServerRun, start_deadline: Callable[[], None
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            return await _serve(run, stop, stop_now, start_deadline)
+            return await _serve(run, stop, stop_now)
         except DatabaseAwayError as error:
             if stop.is_set():
                 return None
@@ -195,9 +196,7 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
-async def _serve(
-    run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event, start_deadline: Callable[[], None]
-) -> str | None:
+async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -> str | None:
     """Serve until the stop; returns the reason if the server has ended itself."""
     settings = run.settings
     with garbage_left_alone():
@@ -245,7 +244,6 @@ async def _serve(
             built.announce_url(internal_url)
             facts = _facts(url, console_url, settings)
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), started)
-    start_deadline()
     return built.stopping.reason
 
 

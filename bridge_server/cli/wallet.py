@@ -16,7 +16,7 @@ import click
 import orjson
 
 from bridge_server.cli.options import CommandError, reading, stop_with_parent_option
-from bridge_server.cli.process import configure_logs, ready_file_at
+from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.fields import http_url
@@ -272,7 +272,7 @@ def wallet_command(uris: tuple[str, ...], **options: Any) -> None:
     """
     configure_logs("warning", "auto")
     plan = _plan(uris, options)
-    raise SystemExit(asyncio.run(run_wallet(plan)))
+    raise SystemExit(run_until_exit(run_wallet(plan)))
 
 
 def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:

@@ -4,11 +4,12 @@ import asyncio
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.testing.fake_node import hang, open_fake_node
+from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, server_from_shell, watched_server
@@ -249,6 +251,63 @@ async def serve_busily(*arguments):
 serving._serve = serve_busily
 main()
 """
+
+
+_SIGNALLED_PROGRAM = """
+import os, signal, sys
+from bridge_server.cli.main import main
+from bridge_server.cli import server_run
+
+class Signalled:
+    def __del__(self, kill=os.kill, pid=os.getpid(), numbers=(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)):
+        for number in numbers:
+            kill(pid, number)
+
+if sys.argv.pop(1) == "asyncio":
+    server_run.find_spec = lambda name: None
+signal.signalled = Signalled()  # goes when the interpreter takes its modules down
+main()
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--data-dir", "data", "--port", "0"),
+        ("dev", "--port", "0"),
+        ("wallet", "--listen", "127.0.0.1:0"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_signals_that_come_while_the_process_exits_change_nothing(
+    tmp_path: Path, loop: str, command: tuple[str, ...]
+) -> None:
+    ready_file = tmp_path / "ready"
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SIGNALLED_PROGRAM, loop, *command, "--ready-file", str(ready_file)],
+        env={**environment_without_settings(), "TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            wait_for_file(ready_file, process)
+            process.send_signal(signal.SIGTERM)
+
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def wait_for_file(file: Path, process: "subprocess.Popen[bytes]") -> None:
+    """Return once the process has written the file."""
+    deadline = monotonic() + 60
+    while not file.exists():
+        assert process.poll() is None
+        assert monotonic() < deadline
+        sleep(0.02)
 
 
 def metrics_port(server: WatchedServer) -> int:
