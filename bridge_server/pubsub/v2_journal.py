@@ -7,6 +7,7 @@ import hashlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import TypeAlias
 
 import structlog
@@ -105,8 +106,11 @@ class RememberedCalls:
 _MOST_CHANGES = 1_000
 _MOST_ROWS = 2_000
 """A transaction ends with the change or the acknowledgements that reach so many, and others write."""
-_MOST_BYTES = 8 * 2**20
+_MOST_UNSAVED_ROWS = 20_000
+_MOST_UNSAVED_BYTES = 8 * 2**20
 _PATIENCE_SECONDS = 5.0
+_LAST_SECONDS = 3.0
+"""What is not on disk so long after the begin of a stop is refused."""
 _RETRY_SECONDS = 0.25
 _GRACE_SECONDS = 0.001
 """A message that its receivers acknowledge so soon is never stored."""
@@ -143,10 +147,12 @@ class IrnJournal:
         self._changes: list[Change] = []
         self._received: _Received = defaultdict(list)
         self._unsaved: dict[int, Envelope] = {}
-        self._unsaved_bytes = 0
+        self._unsaved_bytes = self._unsaved_rows = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._wanted = asyncio.Event()
         self._is_writing = self._is_closed = self._is_busy = False
+        self._ends_at = inf
+        """The time of the event loop from which everything is refused."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -156,12 +162,18 @@ class IrnJournal:
             yield
         finally:
             self._is_closed = True
+            self.hurry()
             self._wanted.set()
             await writing
+
+    def hurry(self) -> None:
+        """Write for a while yet, and then refuse what is left: the server stops."""
+        self._ends_at = min(self._ends_at, asyncio.get_running_loop().time() + _LAST_SECONDS)
 
     def submit(self, change: Change) -> None:
         """Store the change, and say when it is done."""
         self._changes.append(change)
+        self._unsaved_rows += _rows_of(change)
         if isinstance(change, Publishing):
             for envelope in change.envelopes:
                 self._unsaved[envelope.number] = envelope
@@ -180,7 +192,11 @@ class IrnJournal:
     @property
     def is_behind(self) -> bool:
         """Whether so much is unsaved that a client that wants more is to wait."""
-        return len(self._changes) >= _MOST_CHANGES or self._unsaved_bytes >= _MOST_BYTES
+        return (
+            len(self._changes) >= _MOST_CHANGES
+            or self._unsaved_rows >= _MOST_UNSAVED_ROWS
+            or self._unsaved_bytes >= _MOST_UNSAVED_BYTES
+        )
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk, or were refused. Raises UnavailableError."""
@@ -227,6 +243,8 @@ class IrnJournal:
     async def _write_some(self, changes: Sequence[Change], received: _Received) -> UnavailableError | None:
         """Write these changes in one transaction; returns why the database could not serve."""
         try:
+            if asyncio.get_running_loop().time() >= self._ends_at:
+                raise UnavailableError("The server stops. Connect again.")
             applied = await self._apply(changes, received)
         except UnavailableError as error:
             self._give_up(changes, received, error)
@@ -240,7 +258,7 @@ class IrnJournal:
     async def _apply(self, changes: Sequence[Change], received: _Received) -> Applied:
         forgotten = self._calls.take_forgotten()
         loop = asyncio.get_running_loop()
-        patient_until = loop.time() + _PATIENCE_SECONDS
+        patient_until = min(loop.time() + _PATIENCE_SECONDS, self._ends_at)
         while True:
             try:
                 return await self._store.apply(changes, forgotten, received, self._rules())
@@ -259,6 +277,7 @@ class IrnJournal:
 
     def _settle(self, changes: Sequence[Change], applied: Applied) -> None:
         now_ms = self._clock.now_ms()
+        self._unsaved_rows -= sum(map(_rows_of, changes))
         for position, change in enumerate(changes):
             refused = applied.refused.get(position)
             try:
@@ -296,13 +315,17 @@ def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change]
     rows = 0
     while changes and rows < _MOST_ROWS:
         taken.append(change := changes.popleft())
-        rows += len(change.envelopes if isinstance(change, Publishing) else change.topics)
+        rows += _rows_of(change)
     some: _Received = defaultdict(list)
     while received and rows < _MOST_ROWS:
         receiver, numbers = received.popitem()
         some[receiver] = numbers
         rows += len(numbers)
     return taken, some
+
+
+def _rows_of(change: Change) -> int:
+    return len(change.envelopes if isinstance(change, Publishing) else change.topics)
 
 
 def _failed() -> BridgeError:

@@ -142,6 +142,7 @@ class Irn:
 
     def close(self) -> None:
         """End every socket, and from now on any that opens: the server stops."""
+        self._journal.hurry()
         self._open.close()
 
     @asynccontextmanager

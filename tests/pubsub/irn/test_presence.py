@@ -1,17 +1,19 @@
 """How sockets are kept and how they end, and what the metrics tell."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import sqlite3
+from contextlib import AsyncExitStack, ExitStack, closing
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from bridge_server.kernel.background import running
 from bridge_server.web.sockets import MOST_BUFFERED_BYTES
 from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.irn_client import Identity, RelayError, irn_connected, topic_of
 from tests.support.locks import locked
 from tests.support.server import RunningServer, running_server
 
@@ -104,16 +106,19 @@ async def test_a_slow_reader_is_closed_with_a_code_after_which_clients_come_back
         ) as server,
         irn_connected(server.client, server.url, Identity()) as slow,
     ):
-        for number in range(400):  # 28 MB of refusals: more than the kernel takes for a client
-            await slow.send(
-                id=number, jsonrpc="2.0", method="irn_batchSubscribeBlocking", params={"topics": topics}
-            )
+
+        async def ask() -> None:
+            for number in range(400):  # 28 MB of refusals: more than the kernel takes for a client
+                await slow.send(
+                    id=number, jsonrpc="2.0", method="irn_batchSubscribeBlocking", params={"topics": topics}
+                )
 
         async def too_much_is_unread() -> bool:
             return await figure(server, "unread_bytes") > MOST_BUFFERED_BYTES
 
-        await eventually(too_much_is_unread)
-        assert await slow.closed() == (1001, "You read too slowly. Connect again for the rest.")
+        async with running(ask()):  # once it is closed, the server reads nothing more
+            await eventually(too_much_is_unread)
+            assert await slow.closed() == (1001, "You read too slowly. Connect again for the rest.")
 
 
 @pytest.mark.sqlite("another program locks the file")
@@ -131,3 +136,36 @@ async def test_a_database_locked_for_long_closes_a_socket_with_1001(
             await dapp.socket.ping()
 
             assert (await dapp.closed())[0] == 1001
+
+
+@pytest.mark.sqlite("another program locks the file")
+async def test_a_stop_refuses_what_cannot_be_stored_in_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.pubsub.v2_journal._LAST_SECONDS", 0.0)
+    calls, topics = 35, 500
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        lock = stack.enter_context(ExitStack())
+        async with running_server(tmp_path, max_client_topics=100_000) as server:
+            wallet = await stack.enter_async_context(irn_connected(client, server.url, Identity()))
+            lock.enter_context(locked(server.settings.database_file))
+            for call in range(calls):
+                names = [topic_of(f"{call} {number}") for number in range(topics)]
+                await wallet.send(
+                    id=call, jsonrpc="2.0", method="irn_batchSubscribe", params={"topics": names}
+                )
+            with pytest.raises(RelayError):  # after which every call has been heard
+                await wallet.ask("irn_unknown")
+
+            async def release() -> None:
+                assert await wallet.closed() == (1001, "The server stops. Connect again.")
+                lock.close()
+
+            releasing = asyncio.create_task(release())
+        await releasing
+
+    with closing(sqlite3.connect(server.settings.database_file)) as connection:
+        ((stored,),) = connection.execute("SELECT count(*) FROM irn_subscriptions").fetchall()
+    assert stored < calls * topics
+    assert stored % topics == 0
