@@ -35,12 +35,12 @@ _ATTACKER = "127.0.0.2"
 _EXEMPT = {"quota_exempt": "127.0.0.1/32"}
 _UNLIMITED = {"max_topic_clients": "5000", "messages_burst": "1000000", "requests_burst": "1000000"}
 _LOAD_SECONDS = 40.0
-_REFILL_SECONDS = 11.0
+_REFILL_SECONDS = 11
 _STOP_SECONDS = 90.0
 _PUT_PAUSE_SECONDS = 0.02
 _AT_ONCE = 50
 _FOR_STOP = 10_000
-_TABLES = ("irn_messages", "irn_deliveries", "irn_subscriptions")
+_TABLES = ("irn_messages", "irn_subscriptions", "irn_calls")
 _numbers = itertools.count(int(time.time() * 1_000_000))
 
 
@@ -212,31 +212,36 @@ async def _nothing(_: _Attack) -> None:
     """Connect nobody before."""
 
 
-_LOADS = (
-    _Load("2,000 keys, 1,000 messages", _absent_receivers(2_000), _publish(1_000)),
-    _Load("200 keys, 1,000 messages", _absent_receivers(200), _publish(1_000)),
-    _Load("500 topics over 8 sockets, 100 times", _nothing, _subscribe_again(8, 500, 100)),
-    _Load("2,000 keys, 1,000 messages, no limits", _absent_receivers(2_000), _publish(1_000), _UNLIMITED),
-    _Load(
-        "50 keys that acknowledge backwards, 1,000 messages, no limits",
-        _present_receivers(50, 200),
-        _publish(1_000),
-        _UNLIMITED,
-    ),
-    _Load("50 keys on each of 20 topics, 1,000 messages", _absent_receivers(50, 20), _publish(1_000, 20)),
-)
+def _loads(plan: Plan) -> Iterator[_Load]:
+    """Three that were found, two that were invented, and two without limits."""
+    most, many, few = plan.sized(60, 2_000), plan.sized(20, 200), plan.sized(5, 50)
+    messages, topics, rounds = plan.sized(50, 1_000), plan.sized(50, 500), plan.sized(3, 100)
+    some, held = plan.sized(3, 20), plan.sized(10, 200)
+    sent = f"{messages:,} messages"
+    yield _Load(f"{most:,} keys, {sent}", _absent_receivers(most), _publish(messages))
+    yield _Load(f"{many:,} keys, {sent}", _absent_receivers(many), _publish(messages))
+    yield _Load(
+        f"{topics:,} topics over 8 sockets, {rounds} times", _nothing, _subscribe_again(8, topics, rounds)
+    )
+    yield _Load(
+        f"{few} keys on each of {some} topics, {sent}", _absent_receivers(few, some), _publish(messages, some)
+    )
+    backwards = f"{few} keys that acknowledge backwards, {sent}"
+    yield _Load(backwards, _present_receivers(few, held), _publish(messages))
+    yield _Load(f"{backwards}, no limits", _present_receivers(few, held), _publish(messages), _UNLIMITED)
+    yield _Load(f"{most:,} keys, {sent}, no limits", _absent_receivers(most), _publish(messages), _UNLIMITED)
 
 
 def measure_fan_out(plan: Plan) -> Iterator[Row]:
     """What rows they cost, how long an honest client waits, and how long the server takes to stop."""
-    for load in _LOADS[1:2] if plan.is_quick else _LOADS:
+    for load in _loads(plan):
         with plan.folder() as folder:
             environment = _environment({**_EXEMPT, **load.settings})
             with (
                 started_server(folder, environment) as server,
                 asyncio.Runner(loop_factory=new_event_loop) as runner,
             ):
-                figures = runner.run(_measured(load, [server.url], server.pid, _rows_of_file(folder)))
+                figures = runner.run(_measured(load, plan, [server.url], server.pid, _rows_of_file(folder)))
             yield row(f"{load.name}, SQLite", figures)
         yield from with_cluster(plan, _on_postgres(load))
 
@@ -252,7 +257,7 @@ def _on_postgres(load: _Load) -> Any:
         settings: dict[str, Any] = {**_EXEMPT, **load.settings}
         async with processes_over(cluster.url(), folder, **settings) as pair:
             urls = [each.url for each in pair]
-            figures = await _measured(load, urls, pair[0].pid, _rows_of_cluster(cluster.url()))
+            figures = await _measured(load, plan, urls, pair[0].pid, _rows_of_cluster(cluster.url()))
             for each in pair:  # what it would still do is not measured
                 each.process.kill()
         return [row(f"{load.name}, PostgreSQL with two processes", figures)]
@@ -261,8 +266,9 @@ def _on_postgres(load: _Load) -> Any:
 
 
 async def _measured(
-    load: _Load, urls: Sequence[str], pid: int, rows: Callable[[], Awaitable[dict[str, float]]]
+    load: _Load, plan: Plan, urls: Sequence[str], pid: int, rows: Callable[[], Awaitable[dict[str, float]]]
 ) -> dict[str, float]:
+    refill_seconds = plan.sized(1, _REFILL_SECONDS)
     connector = aiohttp.TCPConnector(limit=0, local_addr=(_ATTACKER, 0))
     async with (
         aiohttp.ClientSession(connector=connector) as session,
@@ -270,7 +276,7 @@ async def _measured(
     ):
         attack = _Attack(urls, session, stack)
         await load.prepare(attack)
-        await asyncio.sleep(_REFILL_SECONDS)
+        await asyncio.sleep(refill_seconds)
         figures: dict[str, float] = {}
         async with _honest(urls) as waits:
             began = time.perf_counter()
@@ -278,7 +284,7 @@ async def _measured(
             figures["seconds"] = time.perf_counter() - began
         figures |= {"taken": float(attack.answered), "refused": float(attack.refused)}
         figures |= {"put_median_ms": median(waits), "put_most_ms": max(waits), **await rows()}
-        await asyncio.sleep(_REFILL_SECONDS)
+        await asyncio.sleep(refill_seconds)
         attack.first_topic = _FOR_STOP
         attacking = asyncio.ensure_future(load.attack(attack))
         await asyncio.sleep(0.5)
@@ -302,7 +308,9 @@ async def _honest(urls: Sequence[str]) -> AsyncIterator[list[float]]:
         )
         for url in urls
     ]
-    await asyncio.sleep(1)
+    for writer in writers:
+        assert writer.stdout is not None
+        await writer.stdout.readline()  # its first write is done
     try:
         yield waits
     finally:
@@ -316,12 +324,20 @@ def _write_until_told(url: str) -> None:
     connection = http.client.HTTPConnection(*address(url), timeout=120)
     connection.request("POST", "/session/new")
     path = f"/session/{orjson.loads(connection.getresponse().read())['sessionId']}"
-    waits, body = [], orjson.dumps({"encryptionPayload": "sealed"})
-    while not select.select([sys.stdin], [], [], _PUT_PAUSE_SECONDS)[0]:
+    body = orjson.dumps({"encryptionPayload": "sealed"})
+
+    def write() -> float:
         began = time.perf_counter()
         connection.request("PUT", path, body, {"Content-Type": "application/json"})
         connection.getresponse().read()
-        waits.append((time.perf_counter() - began) * 1e3)
+        return (time.perf_counter() - began) * 1e3
+
+    write()
+    print("writes", flush=True)
+    waits, is_over = [], False
+    while not is_over:
+        is_over = bool(select.select([sys.stdin], [], [], _PUT_PAUSE_SECONDS)[0])
+        waits.append(write())
     print(orjson.dumps(waits).decode())
 
 
