@@ -54,9 +54,7 @@ async def test_a_stopped_dispatcher_sends_no_message(
         await outbox.dispatcher.stop()
         await outbox.owe(receiver.url())
 
-        async with running_outbox(
-            file, clock
-        ) as later:  # the stopped one would have sent it by then
+        async with running_outbox(file, clock) as later:  # the stopped one would have sent it by then
             await later.comes_to("id", [])
 
     assert len(receiver.requests) == 1

@@ -1,7 +1,7 @@
 """Waiting for what happens by itself, without a guess at how long it takes.
 
-A condition must stay true until the test does something more: one that can pass by between two looks is waited
-for by the event that brings it.
+A condition must stay true until the test does something more: one that can pass by between two looks is
+waited for by the event that brings it.
 """
 
 import asyncio
