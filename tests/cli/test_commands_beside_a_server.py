@@ -176,8 +176,6 @@ async def test_a_server_goes_on_answering_while_thousands_are_imported(
         assert status == 200
 
     assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
-    assert (
-        answers > 20
-    )  # writes, which would wait for all of the import if that were one transaction
+    assert answers > 20  # writes, which would wait for all of the import if that were one transaction
     exported = await beside.command("subscriber", "export", "app")
     assert exported.out.count("\n") == MANY
