@@ -29,6 +29,7 @@ async def limited(
             await stack.enter_async_context(irn_connected(server.client, server.url, Identity()))
             for _ in range(clients)
         ]
+        stack.callback(server.clock.advance, 3_600)  # a socket in debt would not be heard when it closes
         yield server, sockets
 
 
