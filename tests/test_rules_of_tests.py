@@ -36,7 +36,7 @@ def checked(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
     """What the lint says of a folder with this one test."""
     lines = "".join(f"    {line}\n" for line in text.splitlines())
     (folder / "test_it.py").write_text(f"async def test_it():\n{lines}", "utf-8")
-    command = [sys.executable, SCRIPT, folder]
+    command = [sys.executable, str(SCRIPT), str(folder)]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=60)
 
 

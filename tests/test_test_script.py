@@ -89,7 +89,12 @@ def flaky(tmp_path: Path) -> Path:
         """#!/bin/sh
         cd "$(dirname "$0")/.."
         echo "$*" >>arguments
-        ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while :' >busy
+        looks=0  # a process has its name only once it runs its program
+        while [ $looks -lt 2000 ]; do
+            ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while :' >busy
+            [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
+            looks=$((looks + 1))
+        done
         run=$(wc -l <arguments)
         . ./fails
         """
@@ -101,7 +106,7 @@ def flaky(tmp_path: Path) -> Path:
 def flakes(checkout: Path, fails: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run it to its end; `fails` is what each run of the tests does."""
     (checkout / "fails").write_text(fails, "utf-8")
-    command = [checkout / "scripts" / "flakes", *arguments]
+    command = [str(checkout / "scripts" / "flakes"), *arguments]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
 
 
