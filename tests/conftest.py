@@ -18,6 +18,7 @@ from tests.support.loop_time import PassTime, moving
 from tests.support.postgres import HAS_POSTGRES, PostgresServer, needs_postgres, postgres_server
 from tests.support.postgres_skips import pytest_runtest_makereport
 from tests.support.server import RunningServer, running_server
+from tests.support.shuffled import shuffled
 from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="the database of the servers that tests start",
     )
+    parser.addoption("--shuffle", metavar="SEED", help="run the modules in the random order of this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,8 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("postgres")
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the order of the modules, so that it can be repeated."""
+    seed = config.getoption("--shuffle")
+    return None if seed is None else f"modules in random order: --shuffle={seed}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is SQLite's own where servers run on PostgreSQL."""
+    """Put the modules into their order, and skip what is SQLite's own where servers run on PostgreSQL."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        items[:] = shuffled(items, seed)
     if config.getoption("--engine") == "sqlite":
         return
     for item in items:

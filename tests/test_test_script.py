@@ -1,10 +1,16 @@
-"""scripts/test runs everything on every processor, and what a path names in one process; pytest is a fake."""
+"""The scripts that run the tests: all of them on every processor, a path in one process, all many times."""
 
+import os
 import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
 
 import pytest
+
+from tests.support.eventually import until
+from tests.support.shuffled import shuffled
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -48,3 +54,106 @@ def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) 
 )
 def test_tests_that_a_path_names_run_in_one_process(checkout: Path, arguments: list[str]) -> None:
     assert run_with(checkout, *arguments).split() == ["-m", "pytest", *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A test as pytest has it."""
+
+    path: Path
+    name: str
+
+
+def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
+    tests = [
+        Named(Path(f"test_{module}.py"), f"test_{number}") for module in range(50) for number in range(3)
+    ]
+
+    one, again, other = (shuffled(tests, seed) for seed in ("1", "1", "2"))
+
+    assert one == again
+    assert one != other
+    assert sorted(map(repr, one)) == sorted(map(repr, tests))
+    for order in (one, other):
+        assert [each.path for each in order[::3]] == [each.path for each in order[2::3]]
+        assert [each.name for each in order] == ["test_0", "test_1", "test_2"] * 50
+
+
+@pytest.fixture
+def flaky(tmp_path: Path) -> Path:
+    """A checkout whose tests fail as `fails` says: by a shell's condition on `run`, the number of the run."""
+    (tmp_path / "scripts").mkdir()
+    copy(SCRIPTS / "flakes", tmp_path / "scripts")
+    script = tmp_path / "scripts" / "test"
+    script.write_text(
+        """#!/bin/sh
+        cd "$(dirname "$0")/.."
+        echo "$*" >>arguments
+        looks=0  # a process has its name only once it runs its program
+        while [ $looks -lt 2000 ]; do
+            ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while :' >busy
+            [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
+            looks=$((looks + 1))
+        done
+        run=$(wc -l <arguments)
+        . ./fails
+        """
+    )
+    script.chmod(0o755)
+    return tmp_path
+
+
+def flakes(checkout: Path, fails: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run it to its end; `fails` is what each run of the tests does."""
+    (checkout / "fails").write_text(fails, "utf-8")
+    command = [str(checkout / "scripts" / "flakes"), *arguments]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
+
+
+def is_gone(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return False
+    return True
+
+
+def test_failures_of_many_runs_are_counted_by_test(flaky: Path) -> None:
+    fails = """
+    echo "FAILED tests/b.py::test_often[a-1] - assert 1 == 2"
+    [ $run = 2 ] || exit 1
+    echo "ERROR tests/a.py::test_once"
+    exit 1
+    """
+
+    finished = flakes(flaky, fails, "3")
+
+    table = [line.split() for line in finished.stdout.partition("by test:\n")[2].splitlines()]
+    assert finished.returncode == 1
+    assert table == [["3", "tests/b.py::test_often[a-1]"], ["1", "tests/a.py::test_once"]]
+    assert (flaky / "arguments").read_text().split() == ["--all"] * 3
+
+
+def test_every_processor_is_busy_until_the_end(flaky: Path) -> None:
+    finished = flakes(flaky, "exit 0", "1", "tests/relay", "-q")
+
+    busy = [int(line.split()[0]) for line in (flaky / "busy").read_text().splitlines()]
+    assert (finished.returncode, finished.stdout.splitlines()[-1]) == (0, "no failure in 1 runs")
+    assert len(busy) == os.cpu_count()
+    until(lambda: all(map(is_gone, busy)))
+    assert (flaky / "arguments").read_text().split() == ["tests/relay", "-q"]
+
+
+def test_a_run_that_ends_without_a_name_is_a_failure(flaky: Path) -> None:
+    finished = flakes(flaky, "echo collection broke; exit 4", "1")
+
+    assert finished.returncode == 1
+    assert "collection broke" in finished.stdout
+    assert "1 a run that named no test, and ended with 4" in finished.stdout
+
+
+@pytest.mark.parametrize("number", ["", "0", "100", "x"])
+def test_a_number_of_runs_must_be_given(flaky: Path, number: str) -> None:
+    finished = flakes(flaky, "", number)
+
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "usage: scripts/flakes N" in finished.stderr

@@ -13,6 +13,7 @@ import orjson
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
+from tests.support.eventually import eventually
 from tests.support.server import running_server
 
 _PATIENCE_SECONDS = 60.0
@@ -39,9 +40,11 @@ class Observed:
         """A long poll that is held."""
         before = await self.waiting()
         poll = asyncio.create_task(self.bridge.get(path))
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while await self.waiting() == before:  # noqa: ASYNC110 - only an answer says it
-                await asyncio.sleep(0.005)
+
+        async def is_held() -> bool:
+            return await self.waiting() > before
+
+        await eventually(is_held)
         return poll
 
     async def waiting(self) -> int:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import aiohttp
@@ -18,7 +17,6 @@ from tests.support.command import Finished, run_command
 from tests.support.server import server_process
 
 MANY = 4_000
-LONGEST_ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +167,15 @@ async def test_a_server_goes_on_answering_while_thousands_are_imported(
 ) -> None:
     file = tmp_path / "accounts"
     file.write_text("".join(f"{plain_account(number)}\n" for number in range(MANY)))
-    seconds = []
+    answers = 0
 
     importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "app", file))
     while not importing.done():
-        started = perf_counter()
         status, _ = await beside.ask("POST", "/session/new", secret)
-        seconds.append(perf_counter() - started)
+        answers += 1
         assert status == 200
 
     assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
-    assert len(seconds) > 20
-    assert max(seconds) < LONGEST_ANSWER_SECONDS
+    assert answers > 20  # writes, which would wait for all of the import if that were one transaction
     exported = await beside.command("subscriber", "export", "app")
     assert exported.out.count("\n") == MANY

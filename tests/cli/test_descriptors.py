@@ -1,15 +1,14 @@
 """File descriptors: the server takes what it may, says when that is not enough, and shares them out."""
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 from yarl import URL
 
 from tests.support.command import WatchedServer, server_from_shell, watched_server
+from tests.support.eventually import until
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, get, read_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -37,14 +36,6 @@ def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path:
         assert line["level"] == "warning"
         assert line["limit"] == 1024
         assert "ulimit -Hn" in line["advice"]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Return once this holds."""
-    deadline = monotonic() + 60
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.01)
 
 
 def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -13,6 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.support.command import WatchedServer, server_from_shell, watched_server
+from tests.support.eventually import until
 
 START = """
 admin_token = "the first"
@@ -38,7 +38,7 @@ class Rereading:
         self.file.write_text(toml)
         before = len(self._told())
         self.server.process.send_signal(signal.SIGHUP)
-        eventually(lambda: len(self._told()) > before)
+        until(lambda: len(self._told()) > before)
         (line,) = self._told()[before:]
         return line
 
@@ -55,13 +55,6 @@ class Rereading:
 
     def _told(self) -> list[dict[str, Any]]:
         return [line for line in self.server.log() if line["event"].startswith("settings_")]
-
-
-def eventually(holds: Callable[[], bool], within_seconds: float = 60.0) -> None:
-    deadline = monotonic() + within_seconds
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.01)
 
 
 @pytest.fixture
@@ -142,7 +135,7 @@ def test_a_fault_leaves_everything_as_it_was(rereading: Rereading, fault: str) -
 def test_a_file_that_is_gone_leaves_everything_as_it_was(rereading: Rereading) -> None:
     rereading.file.unlink()
     rereading.server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: any(line["event"] == "settings_not_taken" for line in rereading.server.log()))
+    until(lambda: any(line["event"] == "settings_not_taken" for line in rereading.server.log()))
 
     assert rereading.status("/admin/projects", "the first") == 200
     assert rereading.server.stop(signal.SIGTERM) == 0
@@ -181,6 +174,6 @@ def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> No
         server_from_shell(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
     ):
         server.process.send_signal(signal.SIGHUP)
-        eventually(lambda: server.log()[-1]["event"] == "settings_taken")
+        until(lambda: server.log()[-1]["event"] == "settings_taken")
 
         assert server.stop(signal.SIGTERM) == 0

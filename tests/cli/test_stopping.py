@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import aiohttp
@@ -22,7 +21,7 @@ from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, server_from_shell, watched_server
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, until
 from tests.support.idle_clients import UPGRADE, get
 from tests.support.idle_clients import client as client_that_reads_nothing
 from tests.support.inbox_client import sign_in
@@ -189,12 +188,8 @@ async def test_server_stops_in_time_whatever_clients_do(
         stack.enter_context(await stream_reader(server, client))
         for name, count in (("unread_connections", 4), ("inbox_streams", 1), ("sockets", 1)):
             await counted(client, name, count)
-        started = monotonic()
 
-        exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
-
-        assert exit_code == 0
-        assert monotonic() - started < 20
+        assert await asyncio.to_thread(server.stop, signal.SIGTERM) == 0
     assert "Traceback" not in server.err_file.read_text("utf-8")
 
 
@@ -229,11 +224,7 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
     program = tmp_path / "busy.py"
     program.write_text(_BUSY_PROGRAM, "utf-8")
     with server_from_shell(tmp_path, program=(sys.executable, program)) as server:
-        started = monotonic()
-
         assert server.stop(signal.SIGTERM) == 0
-
-        assert monotonic() - started < 20
     assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
 
 
@@ -245,7 +236,7 @@ from bridge_server.cli import server_run as serving
 serve_calmly = serving._serve
 
 async def serve_busily(*arguments):
-    asyncio.get_running_loop().run_in_executor(None, time.sleep, 30)
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
     await serve_calmly(*arguments)
 
 serving._serve = serve_busily
@@ -293,21 +284,12 @@ def test_signals_that_come_while_the_process_exits_change_nothing(
     )
     with process:
         try:
-            wait_for_file(ready_file, process)
+            until(ready_file.exists)
             process.send_signal(signal.SIGTERM)
 
             assert process.wait(60) == 0
         finally:
             process.kill()
-
-
-def wait_for_file(file: Path, process: "subprocess.Popen[bytes]") -> None:
-    """Return once the process has written the file."""
-    deadline = monotonic() + 60
-    while not file.exists():
-        assert process.poll() is None
-        assert monotonic() < deadline
-        sleep(0.02)
 
 
 def metrics_port(server: WatchedServer) -> int:
@@ -321,11 +303,8 @@ def test_a_slow_reader_of_figures_does_not_keep_it_from_stopping(tmp_path: Path)
         port = metrics_port(server)
         with client_that_reads_nothing(port, "127.0.0.1", get("/metrics") * 200) as reader:
             assert reader.recv(1) == b"H"
-            started = monotonic()
 
             assert server.stop(signal.SIGTERM) == 0
-
-            assert monotonic() - started < 20
 
 
 async def stream_reader(

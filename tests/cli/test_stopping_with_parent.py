@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND, run_command, run_new_interpreter
+from tests.support.eventually import until
 
 _PATIENCE_SECONDS = 120.0
 _NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"
@@ -79,10 +79,8 @@ class StartedByStarter:
 
     def until_ready(self) -> dict[str, Any]:
         """What the ready file says, once it is there."""
-        ready_file, deadline = self.directory / "ready", monotonic() + _PATIENCE_SECONDS
-        while not ready_file.exists():
-            assert monotonic() < deadline, f"the server did not become ready: {self.log()}"
-            sleep(0.02)
+        ready_file = self.directory / "ready"
+        until(ready_file.exists, lambda: f"the server did not become ready: {self.log()}")
         facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
         return facts
 
@@ -117,10 +115,10 @@ def started(directory: Path, way: Way, starter_seconds: float) -> Iterator[Start
 
 def until_gone(started: StartedByStarter) -> None:
     """Return once the process has ended."""
-    deadline = monotonic() + _PATIENCE_SECONDS
-    while is_running(started.pid):
-        assert monotonic() < deadline, f"the server goes on without its starter: {started.log()}"
-        sleep(0.02)
+    until(
+        lambda: not is_running(started.pid),
+        lambda: f"the server goes on without its starter: {started.log()}",
+    )
 
 
 def is_running(pid: int) -> bool:

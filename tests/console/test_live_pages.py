@@ -14,7 +14,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.projects.models import ProjectChanged
 from bridge_server.storage.database import ChangedOutside
 from tests.support.console_client import ConsoleClient, sign_out_all
-from tests.support.loop_time import PassTime
+from tests.support.loop_time import PassTime, passed_until
 
 PROJECTS = "/console/projects"
 
@@ -116,11 +116,7 @@ async def test_a_stream_ends_after_its_session(
     await sign_out_all(console.server)
     ended = asyncio.ensure_future(stream.end())
 
-    while not ended.done():
-        await pass_time(1)
-        await asyncio.sleep(0.01)
-
-    await ended
+    await passed_until(ended, pass_time)
 
 
 async def test_the_streams_of_a_browser_end_when_it_signs_out(console: ConsoleClient, opened: Opened) -> None:

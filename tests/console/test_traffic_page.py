@@ -17,7 +17,7 @@ from bridge_server.kit.client import Cipher
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements, sign_out_all
-from tests.support.loop_time import PassTime
+from tests.support.loop_time import PassTime, passed_until
 from tests.support.server import RunningServer, running_server
 
 PATH = "/console/traffic"
@@ -273,10 +273,7 @@ async def test_the_stream_ends_with_the_session(console: ConsoleClient, pass_tim
     async with opened(console) as stream:
         await sign_out_all(console.server)
         ended = asyncio.ensure_future(stream.read())
-        while not ended.done():
-            await pass_time(1)
-            await asyncio.sleep(0.01)
-        await ended
+        await passed_until(ended, pass_time)
 
 
 async def test_in_production_ids_are_shortened_and_nothing_is_kept_of_bodies(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """nginx and Caddy with the configurations of deploy/, before a server of a test."""
 
-import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -116,7 +115,6 @@ async def _until_ready(proxy: Proxy, is_there: Callable[[], bool]) -> None:
             async with proxy.client() as client, client.get(f"{proxy.url}/hello") as answer:
                 return answer.status == 200
         except (aiohttp.ClientError, OSError):
-            await asyncio.sleep(0.1)
             return False
 
     await eventually(answers, _START_SECONDS)

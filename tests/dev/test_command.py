@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import orjson
@@ -21,6 +20,7 @@ from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from bridge_server.settings.settings import Settings
 from tests.support.command import COMMAND
+from tests.support.eventually import until
 
 _PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
@@ -67,10 +67,7 @@ def running(
 
 
 def until_printed(dev: Dev, part: str) -> None:
-    deadline = monotonic() + _PATIENCE_SECONDS
-    while part not in dev.printed():
-        assert monotonic() < deadline, dev.printed()
-        sleep(0.02)
+    until(lambda: part in dev.printed(), dev.printed)
 
 
 def ask(url: str, *arguments: str) -> Any:

@@ -1,12 +1,12 @@
 """URIs and authorities: the examples of RFC 3986 and their near misses."""
 
-from time import perf_counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
+
+_MANY = 200_000
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,8 @@ def test_any_text_is_judged(text: str) -> None:
     "piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"]
 )
 @pytest.mark.parametrize("start", ["", "a:", "a://", "a://a:", "a://[", "a://[::"])
-def test_long_texts_are_judged_as_fast_as_short_ones(start: str, piece: str) -> None:
-    started = perf_counter()
-
-    for end in ("", "\x00", "]", "%"):
-        is_uri(start + piece * 50_000 + end)
-        is_host_and_port(start + piece * 50_000 + end)
-
-    assert perf_counter() - started < 5
+def test_a_long_text_is_judged_in_time_that_grows_with_its_length(start: str, piece: str) -> None:
+    """Time that grows with the square of the length is longer here than any test may take."""
+    for end in ("\x00", "]", "%"):
+        assert is_uri(start + piece * _MANY + end) in (True, False)
+        assert is_host_and_port(start + piece * _MANY + end) in (True, False)

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,8 @@ from bridge_server.ethereum.sign_in_message import (
 )
 
 ADDRESS = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2"
+
+_MANY = 500_000
 
 EXAMPLE = f"""\
 example.com wants you to sign in with your Ethereum account:
@@ -334,19 +335,16 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "\n" * 100_000,
-        "://" * 100_000 + LINES[0],
-        "[" * 100_000 + LINES[0],
-        with_line(4, "a " * 100_000 + "%"),
-        with_line(6, "URI: a://" + "a:" * 100_000 + " "),
-        with_line(10, "Issued At: 2021-09-30T16:25:24." + "1" * 100_000),
-        with_line(13, "Request ID: " + "%41" * 100_000 + "%"),
-        EVERYTHING + "\n- urn:a" * 10_000 + "\n",
+        "\n" * _MANY,
+        "://" * _MANY + LINES[0],
+        "[" * _MANY + LINES[0],
+        with_line(4, "a " * _MANY + "%"),
+        with_line(6, "URI: a://" + "a:" * _MANY + " "),
+        with_line(10, "Issued At: 2021-09-30T16:25:24." + "1" * _MANY),
+        with_line(13, "Request ID: " + "%41" * _MANY + "%"),
+        EVERYTHING + "\n- urn:a" * (_MANY // 10) + "\n",
     ],
 )
-def test_long_texts_are_refused_quickly(text: str) -> None:
-    started = perf_counter()
-
-    refusal(text)
-
-    assert perf_counter() - started < 5
+def test_a_long_text_is_refused_in_time_that_grows_with_its_length(text: str) -> None:
+    """Time that grows with the square of the length is longer here than any test may take."""
+    assert refusal(text)

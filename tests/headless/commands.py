@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import orjson
 
 from bridge_server.kit.testing.server import environment_without_settings
+from tests.support.eventually import until
 from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server", "wallet")
-_START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
 
 
@@ -57,11 +56,12 @@ def wallet_process(folder: Path, *arguments: str | Path) -> Iterator[WalletProce
         words = ["wallet", *listening, *map(str, arguments)]
         process = fork_server().start(words, environment_without_settings(), err, out)
     try:
-        deadline = monotonic() + _START_SECONDS
-        while not ready_file.exists():
+
+        def is_ready() -> bool:
             assert process.poll() is None, f"the wallet ended with exit code {process.returncode}"
-            assert monotonic() < deadline, "the wallet did not become ready"
-            sleep(0.01)
+            return ready_file.exists()
+
+        until(is_ready, lambda: "the wallet did not become ready")
         yield WalletProcess(process, orjson.loads(ready_file.read_bytes()), out_file)
     finally:
         process.kill()

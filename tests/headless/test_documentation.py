@@ -14,6 +14,7 @@ from bridge_server.kit.client import CallFailedError
 from bridge_server.kit.headless.rules import read_rule, read_rule_file
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import run_command
+from tests.support.eventually import until
 from tests.support.server import RunningServer
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "headless-wallet.md").read_text("utf-8")
@@ -64,9 +65,7 @@ async def test_the_control_api_of_the_page_writes_its_ready_file(tmp_path: Path)
         "sh", "-euc", f"exec {_CONTROL}", env=_environment(), cwd=tmp_path, stdin=DEVNULL, stdout=DEVNULL
     )
     try:
-        async with asyncio.timeout(_SECONDS):
-            while not (tmp_path / "wallet.json").exists():  # noqa: ASYNC110 - another process makes it
-                await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, (tmp_path / "wallet.json").exists)
         facts = orjson.loads((tmp_path / "wallet.json").read_bytes())
     finally:
         process.terminate()

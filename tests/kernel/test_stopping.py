@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from bridge_server.kernel.background import StoppedError, Stopping
+from tests.support.eventually import turns
+from tests.support.loop_time import PassTime
 
 
 async def never() -> None:
@@ -31,27 +33,33 @@ async def test_work_begun_within_the_grace_is_finished() -> None:
     assert await stopping.finish(work()) == 7
 
 
-async def test_work_that_outlasts_the_grace_is_given_up() -> None:
-    stopping = Stopping(0.05)
+async def test_work_that_outlasts_the_grace_is_given_up(pass_time: PassTime) -> None:
+    stopping = Stopping(60)
     waiting = [asyncio.create_task(stopping.finish(never())) for _ in range(3)]
     await asyncio.sleep(0)
     stopping.close()
+    await turns()
+    assert not any(each.done() for each in waiting)
+    await pass_time(60)
 
     for each in waiting:
         with pytest.raises(StoppedError):
             await each
 
 
-async def test_the_grace_is_one_for_all_and_nothing_begins_after_it() -> None:
+async def test_the_grace_is_one_for_all_and_nothing_begins_after_it(pass_time: PassTime) -> None:
     begun: list[None] = []
 
     async def work() -> None:
         begun.append(None)
 
-    stopping = Stopping(0.05)
+    stopping = Stopping(60)
     stopping.close()
+    waiting = asyncio.create_task(stopping.finish(never()))
+    await turns()
+    await pass_time(60)
     with pytest.raises(StoppedError):
-        await stopping.finish(never())
+        await waiting
 
     stopping.close()
     with pytest.raises(StoppedError):

@@ -13,8 +13,10 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.sweeper import Sweep, Sweeper
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.loop_time import PassTime
 
 HOUR = 3_600
+INTERVAL_SECONDS = 0.001
 
 
 class Rubbish:
@@ -38,7 +40,7 @@ class Rubbish:
 
 
 def sweeper(*sweeps: Sweep, clock: ManualClock | None = None) -> Sweeper:
-    return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=0.001)
+    return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=INTERVAL_SECONDS)
 
 
 async def test_a_sweep_takes_slices_until_nothing_is_left() -> None:
@@ -120,14 +122,14 @@ def jumps_in(events: list[MutableMapping[str, Any]]) -> list[int]:
 
 async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> None:
     async def is_told() -> bool:
-        return len(jumps_in(events)) == jumps
+        return len(jumps_in(events)) >= jumps
 
     await eventually(is_told)
 
 
 @pytest.mark.parametrize("jump", [3, 59 * 60, HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
 async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed_time(
-    jump: int,
+    jump: int, pass_time: PassTime
 ) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
@@ -137,7 +139,8 @@ async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed
         async with running(sweeping.run_forever()):
             await until_told_of(events, 1)
             clock.advance(HOUR - 1)
-            await asyncio.sleep(0.02)
+            for _ in range(5):
+                await pass_time(INTERVAL_SECONDS)
             assert rubbish.slices == []
             clock.advance(1)
             await eventually(rubbish.is_gone)
@@ -145,7 +148,7 @@ async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed
     assert jumps_in(events) == [jump]
 
 
-async def test_a_second_jump_begins_another_hour() -> None:
+async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.set_by(2 * HOUR)
@@ -157,7 +160,8 @@ async def test_a_second_jump_begins_another_hour() -> None:
             clock.set_by(-2 * HOUR)
             await until_told_of(events, 2)
             clock.advance(HOUR - 1)
-            await asyncio.sleep(0.02)
+            for _ in range(5):
+                await pass_time(INTERVAL_SECONDS)
             assert rubbish.slices == []
             clock.advance(1)
             await eventually(rubbish.is_gone)

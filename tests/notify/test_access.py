@@ -1,13 +1,12 @@
 """Access to publishing: a live secret opens its own project, and no other."""
 
-import asyncio
 from collections.abc import Sequence
 
 import orjson
 import pytest
 from multidict import CIMultiDict
 
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, answer_others, ask
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
 from tests.support.raw_http import ask_raw, raw_connection, spell
 
@@ -170,7 +169,7 @@ async def test_secret_that_ends_during_the_body_ends_the_request(app: App, endin
 
     async with raw_connection(app.server) as connection:
         await connection.send(request[:-1])
-        await asyncio.sleep(0.2)  # let it be authenticated; if it is not yet, the test passes all the same
+        await answer_others(app.server)  # it is authenticated meanwhile
         if ending == "the project is deleted":
             await projects.delete(app.project_id)
         else:

@@ -115,6 +115,7 @@ async def running_outbox(
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
     limits: Limits | None = None,
+    grace_seconds: float = 0.2,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     events = Events()
@@ -130,7 +131,7 @@ async def running_outbox(
             clock,
             {HOOK: on_gone or note_gone},
             chance=lambda: 0.5,
-            grace_seconds=0.2,
+            grace_seconds=grace_seconds,
             limits=limits,
         )
         outbox = Outbox(database, dispatcher, clock, events)

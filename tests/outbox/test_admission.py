@@ -8,21 +8,19 @@ import pytest
 
 from bridge_server.outbox.fairness import Admission, Limits, Place
 from bridge_server.outbox.models import Claimant, Queue
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, turns
+from tests.support.loop_time import PassTime
 
+PATIENCE_SECONDS = 60.0
 SMALL = Limits(
     known=2,
     strangers=4,
     retries=2,
     host=3,
     waiting=8,
-    patience_seconds=0.05,
-    patience_in_crowd_seconds=0.05,
-    patience_with_known_seconds=0.05,
-    look_every_seconds=0.005,
-)
-PATIENT = replace(
-    SMALL, patience_seconds=60.0, patience_in_crowd_seconds=60.0, patience_with_known_seconds=60.0
+    patience_seconds=PATIENCE_SECONDS,
+    patience_in_crowd_seconds=PATIENCE_SECONDS,
+    patience_with_known_seconds=PATIENCE_SECONDS,
 )
 
 
@@ -35,7 +33,7 @@ def asks(
 class Office:
     """An admission, what it gave and to whom."""
 
-    def __init__(self, limits: Limits = PATIENT, is_known: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, limits: Limits = SMALL, is_known: Callable[[str], bool] = lambda _: False) -> None:
         self.places: list[Place] = []
         self.admission = Admission(limits, is_known, self.places.append)
 
@@ -58,20 +56,22 @@ async def request(place: Place, ended: list[str]) -> None:
     """A request that is never answered; adds its subject to the list when it is given up."""
     try:
         async with asyncio.timeout(None) as place.limit:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
     except TimeoutError:
         ended.append(place.claimant.queue.name)
 
 
-async def given_up(places: list[Place]) -> str:
-    """Whose request is given up first, of one in each place; a slow machine may have ended several."""
+async def given_up(places: list[Place], pass_time: PassTime, seconds: float = PATIENCE_SECONDS) -> list[str]:
+    """Whose requests are given up within this time, of one in each place, in that order."""
     ended: list[str] = []
     tasks = [asyncio.create_task(request(place, ended)) for place in places]
-    _, left = await asyncio.wait(tasks, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-    for task in left:
+    await asyncio.sleep(0)
+    await pass_time(seconds)
+    await turns()
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    return ended[0]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return ended
 
 
 async def test_strangers_retries_and_known_hosts_have_places_of_their_own() -> None:
@@ -161,66 +161,66 @@ async def test_a_place_at_a_host_may_be_kept_unless_a_queue_waits_for_the_host()
     assert not office.admission.renew(office.places[0])
 
 
-async def test_a_slow_request_is_not_given_up_while_no_queue_waits() -> None:
-    office = Office(SMALL)
+async def test_a_slow_request_is_not_given_up_while_no_queue_waits(pass_time: PassTime) -> None:
+    office = Office()
     office.fill()
-    tasks = [asyncio.create_task(request(place, [])) for place in office.places]
 
-    await asyncio.sleep(0.15)
-
-    assert not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
+    assert await given_up(office.places, pass_time, 2 * PATIENCE_SECONDS) == []
 
 
-async def test_a_slow_request_of_the_client_with_most_places_is_given_up_for_a_waiting_queue() -> None:
-    office = Office(SMALL)
+async def test_a_slow_request_of_the_client_with_most_places_is_given_up_for_a_waiting_queue(
+    pass_time: PassTime,
+) -> None:
+    office = Office()
     office.ask(asks("1.test", "modest", client="192.0.2.1"))
     office.ask(*(asks(f"{n}.test", f"greedy {n}", client="192.0.2.2") for n in range(2, 5)))
 
     office.ask(asks("5.test", "other", client="192.0.2.3"))
 
-    assert (await given_up(office.places[:4])).startswith("greedy")
+    (first,) = await given_up(office.places[:4], pass_time)
+    assert first.startswith("greedy")
 
 
-async def test_a_slow_request_of_the_subject_with_most_places_is_given_up_among_exempt_clients() -> None:
-    office = Office(SMALL)
+async def test_a_slow_request_of_the_subject_with_most_places_is_given_up_among_exempt_clients(
+    pass_time: PassTime,
+) -> None:
+    office = Office()
     office.ask(asks("1.test", "modest"), *(asks(f"{n}.test", "greedy") for n in range(2, 5)))
 
     office.ask(asks("5.test", "other"))
 
-    assert await given_up(office.places[:4]) == "greedy"
+    assert await given_up(office.places[:4], pass_time) == ["greedy"]
 
 
-async def test_a_slow_request_at_a_full_host_is_given_up_for_a_waiting_queue() -> None:
-    office = Office(SMALL)
+async def test_a_slow_request_at_a_full_host_is_given_up_for_a_waiting_queue(pass_time: PassTime) -> None:
+    office = Office()
     office.ask(*(asks("a.test", f"{number}") for number in range(3)))
 
     office.ask(asks("a.test", "other"))
 
-    assert await given_up(office.places[:3]) in "012"
+    (first,) = await given_up(office.places[:3], pass_time)
+    assert first in "012"
 
 
-async def test_a_retry_is_not_given_up_for_waiting_queues() -> None:
-    office = Office(SMALL)
+async def test_a_retry_is_not_given_up_for_waiting_queues(pass_time: PassTime) -> None:
+    office = Office()
     office.ask(*(asks(f"{n}.test", f"{n}", has_failed=True) for n in range(3)))
-    tasks = [asyncio.create_task(request(place, [])) for place in office.places]
 
-    await asyncio.sleep(0.15)
-
-    assert len(tasks) == 2
-    assert not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
+    assert len(office.places) == 2
+    assert await given_up(office.places, pass_time, 2 * PATIENCE_SECONDS) == []
 
 
-async def test_a_slow_request_is_given_up_sooner_the_more_queues_wait() -> None:
-    office = Office(replace(SMALL, waiting=1_000, patience_seconds=60.0))
+@pytest.mark.parametrize(("waiting", "ended"), [(900, 1), (1, 0)])
+async def test_a_slow_request_is_given_up_sooner_the_more_queues_wait(
+    waiting: int, ended: int, pass_time: PassTime
+) -> None:
+    office = Office(replace(SMALL, waiting=1_000, patience_in_crowd_seconds=PATIENCE_SECONDS / 10))
     office.fill()
 
-    office.ask(*(asks(f"more {n}.test", f"{n}") for n in range(900)))
+    office.ask(*(asks(f"more {n}.test", f"{n}") for n in range(waiting)))
 
-    assert (await given_up(office.places[:4])).startswith("filling")
+    first = await given_up(office.places[:4], pass_time, PATIENCE_SECONDS / 2)
+    assert [name.split()[0] for name in first] == ["filling"] * ended
 
 
 async def test_a_full_waiting_list_turns_away_clients_that_wait_already() -> None:
@@ -236,7 +236,7 @@ async def test_a_full_waiting_list_turns_away_clients_that_wait_already() -> Non
     assert office.admission.is_waiting(asks("other.test", "little").queue)
 
 
-@pytest.mark.parametrize("limits", [PATIENT, replace(PATIENT, host=1)])
+@pytest.mark.parametrize("limits", [SMALL, replace(SMALL, host=1)])
 async def test_every_queue_is_served_in_the_end_and_leaves_nothing_in_memory(limits: Limits) -> None:
     office = Office(replace(limits, waiting=500, look_every_seconds=0.001))
     everybody = [

@@ -14,6 +14,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from tests.outbox.running import HOOK, OPEN
 from tests.support.certificates import self_signed
+from tests.support.loop_time import PassTime
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset
 
 
@@ -22,23 +23,32 @@ async def send(url: str, settings: SenderSettings = OPEN) -> Outcome:
         return await webhooks.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
-async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiver) -> None:
+async def test_a_receiver_that_hangs_is_given_up_in_time(
+    receiver: WebhookReceiver, pass_time: PassTime
+) -> None:
     receiver.otherwise = hang
+    sending = asyncio.create_task(send(receiver.url()))
+    await receiver.got(1)
 
-    assert await send(receiver.url(), replace(OPEN, timeout_seconds=0.2)) == Outcome(
-        Verdict.FAILED, "no answer in time"
-    )
+    await pass_time(OPEN.timeout_seconds)
+
+    assert await sending == Outcome(Verdict.FAILED, "no answer in time")
 
 
-async def test_a_connection_that_is_not_made_is_given_up_sooner() -> None:
-    may_end = threading.Event()
+async def test_a_connection_that_is_not_made_is_given_up_sooner(pass_time: PassTime) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
 
     def hangs(host: str) -> list[str]:
-        may_end.wait(10)
+        has_begun.set()
+        may_end.wait(60)
         return ["127.0.0.1"]
 
-    async with WebhookSender(replace(OPEN, connect_seconds=0.1), look_up=hangs) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
+    message = OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK)
+    async with WebhookSender(replace(OPEN, connect_seconds=5), look_up=hangs) as webhooks:
+        sending = asyncio.create_task(webhooks.send(message, 0))
+        await asyncio.to_thread(has_begun.wait, 60)
+        await pass_time(5)
+        outcome = await sending
         may_end.set()
 
     assert outcome == Outcome(Verdict.FAILED, "no connection in time")

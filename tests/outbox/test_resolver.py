@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from bridge_server.outbox.guarded_client import GuardedResolver, anywhere, look_up
+from tests.support.eventually import turns
 
 
 def test_the_systems_own_names_are_known() -> None:
@@ -44,21 +45,23 @@ async def test_names_that_hang_do_not_hold_up_the_others() -> None:
 
 
 async def test_a_lookup_without_a_waiter_is_dropped() -> None:
-    release, answered = threading.Event(), threading.Event()
+    begun, release = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
 
     def slow(host: str) -> list[str]:
-        release.wait(20)
-        answered.set()
+        threads.append(threading.current_thread())
+        begun.set()
+        release.wait(60)
         raise OSError("too late")
 
     resolver = GuardedResolver(anywhere, slow)
     waiting = asyncio.create_task(resolver.resolve("slow.test", 443))
-    await asyncio.sleep(0.01)
+    await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
 
     release.set()
-    await asyncio.to_thread(answered.wait, 20)
-    await asyncio.sleep(0.01)
+    await asyncio.to_thread(threads[0].join)
+    await turns()  # its answer finds no waiter
     await resolver.close()

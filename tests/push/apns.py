@@ -41,9 +41,10 @@ class Apns:
         """Return once the service holds so many requests back."""
 
         async def enough() -> bool:
-            return len(self.service.held) == count
+            return len(self.service.held) >= count
 
         await eventually(enough)
+        assert len(self.service.held) == count
 
 
 @asynccontextmanager

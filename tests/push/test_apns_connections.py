@@ -11,13 +11,12 @@ from tests.support.apns_service import (
     ApnsService,
     ServerStream,
     abort,
-    hang,
     hold,
     refusal,
     reset,
     taken,
 )
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, turns
 from tests.support.loop_time import PassTime
 from tests.support.webhook_receiver import open_receiver
 
@@ -62,7 +61,7 @@ async def test_a_push_that_waits_for_its_turn_may_be_given_up() -> None:
         first = asyncio.create_task(apns.push())
         await apns.held(1)
         impatient, patient = (asyncio.create_task(apns.push()) for _ in range(2))
-        await asyncio.sleep(0.02)
+        await turns()
 
         impatient.cancel()
         await asyncio.sleep(0)
@@ -78,7 +77,7 @@ async def test_request_cancelled_at_its_turn_passes_the_turn_on() -> None:
         first = asyncio.create_task(apns.push())
         await apns.held(1)
         impatient, patient = (asyncio.create_task(apns.push()) for _ in range(2))
-        await asyncio.sleep(0.02)
+        await turns()
 
         first.add_done_callback(lambda _: impatient.cancel())
         taken(apns.service, apns.service.held[0])
@@ -127,8 +126,8 @@ async def test_a_push_that_is_given_up_frees_its_stream_at_the_service(pass_time
 
 async def test_a_connection_that_has_said_nothing_at_all_is_not_used_again(pass_time: PassTime) -> None:
     async with opened_apns(timeout_seconds=30) as apns:
-        await apns.push()
-        await asyncio.sleep(0.05)
+        for _ in range(2):  # the second answer comes after all that the connection begins with
+            await apns.push()
         apns.service.script.append(hold)
 
         unanswered = asyncio.create_task(apns.push())
@@ -237,10 +236,12 @@ async def test_after_a_goaway_new_pushes_use_a_fresh_connection() -> None:
     async with opened_apns() as apns:
         await apns.push()
         (old,) = await go_away_under_way(apns, 1, held=1)
-        await asyncio.sleep(0.05)
 
-        assert await apns.push() == DELIVERED
-        assert len(apns.service.connections) == 2
+        async def is_fresh() -> bool:
+            assert await apns.push() == DELIVERED  # the old one may be used until the GOAWAY has come
+            return len(apns.service.connections) == 2
+
+        await eventually(is_fresh)
         taken(apns.service, apns.service.held[0])
         assert await old == DELIVERED
 
@@ -355,17 +356,22 @@ async def test_a_server_without_tls_is_a_failure() -> None:
         assert outcome.reason.startswith(("no TLS connection: ", "no connection: "))
 
 
-async def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time_by_all() -> None:
-    async with opened_apns(timeout_seconds=0.3) as apns:
+async def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time_by_all(pass_time: PassTime) -> None:
+    async with opened_apns(timeout_seconds=30) as apns:
         writers: list[asyncio.StreamWriter] = []
         silent = await asyncio.start_server(lambda _, writer: writers.append(writer), "127.0.0.1", 0)
         async with silent:
             assert apns.provider._client is not None
             apns.provider._client._port = silent.sockets[0].getsockname()[1]
 
-            outcomes = await apns.push_many(10)
+            async def is_connected() -> bool:
+                return bool(writers)
 
-            assert {outcome.verdict for outcome in outcomes} == {Verdict.FAILED}
+            pushing = asyncio.create_task(apns.push_many(10))
+            await eventually(is_connected)
+            await pass_time(30)
+
+            assert {outcome.verdict for outcome in await pushing} == {Verdict.FAILED}
             assert len(writers) == 1
             writers[0].close()
             await writers[0].wait_closed()
@@ -384,9 +390,9 @@ async def test_a_connection_that_has_used_up_its_stream_numbers_is_replaced() ->
 
 async def test_closing_ends_what_is_under_way() -> None:
     async with opened_apns() as apns:
-        apns.service.otherwise = hang
+        apns.service.otherwise = hold
         push = asyncio.create_task(apns.push(TOKEN))
-        await asyncio.sleep(0.1)
+        await apns.held(1)
 
         await apns.provider.__aexit__(None, None, None)
 
@@ -396,9 +402,9 @@ async def test_closing_ends_what_is_under_way() -> None:
 
 async def test_a_push_may_be_given_up_while_the_provider_closes() -> None:
     async with opened_apns() as apns:
-        apns.service.otherwise = hang
+        apns.service.otherwise = hold
         push = asyncio.create_task(apns.push())
-        await asyncio.sleep(0.1)
+        await apns.held(1)
         closing = asyncio.create_task(apns.provider.__aexit__(None, None, None))
         await asyncio.sleep(0)
 

@@ -12,6 +12,8 @@ from h2.config import H2Configuration
 
 from bridge_server.push.providers.http2 import Http2Client, Http2Error, client_tls
 from tests.support.credentials import ThrowAwayCertificate, throw_away_certificate
+from tests.support.eventually import turns
+from tests.support.loop_time import PassTime
 
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -88,14 +90,16 @@ async def test_a_server_that_sends_noise_never_makes_a_request_wait_for_ever(
 
 async def test_closing_ends_an_attempt_to_connect(certificate: ThrowAwayCertificate) -> None:
     certificate.server.set_alpn_protocols(["h2"])
+    has_come = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        has_come.set()
         while await reader.read(65_536):
             pass
 
     async with client_of(serve, certificate) as client:
         request = asyncio.create_task(client.request(HEADERS, b""))
-        await asyncio.sleep(0.05)
+        await has_come.wait()
         await client.__aexit__(None, None, None)
 
         with pytest.raises(Http2Error, match="the client was closed"):
@@ -147,9 +151,10 @@ async def test_an_answer_without_a_status_is_named_so(certificate: ThrowAwayCert
 
 
 async def test_a_server_that_allows_no_streams_at_all_is_waited_for_until_one_gives_up(
-    certificate: ThrowAwayCertificate,
+    certificate: ThrowAwayCertificate, pass_time: PassTime
 ) -> None:
     certificate.server.set_alpn_protocols(["h2"])
+    has_settings = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h2.connection.H2Connection(H2Configuration(client_side=False))
@@ -158,9 +163,18 @@ async def test_a_server_that_allows_no_streams_at_all_is_waited_for_until_one_gi
         )
         connection.initiate_connection()
         writer.write(connection.data_to_send())
-        while await reader.read(65_536):
-            pass
+        while data := await reader.read(65_536):
+            if any(
+                isinstance(each, h2.events.SettingsAcknowledged) for each in connection.receive_data(data)
+            ):
+                has_settings.set()
 
     async with client_of(serve, certificate) as client:
+        request = asyncio.create_task(asyncio.wait_for(client.request(HEADERS, b""), 30))
+        await has_settings.wait()
+        await turns()
+        assert not request.done()
+        await pass_time(30)
+
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.request(HEADERS, b""), 0.2)
+            await request

@@ -16,6 +16,7 @@ from tests.support.fcm_service import (
     taken,
     unauthenticated,
 )
+from tests.support.loop_time import PassTime
 
 HOUR = 3_600
 
@@ -27,9 +28,19 @@ async def push_many(fcm: Fcm, count: int) -> set[Verdict]:
 
 async def until_issued(fcm: Fcm, count: int) -> None:
     async def issued() -> bool:
-        return fcm.service.tokens_issued == count
+        return fcm.service.tokens_issued >= count
 
     await eventually(issued)
+    assert fcm.service.tokens_issued == count
+
+
+async def until_asked(fcm: Fcm, count: int) -> None:
+    """Return once the service has been asked so often for a token, whatever it answers."""
+
+    async def asked() -> bool:
+        return fcm.service.token_requests >= count
+
+    await eventually(asked)
 
 
 async def test_one_access_token_serves_many_messages() -> None:
@@ -66,16 +77,16 @@ async def test_a_hundred_messages_whose_token_is_revoked_in_mid_flight_fetch_one
 
 async def test_messages_that_are_refused_late_use_the_token_that_others_have_fetched() -> None:
     async with opened_fcm() as fcm:
-        release = asyncio.Event()
+        asked, release = asyncio.Event(), asyncio.Event()
 
         async def refused_late(_: FcmService, __: web.Request) -> web.StreamResponse:
+            asked.set()
             await release.wait()
             return unauthenticated()
 
         fcm.service.script.append(refused_late)
         late = asyncio.create_task(fcm.push())
-        await until_issued(fcm, 1)
-        await asyncio.sleep(0.05)
+        await asked.wait()
         fcm.service.revoke_tokens()
         await fcm.push()
         release.set()
@@ -115,9 +126,12 @@ async def test_the_renewed_token_is_used_from_then_on() -> None:
         await fcm.push()
         fcm.clock.advance(HOUR - 300)
         await fcm.push()
-        await until_issued(fcm, 2)
-        await asyncio.sleep(0.05)
 
+        async def is_used() -> bool:
+            await fcm.push()
+            return fcm.service.received[-1].access_token == "ya29.local-2"
+
+        await eventually(is_used)
         await fcm.push()
 
         assert fcm.service.received[-1].access_token == "ya29.local-2"
@@ -130,7 +144,7 @@ async def test_a_renewal_that_fails_early_harms_nothing_and_is_tried_again_after
         fcm.clock.advance(HOUR - 300)
         fcm.service.token_script.append(answered(503))
         await fcm.push()
-        await asyncio.sleep(0.05)
+        await until_asked(fcm, 2)
 
         for _ in range(5):
             assert (await fcm.push()).verdict is Verdict.DELIVERED
@@ -145,8 +159,8 @@ async def test_a_token_that_lives_shortly_is_renewed_half_way() -> None:
         fcm.service.token_lifetime_seconds = 60
         await fcm.push()
         fcm.clock.advance(29)
-        await fcm.push()
-        await asyncio.sleep(0.05)
+        for _ in range(5):
+            await fcm.push()
         assert fcm.service.token_requests == 1
         fcm.clock.advance(1)
 
@@ -268,25 +282,30 @@ async def test_a_token_endpoint_that_breaks_off_is_a_failure() -> None:
         assert outcome.reason.startswith("no access token: ")
 
 
-async def test_a_token_endpoint_that_hangs_is_given_up_in_time_for_all_who_wait() -> None:
-    async with opened_fcm(timeout_seconds=0.3) as fcm:
+async def test_a_token_endpoint_that_hangs_is_given_up_in_time_for_all_who_wait(pass_time: PassTime) -> None:
+    async with opened_fcm(timeout_seconds=30) as fcm:
         fcm.service.token_script.append(hang)
+        pushing = asyncio.create_task(push_many(fcm, 20))
+        await until_asked(fcm, 1)
 
-        assert await push_many(fcm, 20) == {Verdict.FAILED}
+        await pass_time(30)
+
+        assert await pushing == {Verdict.FAILED}
         assert fcm.service.token_requests == 1
 
 
 async def test_a_caller_that_gives_up_does_not_take_the_renewal_away_from_others() -> None:
     async with opened_fcm() as fcm:
-        release = asyncio.Event()
+        asked, release = asyncio.Event(), asyncio.Event()
 
         async def slow(service: FcmService, request: web.Request) -> web.StreamResponse:
+            asked.set()
             await release.wait()
             return await service.grant(request)
 
         fcm.service.token_script.append(slow)
         impatient, patient = (asyncio.create_task(fcm.push()) for _ in range(2))
-        await asyncio.sleep(0.05)
+        await asked.wait()
         impatient.cancel()
         release.set()
 
@@ -299,7 +318,7 @@ async def test_closing_gives_up_a_renewal_that_is_under_way() -> None:
     async with opened_fcm() as fcm:
         fcm.service.token_script.append(hang)
         waiting = asyncio.create_task(fcm.push())
-        await asyncio.sleep(0.05)
+        await until_asked(fcm, 1)
 
         await fcm.provider.__aexit__(None, None, None)
 

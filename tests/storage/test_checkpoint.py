@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
@@ -18,6 +19,7 @@ from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
 from tests.support.drivers import make_notes_file
 from tests.support.eventually import eventually
 from tests.support.locks import locked
+from tests.support.loop_time import PassTime
 
 MEGABYTE = 2**20
 
@@ -98,12 +100,12 @@ async def test_the_log_is_truncated_after_a_while_without_writes(
 
 
 async def test_a_log_is_left_alone_between_two_writes(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
 ) -> None:
     monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 3600.0)
     await write_a_megabyte(database)
     for _ in range(20):
-        await asyncio.sleep(0.005)
+        await pass_time(1)
 
     assert database.figures()["log_bytes"] >= MEGABYTE
 
@@ -128,7 +130,7 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
             async with asyncio.timeout(60):
                 for _ in range(40):
                     await write_a_megabyte(database)
-                    await asyncio.sleep(0.002)
+                    await asyncio.sleep(0)
             assert database.figures()["log_bytes"] > 20 * MEGABYTE
 
         await eventually(becomes_empty(database))
@@ -179,11 +181,11 @@ async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
 
 
 async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointing(
-    impatient: None, database: SqliteDatabase, eager: None
+    impatient: None, database: SqliteDatabase, eager: None, pass_time: PassTime
 ) -> None:
     with locked(database.path):
         for _ in range(20):
-            await asyncio.sleep(0.005)
+            await pass_time(1)
     await write_a_megabyte(database)
 
     async def cut_off() -> bool:
@@ -199,16 +201,21 @@ async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Pat
     try:
         await own.execute("INSERT INTO notes (name) VALUES ('a')")
         await own.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
-        async with running(checkpointer.run_forever(own)):
-            for _ in range(20):
-                await asyncio.sleep(0.005)
-            assert LogFile(file).size_bytes > 0
-            await own.execute("ROLLBACK")
+        with capture_logs() as logs:
+            async with running(checkpointer.run_forever(own)):
 
-            async def cut_off() -> bool:
-                return LogFile(file).size_bytes == 0
+                async def has_failed_twice() -> bool:
+                    return len(logs) >= 2
 
-            await eventually(cut_off)
+                await eventually(has_failed_twice)
+                assert {line["event"] for line in logs} == {"checkpoint_failed"}
+                assert LogFile(file).size_bytes > 0
+                await own.execute("ROLLBACK")
+
+                async def cut_off() -> bool:
+                    return LogFile(file).size_bytes == 0
+
+                await eventually(cut_off)
     finally:
         await own.close()
 

@@ -65,3 +65,9 @@ async def ask(
         answer = Answer(response.status, response.headers, await response.read())
     description().check(method, path, answer.status, answer.headers, answer.body)
     return answer
+
+
+async def answer_others(server: RunningServer) -> None:
+    """Have the server answer and store requests of others: what is not held back is answered meanwhile."""
+    for _ in range(5):
+        await ask(server, "POST", "/session/new")

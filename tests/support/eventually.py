@@ -1,9 +1,15 @@
-"""Waiting for what happens by itself, without a guess at how long it takes."""
+"""Waiting for what happens by itself, without a guess at how long it takes.
+
+A condition must stay true until the test does something more: one that can pass by between two looks is
+waited for by the event that brings it.
+"""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 _LOOK_EVERY_SECONDS = 0.005
+_PATIENCE_SECONDS = 120.0
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]], within_seconds: float = 60.0) -> None:
@@ -13,3 +19,18 @@ async def eventually(holds: Callable[[], Awaitable[bool]], within_seconds: float
             if await holds():
                 return
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+
+def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
+    """`eventually` for a test without an event loop: `told` says in the error what was there instead."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(told())
+        time.sleep(_LOOK_EVERY_SECONDS)
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything that is ready run: what needs no other process, thread or socket has happened then."""
+    for _ in range(count):
+        await asyncio.sleep(0)

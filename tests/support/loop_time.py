@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+
+_PAUSE_SECONDS = 0.01
 
 PassTime = Callable[[float], Awaitable[None]]
 """Moves the event loop's time by so many seconds, and has everything happen that is due."""
@@ -22,3 +25,11 @@ def moving(patch: pytest.MonkeyPatch) -> PassTime:
             await asyncio.sleep(0)
 
     return pass_time
+
+
+async def passed_until(end: "asyncio.Future[Any]", pass_time: PassTime) -> None:
+    """Move time a second at a time until this has ended, with pauses in which the database can answer."""
+    while not end.done():
+        await pass_time(1)
+        await asyncio.sleep(_PAUSE_SECONDS)
+    await end

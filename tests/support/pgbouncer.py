@@ -10,14 +10,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.support.eventually import until
 from tests.support.free_ports import free_ports
 
-_PATIENCE_SECONDS = 20.0
 _ACCOUNTS = ("postgres", "nobody")
 
 
@@ -107,9 +106,14 @@ def _account() -> pwd.struct_passwd | None:
 
 
 def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = monotonic() + _PATIENCE_SECONDS
-    while monotonic() < deadline and process.poll() is None:
+    def said() -> str:
+        return f"pgbouncer does not listen: {log.read_text(errors='replace')}"
+
+    def listens() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError(said())
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        sleep(0.05)
-    raise RuntimeError(f"pgbouncer does not listen: {log.read_text(errors='replace')}")
+            return True
+        return False
+
+    until(listens, said)

@@ -82,10 +82,11 @@ class Rig:
         async def holds() -> bool:
             nonlocal stored
             stored = await self.wallet.transactions.newest()
-            return stored is not None and stored.attempts == number
+            return stored is not None and stored.attempts >= number
 
         await eventually(holds)
         assert stored is not None
+        assert stored.attempts == number
         return stored
 
     async def sweep(self) -> int:

@@ -2,10 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
-from typing import Any
 
 import orjson
 import pytest
@@ -15,8 +12,8 @@ from structlog.testing import capture_logs
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
-from tests.support.eventually import eventually
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.support.loop_time import PassTime
 from tests.web.guarded import Guarded, guarded
 
 EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
@@ -79,25 +76,29 @@ async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
         await server.until(lambda connections: connections.open == 0)
 
 
-async def are_logged(lines: Sequence[Mapping[str, Any]], refusals: int) -> bool:
-    return sum(int(line["connections"]) for line in lines) == refusals
-
-
-async def test_refusals_are_one_line_soon_and_one_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_connections, "_SOON_SECONDS", 0.05)
-    monkeypatch.setattr(open_connections, "_MINUTE_SECONDS", 0.3)
+async def test_refusals_are_one_line_soon_and_one_a_minute(
+    monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
+) -> None:
+    monkeypatch.setattr(open_connections, "_SOON_SECONDS", 30)
     with capture_logs() as lines:
-        async with guarded(greet, per_address=1) as server:
+        async with guarded(greet, per_address=1, head_seconds=3_600) as server:
             with ExitStack() as stack:
                 open_from(stack, server, SOMEBODY, 1)
                 await server.until(lambda connections: connections.open == 1)
-                for refusals in (20, 40):
-                    open_from(stack, server, SOMEBODY, 20)
-                    await eventually(partial(are_logged, lines, refusals))
+                open_from(stack, server, SOMEBODY, 20)
+                await server.until(lambda connections: connections.refused == 20)
+                assert lines == []
+                await pass_time(30)
+                assert [line["connections"] for line in lines] == [20]
+
+                open_from(stack, server, SOMEBODY, 20)
+                await server.until(lambda connections: connections.refused == 40)
+                assert len(lines) == 1
+                await pass_time(60)
+                assert [line["connections"] for line in lines] == [20, 20]
 
     assert {line["event"] for line in lines} == {"connections_refused"}
     assert {tuple(line["addresses"]) for line in lines} == {(SOMEBODY,)}
-    assert len(lines) <= 10
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"])

@@ -28,7 +28,7 @@ test('a stream that breaks goes on after the last event, and nothing is lost or 
 
   await expect(titles(page)).toHaveText(['After', 'Meanwhile', 'Before'])
   await expect(badge(page)).toHaveText('3')
-  expect(await page.evaluate(() => window.streams.map(({ lastEventId }) => lastEventId))).toEqual([undefined, newest])
+  await expect.poll(() => page.evaluate(() => window.streams.map(({ lastEventId }) => lastEventId))).toEqual([undefined, newest])
 })
 
 /** The page's clock stands still; `timers` are the delays of its long timers, and no pause is shortened by chance. */

@@ -26,7 +26,7 @@ test('an account signs in, reads what arrives live, and marks it as read', async
   await expect(link).toHaveAttribute('rel', 'noopener noreferrer')
   await expect(link).toHaveAttribute('target', '_blank')
   await expect(row(page, 'Second')).toHaveAttribute('aria-expanded', 'true')
-  expect(await page.evaluate(() => window.counts)).toEqual([2, 1])
+  await expect.poll(() => page.evaluate(() => window.counts)).toEqual([2, 1])
 
   await page.reload()
   await expect(badge(page)).toHaveText('1')

@@ -29,7 +29,7 @@ test('of two wallets a person chooses, and addresses may be spelled without a ch
 
   await signIn(page, 'Lower')
 
-  expect(await page.evaluate(() => document.querySelector('bridge-inbox').account)).toBe(`eip155:31337:${wallet.accounts[0]}`)
+  await expect.poll(() => page.evaluate(() => document.querySelector('bridge-inbox').account)).toBe(`eip155:31337:${wallet.accounts[0]}`)
 })
 
 test('two wallets of one name are told apart', async ({ page, bridge, wallet }) => {
@@ -128,7 +128,7 @@ test('another chain changes nothing, and another account ends the sign-in', asyn
   await session.disconnect()
   await expect(status(page)).toHaveText('The wallet has changed to another account. Sign in again to read its notifications.')
   await expect(titles(page)).toHaveCount(0)
-  expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+  await expect.poll(() => page.evaluate(() => sessionStorage.length)).toBe(0)
 })
 
 test('a wallet that changed its account while the page was loaded again ends the sign-in', async ({ page, bridge, wallet }) => {
@@ -153,7 +153,7 @@ test('signing out forgets the token, here and on the server', async ({ page, bri
 
   await expect(status(page)).toHaveText('You are signed out.')
   await ended
-  expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+  await expect.poll(() => page.evaluate(() => sessionStorage.length)).toBe(0)
   expect((await fetch(`${bridge.url}/inbox/notifications`, { headers })).status).toBe(401)
   await expect(page.getByRole('heading', { name: 'Notifications' })).toBeFocused()
 })

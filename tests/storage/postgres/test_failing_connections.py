@@ -62,20 +62,14 @@ async def behind_pooler(proxy: CuttingProxy, url: str, events: Events) -> AsyncI
 
 @pytest.fixture
 def short_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on locks sooner. To be named before the database, as the other two."""
+    """Give up on locks sooner. To be named before the database, as `short_statements`."""
     monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50ms")
 
 
 @pytest.fixture
 def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on statements sooner."""
-    monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "300ms")
-
-
-@pytest.fixture
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on transactions that stand still sooner."""
-    monkeypatch.setitem(connection._SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+    """Give up on statements sooner: a read has no transaction whose statements alone could be given up."""
+    monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "3s")
 
 
 async def serves_again(database: PostgresDatabase) -> None:
@@ -309,11 +303,10 @@ async def test_a_statement_that_takes_too_long_is_refused(
     await write_and_read(database)
 
 
-async def test_a_process_that_stands_still_in_a_transaction_loses_it(
-    short_pauses: None, database: PostgresDatabase
-) -> None:
+async def test_a_process_that_stands_still_in_a_transaction_loses_it(database: PostgresDatabase) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
+        yield Statement("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
         time.sleep(0.4)  # the event loop stands still too
         yield Statement("SELECT 1")
 

@@ -1,0 +1,224 @@
+"""Finds what makes a test depend on the speed of the machine, and names what to do instead.
+
+Read from the source alone: a sleep, a look at the wall's clock, a limit below a second, and a condition that
+waits for an exact number that counts up. The tables below allow what is there for a reason, by file; a row
+that is not needed any more is a fault, too. A folder of tests may be named as the only argument.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
+
+_CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
+
+# How long somebody is patient. Pauses may be short: things happen sooner then, and no test is red for that.
+_LIMIT = re.compile(r"(^|_)(seconds|timeout|patience|heartbeat)$", re.IGNORECASE)
+_PAUSE = re.compile(
+    r"pause|tick|every|interval|look|retry|keep_alive|beat_|sync|report|quiet|poll", re.IGNORECASE
+)
+_POSITIONS = {"wait_for": 1, "timeout": 0, "settimeout": 0, "call_later": 0, "Stopping": 0}
+_RAN_OUT = re.compile(r"Timeout|Unreachable|Cancelled")
+_COUNTERS = {"requests", "received", "sent", "sends", "attempts", "events", "lines", "logs", "tokens_issued"}
+
+SLEEPS = {
+    "support/eventually.py": "the pause between two looks",
+    "support/loop_time.py": "the pause in which a database's thread may answer",
+    "support/notify_load.py": "the pace of a load: its answers are checked, not its times",
+    "support/owed_writes.py": "the pace of a load: its answers are checked, not its times",
+    "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
+    "support/write_load.py": "the pace of a load: its answers are checked, not its times",
+    "cluster/test_fan_out_kills.py": "the pace at which a load is looked at until it has done enough",
+    "pubsub/irn/test_fan_out_kills.py": "the pace at which a load is looked at until it has done enough",
+    "storage/postgres/test_failing_connections.py": "a process that stands still is what is tested",
+    "storage/test_first_start.py": "the moment of a kill: as soon as a file is there",
+}
+CLOCKS = {
+    "kernel/test_clock.py": "the clock itself is tested, by the system's",
+    "storage/test_first_start.py": "the patience of a loop that looks more often than `until` does",
+    "support/eventually.py": "the patience of `until`",
+}
+LIMITS = {
+    "client/fake_relay.py": "what clients leave open at the end is to be given up",
+    "client/test_failing_bridges.py": "no attempt is answered: each is to run out",
+    "client/test_failing_relays.py": "nothing listens there: the patience is to run out",
+    "headless/test_control_api.py": "nothing listens there: the patience is to run out",
+    "outbox/running.py": "requests that hang at the end are to be given up",
+    "outbox/test_fairness.py": "requests that hang are to be given up; others are made again",
+    "pubsub/irn/test_presence.py": "the file stays locked until the patience has run out",
+    "pubsub/test_waiting.py": "the file stays locked until the patience has run out",
+    "storage/conftest.py": "the file stays locked until the wait has run out",
+    "storage/postgres/test_failing_connections.py": "the database stays away until the wait has run out",
+    "storage/postgres/test_leases.py": "a lease that is not in use is to run out",
+    "support/public_proxy.py": "what is under way at the end is to be given up",
+    "wallet/rig.py": "what is under way at the end is to be given up",
+    "web/test_body_sizes.py": "the body never comes: the wait for it is to run out",
+    "web/test_connections.py": "connections say nothing: their time is to run out",
+    "web/test_event_stream.py": "the server may hurry before its client is stuck, or then",
+    "web/test_leases.py": "a lease that is not in use is to run out",
+    "web/test_unread.py": "the client reads nothing: the patience with it is to run out",
+}
+PASSING: dict[str, str] = {}
+
+_TABLES = {
+    "sleep": (SLEEPS, "sleeps: wait for a condition (tests.support.eventually), an event, or move the time"),
+    "clock": (CLOCKS, "looks at the wall's clock: no test asserts a duration, and `until` has the patience"),
+    "limit": (
+        LIMITS,
+        "sets a limit below a second: move time (`pass_time`), or give it 60 seconds",
+    ),
+    "passing": (
+        PASSING,
+        "waits for an exact number that counts up, and may be passed by: wait for `>=`",
+    ),
+}
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a file that depends on the machine's speed."""
+
+    rule: str
+    file: str
+    line: int
+
+
+def _number(node: ast.expr) -> float | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    return None
+
+
+def _is_low(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return (
+            re.fullmatch(r"[1-9]\d{0,2} ?ms", node.value) is not None
+        )  # as settings of PostgreSQL are spelled
+    value = _number(node)
+    return value is not None and 0 < value < 1
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_limit(name: str) -> bool:
+    return _LIMIT.search(name) is not None and _PAUSE.search(name) is None
+
+
+class _Reader(ast.NodeVisitor):
+    """Collects the faults of one module."""
+
+    def __init__(self, file: str, module: ast.Module) -> None:
+        self.file = file
+        self.faults: list[Fault] = []
+        self._functions = {node.name: node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)}
+        self.visit(module)
+
+    def _add(self, rule: str, node: ast.expr | ast.stmt) -> None:
+        self.faults.append(Fault(rule, self.file, node.lineno))
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        """Pass what is expected to run out: a block of `pytest.raises` with an error of that kind."""
+        for item in node.items:
+            call = item.context_expr
+            is_expected = isinstance(call, ast.Call) and _name(call.func) == "raises"
+            if is_expected and isinstance(call, ast.Call) and _RAN_OUT.search(ast.unparse(call.args[0])):
+                return
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """A sleep, a clock, a limit that is an argument, or a condition that is waited for."""
+        name, arguments = _name(node.func), node.args
+        if name == "sleep" and not (arguments and _number(arguments[0]) == 0):
+            self._add("sleep", node)
+        if name in _CLOCKS:
+            self._add("clock", node)
+        limits = [each.value for each in node.keywords if each.arg and _is_limit(each.arg)]
+        if len(arguments) > _POSITIONS.get(name, len(arguments)):
+            limits.append(arguments[_POSITIONS[name]])
+        if name in ("setattr", "setitem") and len(arguments) > 1 and _is_limit(_name(arguments[-2])):
+            limits.append(arguments[-1])
+        if any(map(_is_low, limits)):
+            self._add("sleep" if name == "wait" else "limit", node)
+        if name in ("eventually", "until") and arguments and self._may_pass_by(arguments[0]):
+            self._add("passing", node)
+        self.generic_visit(node)
+
+    def _may_pass_by(self, condition: ast.expr) -> bool:
+        named = self._functions.get(_name(condition))
+        for node in ast.walk(named or condition):
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+                counted = node.left
+                if isinstance(counted, ast.Call) and _name(counted.func) == "len":
+                    counted = counted.args[0]
+                if _name(counted) in _COUNTERS and _number(node.comparators[0]) != 0:
+                    return True
+        return False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A name means the function that was defined last before it is used."""
+        self._functions[node.name] = node
+        self.generic_visit(node)
+
+    def visit_arguments(self, node: ast.arguments) -> None:
+        """A limit that is the default of a parameter."""
+        named = [*node.posonlyargs, *node.args]
+        defaults = zip(reversed(named), reversed(node.defaults), strict=False)
+        for parameter, value in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
+            if value and _is_limit(parameter.arg) and _is_low(value):
+                self._add("limit", value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """A limit that has a name."""
+        if _is_low(node.value) and any(_is_limit(_name(target)) for target in node.targets):
+            self._add("limit", node)
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        """A limit among settings."""
+        if any(
+            key and _is_limit(_name(key)) and _is_low(node.values[at]) for at, key in enumerate(node.keys)
+        ):
+            self._add("limit", node)
+        self.generic_visit(node)
+
+    visit_AsyncWith = visit_With  # noqa: N815 - ast's own name
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast's own name
+
+
+def _faults(tests: Path) -> Iterator[Fault]:
+    for file in sorted(tests.rglob("*.py")):
+        name = file.relative_to(tests).as_posix()
+        yield from _Reader(name, ast.parse(file.read_text("utf-8"))).faults
+
+
+def main(arguments: list[str]) -> int:
+    """Print each fault with its place; 1 if there is any."""
+    tests = Path(arguments[0]) if arguments else _ROOT / "tests"
+    said, needed = [], set()
+    for fault in _faults(tests):
+        table, advice = _TABLES[fault.rule]
+        needed.add((fault.rule, fault.file))
+        if fault.file not in table:
+            said.append(f"{tests / fault.file}:{fault.line}: {advice}")
+    for rule, (table, _) in _TABLES.items():
+        unneeded = [file for file in table if (rule, file) not in needed and not arguments]
+        said += [f"{__file__}: {file} needs its row in the table of {rule} no more" for file in unneeded]
+    print(*said, sep="\n", end="\n" if said else "")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
