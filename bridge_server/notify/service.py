@@ -3,12 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 
 import orjson
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Devices,

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import orjson
 
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.token_bucket import Limit, spend
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import (
     AccountFailure,
     AllMarkedRead,

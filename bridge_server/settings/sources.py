@@ -7,7 +7,7 @@ systemd credential: these come between the environment and the TOML file. Such a
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from bridge_server.kernel.fields import near_words
+from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
 from bridge_server.settings.types import text_of
 
