@@ -19,7 +19,7 @@ _ACCOUNT = re.compile(
     r"|(?!eip155:)[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}:[-.%a-zA-Z0-9]{1,128}"
 )
 
-_ETHEREUM_LINES = re.compile(r"(?:eip155:[0-9]{1,32}:0x[0-9a-fA-F]{40}\n)*+")
+_ETHEREUM_LINES = re.compile(r"(?:eip155:[0-9]{1,32}:0x[0-9a-fA-F]{40}(?:\n(?!\Z)|\Z))++")
 
 
 class Account(NamedTuple):
@@ -47,13 +47,13 @@ def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
 
     One pattern over all of them is half of what a look at each costs.
     """
-    joined = "\n".join(texts) + "\n"
-    if _ETHEREUM_LINES.fullmatch(joined) is None or joined.count("\n") != len(texts):
+    joined = "\n".join(texts)
+    if _ETHEREUM_LINES.fullmatch(joined) is None:
         return None
-    return {
-        text: _ETHEREUM + line[-_ADDRESS_CHARACTERS:]
-        for text, line in zip(texts, joined.lower().splitlines(), strict=True)
-    }
+    lines = joined.lower().split("\n")
+    if len(lines) != len(texts):  # a text has several lines
+        return None
+    return {text: _ETHEREUM + line[-_ADDRESS_CHARACTERS:] for text, line in zip(texts, lines, strict=True)}
 
 
 def unproven_account_key(text: str) -> str:
