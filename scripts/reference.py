@@ -18,7 +18,6 @@ from pathlib import Path
 
 import click
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
 
 import bridge_server
 from bridge_server.assembly.application import house
@@ -78,8 +77,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def settings_part() -> str:
     """Every setting by room, with its flag, variable and default, then what each means."""
-    models = [model for model in reversed(Settings.__bases__) if model is not BaseSettings]
-    return "\n\n".join(_settings_of(model) for model in models)
+    return "\n\n".join(map(_settings_of, reversed(Settings.__bases__)))
 
 
 def _settings_of(model: type) -> str:

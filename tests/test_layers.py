@@ -18,6 +18,10 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted
 TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 BUILD_FILES = ("setup.cfg", "pyproject.toml")
 
+REASONS_FOR_THE_TYPE_CHECKER = {
+    "bridge_server/kernel/values.py": "it knows dataclasses by the name of the standard library's decorator"
+}
+
 REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION: dict[tuple[str, str], str] = {}
 """By module and imported name. None is needed at present."""
 
@@ -121,7 +125,8 @@ def test_imports_are_absolute_and_never_for_the_type_checker_only() -> None:
     ]
 
     assert relative == []
-    assert [name for name, text in TEXTS.items() if "TYPE_CHECKING" in text] == []
+    for_the_type_checker = {name for name, text in TEXTS.items() if "TYPE_CHECKING" in text}
+    assert for_the_type_checker == REASONS_FOR_THE_TYPE_CHECKER.keys()
 
 
 def test_every_module_says_what_it_is_for() -> None:

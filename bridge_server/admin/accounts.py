@@ -1,7 +1,6 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +19,7 @@ from bridge_server.inbox.wire import page_fields, read_ids, read_query, write_ma
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.history import AccountBucket, AccountNotification, HistoryStore
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.devices import DeviceDelivery, DeviceState, DeviceStateStore

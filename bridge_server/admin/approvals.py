@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -13,6 +12,7 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.kernel.values import dataclass
 from bridge_server.wallet.approvals import Approvals, ApprovalStore
 from bridge_server.wallet.explaining import explain
 from bridge_server.wallet.models import (

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, get_args
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import parse_ip_address
 from bridge_server.kernel.instants import rfc3339_or_none
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import UNKNOWN, ClientAddresses
 from bridge_server.web.limits import Charge, TokenBuckets
 from bridge_server.web.open_connections import Connections

@@ -1,7 +1,6 @@
 """Tests of webhooks and of pushes: each sends once, at once; and a preview of a push."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from bridge_server.kernel.errors import InvalidInputError, UnavailableError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, Purpose

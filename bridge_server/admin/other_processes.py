@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 import aiohttp
@@ -13,6 +13,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Process
 from bridge_server.version import USER_AGENT
 

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote
@@ -36,6 +35,7 @@ from bridge_server.admin.rows import (
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL, AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher

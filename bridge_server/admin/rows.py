@@ -4,7 +4,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from aiohttp import web
 from Crypto.Cipher import AES
 
 from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.answers import json_answer
 from bridge_server.web.routes import Handler, Route

@@ -4,7 +4,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from bridge_server.admin.rows import AdminRows, fields_answer
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.store import Stock, StockOf
 from bridge_server.relay.store import SessionList
 from bridge_server.web.metrics import Readiness, RequestFigures

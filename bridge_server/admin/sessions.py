@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +30,7 @@ from bridge_server.admin.traffic_records import named, request_fields, subject_o
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import SessionId, SessionNotFoundError
 from bridge_server.relay.service import Relay, Sighting, Sightings
 from bridge_server.relay.store import SeenCall, SeenSession, SessionList

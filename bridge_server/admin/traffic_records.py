@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -12,6 +11,7 @@ from bridge_server.admin.other_processes import OWN, Fields, Neighbours, Reply, 
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.errors import InvalidInputError, LimitError, NotFoundError
 from bridge_server.kernel.instants import milliseconds_of, rfc3339, rfc3339_or_none
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.message_store import PendingMessage
 from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -42,6 +42,7 @@ from bridge_server.admin.traffic_records import (
 )
 from bridge_server.kernel.background import cancelled, running
 from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Process
 from bridge_server.web.answers import KEEP_ALIVE, EventStream, piece
 from bridge_server.web.traffic import MOST_REQUESTS, Recorded, TrafficLog

@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from bridge_server.admin.accounts import AccountHandlers, AccountViews, account_routes
@@ -46,6 +45,7 @@ from bridge_server.assembly.testmode import TestMode
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered

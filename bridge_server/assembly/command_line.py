@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 from bridge_server.assembly.engine import opened_postgres
 from bridge_server.assembly.foundation import Foundation, lay_foundation
@@ -11,6 +10,7 @@ from bridge_server.assembly.projects import project_services
 from bridge_server.assembly.push import push_services
 from bridge_server.console.access import AccessStore, ConsoleAccess
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.service import Projects
 from bridge_server.projects.subscriptions import Subscriptions

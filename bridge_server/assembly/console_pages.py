@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -41,6 +40,7 @@ from bridge_server.inbox.models import MarkedRead
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import AllMarkedRead, Delivered
 from bridge_server.outbox.models import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.models import ProjectChanged

@@ -5,7 +5,6 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from bridge_server.assembly.engine import OwnUrl, clock_of, engine_of, token_buckets_of
@@ -16,6 +15,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import IdMaker, new_secret
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import AttemptLog, NotedSender, PublicSender, RecordedSender, Sender
 from bridge_server.outbox.models import OutgoingMessage

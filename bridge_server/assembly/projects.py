@@ -27,8 +27,10 @@ class ProjectServices(NamedTuple):
 def project_services(foundation: Foundation) -> ProjectServices:
     """The services of projects over the foundation's database."""
     database, clock, ids = foundation.database, foundation.clock, foundation.ids
+    projects = Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom)
+    projects.subscribe_to(foundation.events)
     return ProjectServices(
-        Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom),
+        projects,
         Subscriptions(SubscriptionStore(database), clock, ids),
         DeviceStateStore(database),
         foundation.live.held(_account_limit),

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TypeAlias
 
 from bridge_server.kernel.sweeper import Sweep
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
 from bridge_server.projects.service import Projects

@@ -1,12 +1,12 @@
 """The control routes of `serve --test`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.secrets import OneToken
 from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.kernel.values import dataclass
 from bridge_server.push.providers.sinks import SINK_ANSWERS
 from bridge_server.storage.connection import ORDERED_FAILURES
 from bridge_server.testmode.instruments import Instruments

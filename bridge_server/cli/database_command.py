@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from bridge_server.cli.options import CommandError, config_option, data_dir_opti
 from bridge_server.cli.output import json_option
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.service import account_limit
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, require_own

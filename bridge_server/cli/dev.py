@@ -6,7 +6,6 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
@@ -40,6 +39,7 @@ from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.background import running
 from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.service import SECRET_PREFIX
 from bridge_server.relay.wire import V07
 from bridge_server.settings.settings import Settings

@@ -37,6 +37,7 @@ def main() -> None:
             _stop_with(given[-1], given[-1].removeprefix(f"{PARENT_OPTION}="))
         elif wanted:
             _stop_with(f"{PARENT_VARIABLE}={wanted}", wanted)
+        import_module("bridge_server.outbox.authorities").import_aiohttp()
     import_module("bridge_server.cli.commands").run(arguments)
 
 

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -19,6 +18,7 @@ from bridge_server.cli.running_server import admin_tokens, running_url
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import (
     BridgeClientError,
     BridgeUnreachableError,

@@ -9,10 +9,11 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 import click
+
+from bridge_server.kernel.values import dataclass
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 

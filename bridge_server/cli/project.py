@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +20,7 @@ from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, re
 from bridge_server.cli.output import columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.models import (
     NewSubscription,
     ProjectDetails,

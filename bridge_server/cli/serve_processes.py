@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self
 from urllib.parse import urlsplit
@@ -34,6 +34,7 @@ from bridge_server.cli.process import (
     server_file_at,
 )
 from bridge_server.cli.server_run import ServerRun, Started, banner, reason_of, run_server
+from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings, SettingsError
 from bridge_server.storage.data_directory import DataDirectoryError, held
@@ -44,7 +45,7 @@ _OF_THE_SERVICE_MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _LOOPBACK = "127.0.0.1"
 
 
-@dataclass
+@dataclass()
 class Child:
     """A process, and the pipe from which its parent reads the facts about it once it answers."""
 

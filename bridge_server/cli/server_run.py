@@ -18,7 +18,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,6 +53,7 @@ from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.process import collect_less_often, garbage_left_alone
+from bridge_server.kernel.values import dataclass
 from bridge_server.relay.wire import V07
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings

@@ -5,7 +5,6 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ import click
 from bridge_server.cli.commands import Group
 from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.process import local_url, own_command
+from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import FILES_OF_SECRETS, secret_names
 

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -20,6 +19,7 @@ from bridge_server.cli.process import configure_logs, ready_file_at, run_until_e
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.headless.control import ControlFacts, ListeningError, control_api, event_fields

@@ -1,7 +1,6 @@
 """The page of read rates: charts by day, of all types and of the types that were sent most."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bridge_server.admin.projects import analytics_fields
@@ -9,6 +8,7 @@ from bridge_server.console.models import Asked, ConsolePage, NavigationGroup, Pa
 from bridge_server.console.rendering import ProjectChoice
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import parse_day, spell_day
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.service import Projects
 
 MOST_CHARTS = 6

@@ -2,7 +2,7 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import new_secret
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import HistoryStore, OutcomeCursor
 from bridge_server.notify.models import AudienceRequest, SubscriberAudience

@@ -1,11 +1,12 @@
 """Models of the console: sessions, pages, and the values that pages answer with."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.answers import Source
 from bridge_server.web.bodies import JsonObject
 

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,6 +31,7 @@ from bridge_server.admin.traffic_stream import (
 from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, PageStream, View
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
+from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, MOST_REQUESTS, TrafficLog, with_short_ids
 

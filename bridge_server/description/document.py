@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter
@@ -15,6 +14,7 @@ from bridge_server.description.problems import (
     problem_response,
     problems_of,
 )
+from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.description import (
     JSON,

@@ -5,7 +5,7 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from multidict import CIMultiDictProxy
 
 from bridge_server.console.rendering import STYLESHEET
 from bridge_server.kernel.fields import near_words
+from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.web.answers import StaticFiles, page_headers, ready_made

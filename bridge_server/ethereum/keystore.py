@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from Crypto.Cipher import AES
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
+from bridge_server.kernel.values import dataclass
 
 KEY_BYTES = 32
 

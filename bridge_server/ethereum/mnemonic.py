@@ -5,7 +5,7 @@ seed (BIP-32), with the path on which wallets look for Ethereum's (BIP-44).
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import resources
 from unicodedata import normalize
@@ -13,6 +13,7 @@ from unicodedata import normalize
 from coincurve import PrivateKey
 
 from bridge_server.kernel.fields import near_words
+from bridge_server.kernel.values import dataclass
 
 DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
 """The words of everybody's development accounts: local nodes give them money."""

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
+from bridge_server.kernel.values import dataclass
 
 Value = TypeVar("Value")
 

@@ -6,7 +6,6 @@ range, too many fields, addresses of another length, a high s.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -14,6 +13,7 @@ from bridge_server.ethereum import rlp
 from bridge_server.ethereum.address import ADDRESS_BYTES, HexError, data_of, hex_of
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SignatureError, SigningKey, recover_address
+from bridge_server.kernel.values import dataclass
 
 MAX_CHAIN_ID = (2**64 - 1) // 2 - 36  # EIP-2294
 MAX_NONCE = 2**64 - 2  # EIP-2681

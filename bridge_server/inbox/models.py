@@ -5,13 +5,14 @@ numbers increase: in every inbox a later notification has a higher number.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, NewType
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from string import Template
@@ -12,6 +12,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.values import dataclass
 from bridge_server.projects.models import PROJECT_ID_PATTERN
 from bridge_server.web.answers import WholeAnswer, page_headers, ready_made
 

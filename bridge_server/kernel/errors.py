@@ -4,8 +4,9 @@ A kind has a stable `code` and knows nothing of HTTP or JSON-RPC: each protocol 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from bridge_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

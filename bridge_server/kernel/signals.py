@@ -5,13 +5,13 @@ A waiter joins *before* it reads and sleeps *after*, so that a change between th
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import ceil
 from typing import TypeVar
 
 from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.values import dataclass
 
 Key = tuple[str, str]
 """The thing that changed, as its kind and its id: `("session", session_id)`."""

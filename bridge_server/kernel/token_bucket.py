@@ -5,8 +5,9 @@ that moment into the future; a moment that has passed is a full bucket, so a ful
 Integer microseconds throughout.
 """
 
-from dataclasses import dataclass
 from math import ceil
+
+from bridge_server.kernel.values import dataclass
 
 MICROSECONDS = 1_000_000
 

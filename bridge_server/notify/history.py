@@ -4,11 +4,11 @@ Times are milliseconds since the Unix epoch.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import Notification, NotificationNotFoundError
 from bridge_server.notify.store import BULK_MARKED
 from bridge_server.projects.caip10 import account_of_key

@@ -1,12 +1,13 @@
 """Models of the notification service: notifications, requests, results."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import ProjectId, Publisher, TypeId, wrong_type
 

@@ -1,11 +1,13 @@
 """The routes of the notification service with their rate limits (docs/protocol.md, A)."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import TypeVar
 
 import orjson
 from aiohttp import web
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify import wire
 from bridge_server.notify.audiences import Audiences
@@ -13,11 +15,14 @@ from bridge_server.notify.service import Notifications
 from bridge_server.projects.models import Publisher
 from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer
-from bridge_server.web.bodies import json_object
+from bridge_server.web.bodies import JsonObject, json_object
 from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Handler, Route
 
 _PUBLISHER = web.RequestKey("publisher", Publisher)
+
+_LOOK_FOR_THE_SECRET = frozenset({"notify", "subscriber-lookup"})
+"""Rows whose statements look for the secret themselves, so that it need not be read before."""
 
 _PROJECT = "{project_id:[^/]{1,128}}"
 
@@ -27,6 +32,9 @@ LOOKUP = Limit("subscriber-lookups", burst=100, interval_us=MICROSECONDS // 100)
 LISTING = Limit("subscriber-listings", burst=2, interval_us=300 * MICROSECONDS)
 TEST_LISTING = Limit("subscriber-listings", burst=1_000, interval_us=MICROSECONDS // 100)
 MARK_ALL = Limit("mark-all-as-read-calls", burst=5, interval_us=3_600 * MICROSECONDS)
+
+
+_Read = TypeVar("_Read")
 
 
 class NotifyHandlers:
@@ -39,14 +47,16 @@ class NotifyHandlers:
 
     async def identify(self, request: web.Request, secret: str) -> str | None:
         """Authenticate a project by its secret; returns the key of its token buckets, None if it is wrong."""
-        publisher = await self._projects.authenticate(request.match_info["project_id"], secret)
-        if publisher is None:
-            return None
-        request[_PUBLISHER] = publisher
-        return f"project:{publisher.project.number}"
+        project_id = request.match_info["project_id"]
+        return _caller(request, await self._projects.authenticate(project_id, secret))
+
+    async def recognize(self, request: web.Request, secret: str) -> str | None:
+        """Like `identify`, for a handler whose statements look for the secret again."""
+        project_id = request.match_info["project_id"]
+        return _caller(request, await self._projects.recognize(project_id, secret))
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
-        wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
+        wanted = await self._read(request, wire.read_notify_request)
         is_dry_run = wanted_dry_run(request)
         failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
         return json_answer(wire.write_outcome(wanted.keys, failures))
@@ -58,10 +68,9 @@ class NotifyHandlers:
         return json_answer(orjson.dumps(wire.audience_outcome_fields(outcome)))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
-        document = await json_object(request, is_labelled=False)
-        keys = wire.read_lookup(document)
-        found = await self._notifications.lookup(request[_PUBLISHER].project, keys)
-        wire.check_spellings(document, found.spelled_otherwise)
+        asked = await self._read(request, wire.read_lookup)
+        found = await self._notifications.lookup(request[_PUBLISHER], asked.keys)
+        wire.check_spellings(asked.document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
@@ -69,6 +78,21 @@ class NotifyHandlers:
 
     async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
         return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
+
+    async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
+        """What a recognized caller wants. A fault in it is told to nobody whose secret is revoked."""
+        try:
+            return read(await json_object(request, is_labelled=False))
+        except BridgeError:
+            await self._projects.require_live(request[_PUBLISHER])
+            raise
+
+
+def _caller(request: web.Request, publisher: Publisher | None) -> str | None:
+    if publisher is None:
+        return None
+    request[_PUBLISHER] = publisher
+    return f"project:{publisher.project.number}"
 
 
 async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -95,7 +119,8 @@ def notify_routes(
     ) -> Route:  # fmt: skip
         return Route(
             method=method, path=path, name=name, handler=handler,
-            identify=handlers.identify, caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
+            identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
+            caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
             dry_run_limits=dry_run_limits, who="backend",
         )  # fmt: skip
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 
 import orjson
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Devices,
@@ -74,9 +74,12 @@ class Notifications:
         """
         return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
-    async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts. The checksums of the account ids may be unchecked."""
-        return await self._store.lookup(project, keys)
+    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
+        """The subscribers among the accounts. The checksums of the account ids may be unchecked.
+
+        Raises NotAuthenticatedError if the secret was revoked meanwhile.
+        """
+        return await self._store.lookup(publisher, keys)
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
         """Every subscribed account in order, page by page, as JSON strings without the outer quotation marks.

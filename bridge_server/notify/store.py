@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import orjson
 
+from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.token_bucket import Limit, spend
+from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import (
     AccountFailure,
     AllMarkedRead,
@@ -27,6 +29,7 @@ from bridge_server.notify.models import (
 from bridge_server.outbox.store import enqueue_all
 from bridge_server.projects.models import Project, ProjectNotFoundError, Publisher, TypeId
 from bridge_server.projects.store import (
+    NOT_VALID_ANY_MORE,
     TURN_OF_FIGURES,
     TURN_OF_SENDINGS,
     delete_sendings,
@@ -176,7 +179,8 @@ WHERE id = ?
 # stored ones. LEFT JOIN fixes the order of the tables, as CROSS JOIN does.
 LOOKUP = """
 SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB),
-       json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)
+       json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key),
+       EXISTS (SELECT 1 FROM project_secrets WHERE project = ? AND digest = ?)
 FROM json_each(?) AS asked
 LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
 LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
@@ -357,10 +361,17 @@ class NotifyStore:
         yield AllMarkedRead()
         return unread
 
-    async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts, whose keys are given by their spelling."""
-        asked = orjson.dumps(keys).decode()
-        ((members, others),) = await self.database.read(LOOKUP, (asked, project.number))
+    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
+        """The subscribers among the accounts, whose keys are given by their spelling.
+
+        Raises NotAuthenticatedError if the secret was revoked since authentication.
+        """
+        asked, number = orjson.dumps(keys).decode(), publisher.project.number
+        ((members, others, is_live),) = await self.database.read(
+            LOOKUP, (number, publisher.digest, asked, number)
+        )
+        if not is_live:
+            raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
         return Lookup(members or b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:

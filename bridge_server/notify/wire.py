@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -24,7 +25,7 @@ from bridge_server.notify.models import (
     NotifyRequest,
     SubscriberAudience,
 )
-from bridge_server.projects.caip10 import account_key, unproven_account_key
+from bridge_server.projects.caip10 import account_key, unproven_account_key, unproven_account_keys
 from bridge_server.projects.models import TypeId
 from bridge_server.web.bodies import JsonObject, Shape, check, misspelled
 
@@ -203,17 +204,33 @@ def _notification(content: NotificationShape) -> Notification:
     return Notification(TypeId(content.type), content.title, content.body, content.url)
 
 
-def read_lookup(document: JsonObject) -> dict[str, str]:
-    """Read the accounts to look up: account key by account id. Their checksums are not checked yet."""
+class AskedAccounts(NamedTuple):
+    """A look-up: account key by account id, whose checksums are not checked yet, and where they stood."""
+
+    keys: dict[str, str]
+    document: JsonObject
+
+
+def read_lookup(document: JsonObject) -> AskedAccounts:
+    """Read the accounts to look up."""
     accounts = document.values.get("accounts")
-    keys, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
+    keys, faults = _unproven_keys(accounts)
     misspelled_members = misspelled(LookupShape, document.values)
     try:
         check(LookupShape, document.values, misspelled_members + faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
         _, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
         check(LookupShape, document.values, misspelled_members + faults)
-    return keys
+    return AskedAccounts(keys, document)
+
+
+def _unproven_keys(accounts: Any) -> tuple[dict[str, str], list[Fault]]:
+    if isinstance(accounts, list) and len(accounts) <= LOOKUP_MAX_ACCOUNTS:
+        with suppress(TypeError):  # not all are strings: the shape reports it
+            keys = unproven_account_keys(accounts)
+            if keys is not None:
+                return keys, []
+    return account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
 
 
 def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:

@@ -7,7 +7,7 @@ it.
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import perf_counter
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from yarl import URL
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.fields import is_loopback, parse_ip_address
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, public_only
 from bridge_server.outbox.models import PUBLIC_MARK, OutgoingMessage, Purpose, unmarked
 from bridge_server.web.traffic import Exchange, TrafficLog

@@ -4,12 +4,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import DueMessage, GoneHandlers, host_of

@@ -5,9 +5,9 @@ receivers that answer; and the fair order of the queues that wait for a place.
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import Claimant, Queue
 
 Item = TypeVar("Item")

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -22,6 +21,8 @@ import aiohttp
 import structlog
 from aiohttp import AddrInfoType, client_exceptions
 from aiohttp.abc import AbstractResolver, ResolveResult
+
+from bridge_server.kernel.values import dataclass
 
 _KEYS_REMEMBERED = 10_000
 

@@ -4,13 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import structlog
 
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.fairness import Admission, Limits, Place
 from bridge_server.outbox.guarded_client import Outcome, Verdict

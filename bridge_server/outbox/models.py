@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, NewType, TypeAlias
@@ -11,6 +11,7 @@ from yarl import URL
 
 from bridge_server.kernel.errors import ConflictError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 
 UNREADABLE_DESTINATION = "unreadable"
 """The destination of a message whose URL cannot be read: its lane refuses it."""

@@ -3,7 +3,6 @@
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import TracebackType
@@ -15,6 +14,7 @@ from standardwebhooks import Webhook
 from yarl import URL
 
 from bridge_server.kernel.fields import parse_retry_after
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import (
     CONNECT_SECONDS,
     LookUp,

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ import orjson
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import (
     Claimant,
     DueMessage,

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from itertools import chain, count
 from typing import NamedTuple, NewType, TypeAlias
@@ -15,6 +15,7 @@ from typing import NamedTuple, NewType, TypeAlias
 from bridge_server.kernel.errors import ConflictError, Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.caip10 import Account
 

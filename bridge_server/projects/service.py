@@ -13,6 +13,7 @@ from pydantic import Field
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import day_of, parse_day
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
@@ -25,6 +26,7 @@ from bridge_server.projects.models import (
     NewSecret,
     NotificationType,
     Project,
+    ProjectChanged,
     ProjectDetails,
     ProjectExistsError,
     ProjectId,
@@ -39,7 +41,7 @@ from bridge_server.projects.models import (
     checked_type_id,
     type_id_of_name,
 )
-from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
 from bridge_server.web.bodies import Shape, check
 
 USUAL_DAYS = 30
@@ -53,6 +55,8 @@ MOST_PER_HOUR = 1_000_000
 MOST_AT_ONCE = 1_000_000
 _HOUR_SECONDS = 3600
 _EVERY_PROJECT = 2**62
+_MOST_KNOWN = 1_000
+"""Projects whose credentials are kept at once."""
 
 
 class Period(NamedTuple):
@@ -128,6 +132,13 @@ class Projects:
         self._types = types
         self._clock = clock
         self._random_bytes = random_bytes
+        self._known: dict[ProjectId, Credentials] | None = None
+
+    def subscribe_to(self, events: Events) -> None:
+        """Keep the credentials that are read, until an event tells that the project has changed."""
+        self._known = {}
+        events.subscribe(ProjectChanged, self._forget, everywhere=True)
+        events.on_gap(self._forget_all)
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
         """Create a project and its first secret; only a digest of it is stored. Raises ProjectExistsError."""
@@ -173,10 +184,38 @@ class Projects:
 
     async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
         """The project, if the secret is one of its live secrets; None otherwise."""
-        found = await self._store.credentials(ProjectId(project_id))
-        project, digests = found if found is not None else (None, [digest("")])
-        is_valid = is_one_of(secret, digests)
-        return Publisher(project, digest(secret)) if project is not None and is_valid else None
+        return _publisher(await self._store.credentials(ProjectId(project_id)), secret)
+
+    async def recognize(self, project_id: str, secret: str) -> Publisher | None:
+        """Like `authenticate`, but by credentials that were read before, while no change is known of.
+
+        A command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
+        """
+        known = self._known
+        if known is None:
+            return await self.authenticate(project_id, secret)
+        chosen = ProjectId(project_id)
+        publisher = _publisher(known.get(chosen), secret)
+        if publisher is not None:
+            return publisher
+        found = await self._store.credentials(chosen)
+        if found is not None and known is self._known:  # else something has changed meanwhile
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[chosen] = found
+        return _publisher(found, secret)
+
+    async def require_live(self, publisher: Publisher) -> None:
+        """Raise NotAuthenticatedError if the project was deleted or the secret was revoked."""
+        await self._store.require_live(publisher)
+
+    def _forget(self, event: ProjectChanged) -> None:
+        """A new dictionary each time: what is being read meanwhile is kept in the old one."""
+        if self._known is not None:
+            self._known = {name: known for name, known in self._known.items() if name != event.project_id}
+
+    def _forget_all(self) -> None:
+        self._known = {}
 
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
@@ -254,6 +293,13 @@ class Projects:
         secrets = (await self._store.details(project_id)).secrets
         if len(secrets) >= LIVE_SECRETS:
             await self._store.remove_secret(project_id, min(secret.number for secret in secrets))
+
+
+def _publisher(known: Credentials | None, secret: str) -> Publisher | None:
+    """The project, if the secret is one of these; takes as long for a project that is not there."""
+    project, digests = known if known is not None else (None, [digest("")])
+    is_valid = is_one_of(secret, digests)
+    return Publisher(project, digest(secret)) if project is not None and is_valid else None
 
 
 def account_limit(per_hour: float, burst: int) -> Limit:

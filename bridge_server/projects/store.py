@@ -1,6 +1,7 @@
 """The store of projects with their secrets, types and figures, and the deletion of what they have sent."""
 
 from collections.abc import Generator, Sequence
+from typing import TypeAlias
 
 import orjson
 
@@ -208,6 +209,8 @@ SWEEP_DELETED = (
 
 _SWEEP_SLICE = 500
 
+NOT_VALID_ANY_MORE = "The secret is not valid any more."
+
 TURN_OF_SENDINGS = Turn("sendings")
 """Numbers of sendings are given and committed in one order: a reader that goes on after one misses none."""
 
@@ -227,6 +230,10 @@ def turn_of_project(project_id: ProjectId) -> Turn:
 def of_project(project_id: ProjectId, *_: object, **__: object) -> Turns:
     """The turns of a transaction on one project, which is its first argument."""
     return Turns((turn_of_project(project_id),))
+
+
+Credentials: TypeAlias = tuple[Project, Sequence[bytes]]
+"""A project, and the SHA-256 of each of its live secrets."""
 
 
 class ProjectStore:
@@ -282,12 +289,17 @@ class ProjectStore:
         yield Statement(HIDE_PROJECT, (project.number,))
         yield ProjectChanged(project_id)
 
-    async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
+    async def credentials(self, project_id: ProjectId) -> Credentials | None:
         """The project and the digests of its live secrets; None if there is no such project."""
         rows = await self.database.read(DIGESTS, (project_id,))
         if not rows:
             return None
         return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
+
+    @reading
+    def require_live(self, publisher: Publisher) -> Transaction[None]:
+        """Raises NotAuthenticatedError if the project was deleted or the secret was revoked."""
+        yield from find_publishing(publisher)
 
     @transaction(turns=of_project)
     def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
@@ -427,7 +439,7 @@ def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]
     """
     rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
-        raise NotAuthenticatedError("The secret is not valid any more.")
+        raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
     return _read_project(rows[0])
 
 

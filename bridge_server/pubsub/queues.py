@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -11,6 +10,7 @@ from aiohttp import WSCloseCode
 
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError, UnsupportedMediaError
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
 from bridge_server.outbox.topics import Topic, webhooks_of

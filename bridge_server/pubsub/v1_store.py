@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic, turn_of_topic
 from bridge_server.pubsub.queues import (

@@ -2,7 +2,7 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, NewType, TypeAlias
 
@@ -14,6 +14,7 @@ from bridge_server.kernel.errors import (
     TooLargeError,
 )
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.topics import Topic, turn_of_topic
 from bridge_server.pubsub.queues import NoticeOf, QueueLimits, Share
 from bridge_server.storage.database import Row, Turn, Turns, each_once, striped

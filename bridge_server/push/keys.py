@@ -3,7 +3,7 @@
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 import orjson
@@ -15,6 +15,7 @@ from Crypto.Signature import DSS, pkcs1_15
 
 from bridge_server.kernel import base64url
 from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.values import dataclass
 
 _PRIVATE_KEY_BYTES = 32
 _PUBLIC_KEY_BYTES = 65

@@ -1,10 +1,11 @@
 """Models of the push server: notices, clients, registrations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from bridge_server.kernel.errors import GoneError, NotFoundError, UnavailableError, UpstreamError
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.outbox.topics import Topic
 

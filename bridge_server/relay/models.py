@@ -1,11 +1,12 @@
 """Sessions, calls and statuses as the rules see them. Times are milliseconds since the Unix epoch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Literal, NamedTuple, NewType, Self, TypeAlias
 
 from bridge_server.kernel.errors import LimitError, NotFoundError
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import Purpose
 
 SessionId = NewType("SessionId", str)

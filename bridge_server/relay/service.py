@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -14,6 +13,7 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.sweeper import Sweep
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import marked_public, private_address
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic

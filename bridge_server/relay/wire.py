@@ -1,7 +1,6 @@
 """The bridge's JSON (docs/protocol.md, B): bodies to models, models to answers, in both of its dialects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
@@ -9,6 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
     CallId,

@@ -7,8 +7,7 @@ from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from pydantic import SecretStr, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import ConfigDict, SecretStr, model_validator
 
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.settings.rooms import (
@@ -62,13 +61,10 @@ class Settings(
     ReportingSettings,
     StorageSettings,
     ServerSettings,
-    BaseSettings,
 ):
     """The settings of one server. Times are in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, defer_build=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -78,18 +74,6 @@ class Settings(
         `config check` prints such values as `none`.
         """
         return {name: _read_none(name, value) for name, value in values.items()}
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only the arguments: `load_settings` merges the sources, and records which one won."""
-        return (init_settings,)
 
 
 def _read_none(name: str, value: Any) -> Any:

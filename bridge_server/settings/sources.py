@@ -7,16 +7,16 @@ systemd credential: these come between the environment and the TOML file. Such a
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import SecretStr, ValidationError
-from pydantic_settings import EnvSettingsSource
 
 from bridge_server.kernel.fields import near_words
+from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
 from bridge_server.settings.types import text_of
 
@@ -73,7 +73,7 @@ def load_settings(
     """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
     _check_assigned(assigned, flags, command)
     file_values = _read_file(config_file) if config_file else {}
-    environment_values = EnvSettingsSource(Settings)()
+    environment_values = _environment_values()
     secrets = _read_secrets(environment_values)
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(command.defaults, command.command)
@@ -128,6 +128,13 @@ def _read_file(path: Path) -> dict[str, Any]:
     if unknown:
         raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
     return values
+
+
+def _environment_values() -> dict[str, str]:
+    """The settings in variables of the environment, whose names are read in any letter case."""
+    named = {f"{ENVIRONMENT_PREFIX}{name}".upper(): name for name in Settings.model_fields}
+    in_upper_case = ((variable.upper(), value) for variable, value in os.environ.items())
+    return {named[variable]: value for variable, value in in_upper_case if variable in named}
 
 
 def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, _FoundSecret]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-from pydantic_settings import NoDecode
 
 from bridge_server.kernel.fields import http_url, is_host_and_port, web_origin
 from bridge_server.outbox.sender import WebhookSigner
@@ -135,10 +134,10 @@ def _project_ids(value: Any) -> Any:
     return tuple(value)
 
 
-ProjectIds = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_project_ids)]
-Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
-Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
-HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]
+ProjectIds = Annotated[tuple[str, ...], BeforeValidator(_project_ids)]
+Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(networks)]
+HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Url = Annotated[str, AfterValidator(_url)]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""

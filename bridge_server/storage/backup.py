@@ -8,13 +8,14 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
 from bridge_server.kernel.process import is_running
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.data_directory import require_data
 
 _PARTIAL = re.compile(r"(?P<name>.+?)(?:\.(?P<process>[0-9]{1,9}))?\.partial", re.ASCII | re.DOTALL)

@@ -10,7 +10,6 @@ anything but the database.
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -19,6 +18,7 @@ from zlib import crc32
 import orjson
 
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")

@@ -7,7 +7,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ import aiosqlite
 import structlog
 
 from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.connection import (
     DatabaseFullError,
     LogFile,

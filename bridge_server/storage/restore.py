@@ -6,9 +6,9 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.backup import copy_database, read_only, sync
 from bridge_server.storage.connection import LogFile
 from bridge_server.storage.data_directory import held

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.connection import (
     PAGE_CACHE_KIBIBYTES,
     LogFile,

@@ -1,9 +1,11 @@
 """Faults that a test orders, and messages that left the server, as the rules see them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from bridge_server.kernel.values import dataclass
 
 DELIVERED = "delivered"
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
 
@@ -13,6 +12,7 @@ from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableErro
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals, Touched
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import (
     Database,
     Row,

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
 import orjson
@@ -49,11 +49,13 @@ class AuditLog:
         self._is_unsynced = False
         self._is_broken_off = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._is_told = True
         self._listeners: list[Callable[[], None]] = []
         self._lock = Lock()  # a line is never written to a file that is being replaced
 
     def on_line(self, listener: Callable[[], None]) -> None:
-        """Call `listener` in the event loop after each line."""
+        """Call `listener` in the event loop after lines were added: once for those of one turn."""
         self._listeners.append(listener)
 
     def append(self, entry: AuditEntry) -> None:
@@ -70,15 +72,27 @@ class AuditLog:
             self._is_broken_off = written < len(line)
         if written < len(line):
             raise _unwritten("no space is left")
-        if self._loop is not None:
-            for listener in self._listeners:
-                self._loop.call_soon_threadsafe(listener)  # transactions are signed in other threads
+        if self._loop is not None and self._listeners:
+            self._tell_soon(self._loop)
+
+    def _tell_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Transactions are signed in other threads; from the loop's own, a turn is told of once."""
+        if get_ident() != self._thread:
+            loop.call_soon_threadsafe(self._tell)
+        elif self._is_told:
+            self._is_told = False
+            loop.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._is_told = True
+        for listener in self._listeners:
+            listener()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Keep the file open while inside. Raises OSError when it cannot be opened."""
         self._use(self._open())
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread, self._is_told = asyncio.get_running_loop(), get_ident(), True
         try:
             async with running(self._keep_forever()):
                 yield

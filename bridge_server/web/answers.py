@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -17,6 +17,7 @@ from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME
 from bridge_server.web.connection import Connection, connection_of
 

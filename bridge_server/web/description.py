@@ -5,12 +5,13 @@ somebody asks for the description, and never to serve another request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.values import dataclass
 
 JSON = "application/json"
 TEXT = "text/plain"

@@ -7,12 +7,12 @@ too, and 1e400 is beyond every float.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.bodies import NotJsonError, TooLargeNumberError, parse_value
 
 _SPACE = rb"[ \t\n\r]*+"

@@ -8,7 +8,6 @@ disk, for one process; `shared_limits` keeps them in a database that several pro
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from aiohttp import web
@@ -25,6 +24,7 @@ from bridge_server.kernel.token_bucket import (
     spend,
     whole_seconds,
 )
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
 
 _WORTH_SAVING_US = 1_000_000

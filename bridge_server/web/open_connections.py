@@ -8,13 +8,13 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Protocol
 
 import structlog
 from aiohttp import web
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
 
 _LOOK_EVERY_SECONDS = 1.0

@@ -6,7 +6,7 @@ recorded together, 64 at a time or when somebody looks. So observation costs a h
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import nlargest
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import client_of, has_known_requests, head_of, path_names_of
 from bridge_server.web.prefer import PREFER, preferred_seconds

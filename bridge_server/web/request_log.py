@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import structlog
@@ -12,6 +11,7 @@ from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotAuthenticatedError
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.problems import REQUEST_ID
 from bridge_server.web.recorder import REFUSED_BY

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from aiohttp import web
@@ -10,6 +9,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
 
 _ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
 

@@ -9,12 +9,12 @@ a second what it has not used.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.buckets import SharedBuckets, refusal
 from bridge_server.web.limits import BucketId, Charge, Charged, Cost, QuotaError
 

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from itertools import islice, takewhile
 from struct import pack
@@ -20,6 +20,7 @@ import orjson
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.values import dataclass
 
 LARGEST_BODY_BYTES = 16 * 1024
 """The longest part of a body that is kept."""

@@ -40,7 +40,7 @@ async def statuses(client: aiohttp.ClientSession, served: ServerInProcess, name:
 @pytest.mark.parametrize("name", _ROUTES)
 async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, name: str) -> None:
     def settings(**values: str) -> Settings:
-        return Settings(port=0, data_dir=tmp_path / "data", **values)  # type: ignore[arg-type]
+        return Settings(port=0, data_dir=tmp_path / "data", **values)
 
     previous = f"{name}_previous"
     async with serving(settings(**{name: "old"})) as served, aiohttp.ClientSession() as client:

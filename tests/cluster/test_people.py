@@ -13,7 +13,7 @@ from tests.support.event_reader import open_stream
 from tests.support.figures import until_waiting
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.postgres import needs_postgres
-from tests.support.project import NEWS, a_notification
+from tests.support.project import NEWS, a_notification, account
 
 pytestmark = needs_postgres
 
@@ -49,12 +49,15 @@ async def test_a_secret_that_is_revoked_at_one_process_is_refused_at_the_other(
     admin = AdminClient(first.server)
     old = await admin.create("rotated", NEWS)
     path, headers = "/rotated/subscribers", {"Authorization": f"Bearer {old}"}
+    lookup = ("POST", "/v1/rotated/subscribers", orjson.dumps({"accounts": [account(1)]}))
     assert (await ask(second.server, "GET", path, headers=headers)).status == 200
+    assert (await ask(second.server, *lookup, headers)).status == 200
 
     new = (await admin.post("/admin/projects/rotated/secrets")).json
     fresh = {"Authorization": f"Bearer {new['secret']}"}
     assert (await admin.delete(f"/admin/projects/rotated/secrets/{new['number'] - 1}")).status in (200, 204)
 
+    assert (await ask(second.server, *lookup, headers)).status == 401
     assert (await ask(second.server, "GET", path, headers=headers)).status == 401
     assert (await ask(second.server, "GET", path, headers=fresh)).status == 200
 

@@ -8,7 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import checksummed, is_valid_checksum
-from bridge_server.projects.caip10 import Account, account_key, ethereum_account, parse_account
+from bridge_server.projects.caip10 import (
+    Account,
+    account_key,
+    ethereum_account,
+    parse_account,
+    unproven_account_key,
+    unproven_account_keys,
+)
 
 ADDRESS = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 LOWER = ADDRESS.lower()
@@ -182,3 +189,23 @@ def test_a_parsed_account_keeps_its_key_when_it_is_spelled_and_parsed_again(text
 
     assert account.key == account_key(text)
     assert parse_account(account.spelled) == account
+
+
+_MANY = [f"eip155:{number}:0x{'aB' * 20}" for number in range(100)]
+
+
+@pytest.mark.parametrize("texts", [_MANY, _MANY[:1]])
+def test_many_ethereum_accounts_have_the_keys_that_each_has(texts: list[str]) -> None:
+    assert unproven_account_keys(texts) == {text: unproven_account_key(text) for text in texts}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [], [""], ["\n"], ["", _MANY[0]], [_MANY[0], ""], [_MANY[0] + "\n"], ["\n".join(_MANY[:2])],
+        [_MANY[0] + _MANY[1]], [_MANY[0][:-1]], [_MANY[0] + "0"], [*_MANY, "cosmos:hub:abc"],
+        [_MANY[0].upper()],
+    ],
+)  # fmt: skip
+def test_others_are_to_be_looked_at_one_by_one(texts: list[str]) -> None:
+    assert unproven_account_keys(texts) is None

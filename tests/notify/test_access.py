@@ -7,6 +7,8 @@ import pytest
 from multidict import CIMultiDict
 
 from tests.support.asking import Answer, answer_others, ask
+from tests.support.command import run_command
+from tests.support.engines import engine_environment
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
 from tests.support.raw_http import ask_raw, raw_connection, spell
 
@@ -109,6 +111,27 @@ async def test_both_live_secrets_open_and_a_revoked_one_none_at_the_very_next_re
     none = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
 
     assert (both, one, none) == ([200, 200], [401, 200], [401, 401])
+
+
+@pytest.mark.parametrize("endpoint", ["notify", "lookup", "mark all", "listing"])
+async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_request(
+    app: App, endpoint: str
+) -> None:
+    ((one),) = (await app.operator.projects.show(app.project_id)).secrets
+    path, method, headers = app.paths[endpoint], METHODS[endpoint], CIMultiDict(Authorization=bearer(app))
+    body = orjson.dumps({"notification": a_notification(), "accounts": [A]})
+    if endpoint == "lookup":
+        body = orjson.dumps({"accounts": [A]})
+    before = await ask(app.server, method, path, body, headers)
+    data_dir = app.server.settings.data_dir
+
+    revoked = await asyncio.to_thread(
+        run_command, "project", "revoke-secret", app.project_id, str(one.number), "--data-dir", data_dir,
+        environment=engine_environment(data_dir),
+    )  # fmt: skip
+
+    assert (before.status, revoked.exit_code, revoked.err) == (200, 0, "")
+    (await ask(app.server, method, path, body, headers)).problem(401)
 
 
 @every_endpoint

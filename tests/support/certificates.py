@@ -12,8 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def self_signed(address: str) -> ssl.SSLContext:
-    """A server's TLS context with a certificate for the address that only it vouches for itself."""
+def self_signed(address: str, written_to: Path | None = None) -> ssl.SSLContext:
+    """A server's TLS context with a certificate for the address that only it vouches for itself.
+
+    `written_to` is a file for the certificate, as clients are given it that trust it.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, address)])
     now = datetime.now(UTC)
@@ -24,6 +27,8 @@ def self_signed(address: str) -> ssl.SSLContext:
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
         .sign(key, hashes.SHA256())
     )
+    if written_to is not None:
+        written_to.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "both.pem"

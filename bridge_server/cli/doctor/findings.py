@@ -1,11 +1,11 @@
 """Findings of the doctor."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 

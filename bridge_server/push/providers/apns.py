@@ -5,12 +5,13 @@ https://developer.apple.com/documentation/usernotifications/sending-notification
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from Crypto.PublicKey.ECC import EccKey
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, judge_error
 from bridge_server.push.keys import es256
 from bridge_server.push.models import PushNotice

@@ -5,7 +5,7 @@ This module is imported when one of the services is on: elliptic curves and RSA 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +16,7 @@ from Crypto.PublicKey.ECC import EccKey
 from Crypto.PublicKey.RSA import RsaKey
 from yarl import URL
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.push.keys import checked_subject, read_private_key
 
 _P8_FILE = "it is the AuthKey_….p8 file of the Apple developer account, with its first and last line"

@@ -5,7 +5,7 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 import aiohttp
@@ -14,6 +14,7 @@ import structlog
 from aiohttp import hdrs
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure, judge_error
 from bridge_server.push.keys import rs256
 from bridge_server.push.models import PushNotice

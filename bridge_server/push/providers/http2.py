@@ -8,7 +8,6 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Self, TypeAlias, cast
 
 import h2.config
@@ -17,6 +16,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import ANSWER_LIMIT_BYTES
 
 _ATTEMPTS = 3

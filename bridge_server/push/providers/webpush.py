@@ -6,7 +6,7 @@ import hmac
 import struct
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from secrets import token_bytes
 from typing import Any, Literal, Self
@@ -24,6 +24,7 @@ from yarl import URL
 from bridge_server.kernel import base64url
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import (
     LookUp,
     Outcome,

@@ -8,13 +8,14 @@ shows in the counts of commits (`Ledger` in `listening.py`).
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import orjson
 import structlog
 
 from bridge_server.kernel.events import DomainEvent, EventTexts
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.failures import WIRE_FAILURES
 from bridge_server.storage.postgres.statements import NOW_MS
 

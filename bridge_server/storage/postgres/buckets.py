@@ -7,11 +7,12 @@ arithmetic is that of `kernel/token_bucket.py`.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,

@@ -4,12 +4,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
 from bridge_server.storage.postgres.clock import CorrectedClock
 from bridge_server.storage.postgres.connection import (

@@ -4,13 +4,14 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import structlog
 
 from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import NO_TURNS, ForEach, Row, Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (

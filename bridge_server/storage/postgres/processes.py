@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,6 +13,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events, EventTexts
+from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import (
     Database,
     Process,

@@ -1,8 +1,9 @@
 """The OpenRPC document of the wallet (https://spec.open-rpc.org): every method, made from its row."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME, REPOSITORY, USER_AGENT, VERSION
 from bridge_server.wallet.models import TransactionState
 from bridge_server.wallet.rpc.wire import (

@@ -5,7 +5,7 @@ Unknown fields are ignored. Fields of another kind of transaction are refused.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
@@ -24,6 +24,7 @@ from bridge_server.ethereum.transactions import (
     Transaction,
     read_raw_transaction,
 )
+from bridge_server.kernel.values import dataclass
 from bridge_server.wallet.models import (
     Address,
     InvalidParamsError,

@@ -19,12 +19,12 @@ decides (the node's answer to the next broadcast tells more of a signed one than
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.values import dataclass
 from bridge_server.wallet.models import TransactionId
 from bridge_server.wallet.models import TransactionState as State
 
