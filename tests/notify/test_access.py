@@ -1,5 +1,6 @@
 """Access to publishing: a live secret opens its own project, and no other."""
 
+import asyncio
 from collections.abc import Sequence
 
 import orjson
