@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.program_output import output_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, server_process
 
 _ROOT = Path(__file__).parent.parent
@@ -24,7 +23,7 @@ def snippet(page: str, generation: str) -> str:
 
 
 @needs_node
-@pytest.mark.parametrize(("page", "generation"), _EXAMPLES)
+@each_row(("page", "generation"), _EXAMPLES)
 async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, generation: str) -> None:
     example = snippet(page, generation).replace(_PRINTED_URL, server.url)
     program = f"{example}{_OPENING[generation]}.then(() => {{ {_SHOW} }})"
@@ -35,7 +34,7 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, gen
 
 
 @needs_node
-@pytest.mark.parametrize("page", ["README.md", "docs/clients.md"])
+@each_row("page", ["README.md", "docs/clients.md"])
 async def test_the_short_example_of_generation_2_connects(tmp_path: Path, page: str) -> None:
     showing = (
         "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"

@@ -4,9 +4,10 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.rows import each_row
 
 _ROOT = Path(__file__).parent.parent
 _LINE = re.compile(r"[a-z0-9][a-z0-9._-]*==[0-9][a-z0-9.]*")
@@ -31,12 +32,12 @@ def test_a_line_has_a_name_and_a_version() -> None:
     assert [line for line in lines if not line.startswith("#") and not _LINE.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("requirement", requirements(), ids=str)
+@each_row("requirement", requirements(), ids=str)
 def test_every_requirement_is_locked_in_a_version_that_serves(requirement: Requirement) -> None:
     assert requirement.specifier.contains(locked()[canonicalize_name(requirement.name)])
 
 
-@pytest.mark.parametrize("version", ["3.21.0", "3.24.1", "4.0.0"])
+@each_row("version", ["3.21.0", "3.24.1", "4.0.0"])
 def test_the_library_that_others_pin_may_be_as_old_as_theirs(version: str) -> None:
     (requirement,) = [each for each in requirements() if each.name == "pycryptodome"]
 

@@ -19,6 +19,7 @@ from tests.support.engines import settings_over
 from tests.support.eventually import eventually
 from tests.support.notify_load import NotifyLoad
 from tests.support.project import NEWS, accounts, operator_beside, subscribe
+from tests.support.rows import each_row
 from tests.support.server import server_process
 from tests.support.webhook_receiver import WebhookReceiver
 from tests.support.write_load import Ledger, WriteLoad
@@ -78,7 +79,7 @@ def ask(directory: Path, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@each_row("seed", [1, 2])
 async def test_everything_that_was_answered_survives_a_kill(tmp_path: Path, seed: int) -> None:
     chance, ledger, data_dir = Random(seed), Ledger(), tmp_path / "data"
     rounds = 2

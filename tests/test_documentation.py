@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
+from tests.support.rows import each_row
 
 _ROOT = Path(__file__).parent.parent
 _README = _ROOT / "README.md"
@@ -67,7 +67,7 @@ def _dead(page: Path) -> Iterator[str]:
             yield link
 
 
-@pytest.mark.parametrize("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
+@each_row("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
 def test_every_link_and_anchor_leads_somewhere(page: Path) -> None:
     assert list(_dead(page)) == []
 
@@ -83,7 +83,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in [*_PAGES, *_OTHERS] if page.resolve() not in reached] == []
 
 
-@pytest.mark.parametrize("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
+@each_row("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
 def test_no_line_is_too_long(page: Path) -> None:
     lines = enumerate(page.read_text("utf-8").splitlines(), 1)
 
@@ -97,7 +97,7 @@ def test_the_first_words_of_the_readme_sort_readers() -> None:
     assert all(line.startswith("- **I ") for line in first)
 
 
-@pytest.mark.parametrize("words", [words.strip() for words in _SEARCHED.split("|")])
+@each_row("words", [words.strip() for words in _SEARCHED.split("|")])
 def test_a_reader_finds_what_they_search_for(words: str) -> None:
     text = " ".join(" ".join(page.read_text("utf-8") for page in [*_PAGES, *_OTHERS]).lower().split())
 
@@ -122,7 +122,7 @@ def _is_command(words: list[str]) -> bool:
     return command is not None
 
 
-@pytest.mark.parametrize("script", ["reference.py", "pictures.py"])
+@each_row("script", ["reference.py", "pictures.py"])
 def test_generated_pages_are_up_to_date(script: str) -> None:
     finished = subprocess.run(
         [sys.executable, _ROOT / "scripts" / script, "--check"],

@@ -13,6 +13,7 @@ from bridge_server.ethereum.address import hex_of
 from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.program_output import output_of
+from tests.support.rows import each_row
 from tests.support.server import server_process
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -37,7 +38,7 @@ def test_the_page_of_dapps_has_a_program_for_each_package() -> None:
 
 
 @needs_node
-@pytest.mark.parametrize("program", _PROGRAMS, ids=_NAMES)
+@each_row("program", _PROGRAMS, ids=_NAMES)
 async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program: str) -> None:
     (tmp_path / "node_modules").symlink_to(PACKAGES / "node_modules")
     with server_process(tmp_path / "data", "--dev-accounts") as server:

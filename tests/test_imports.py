@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import bridge_server
+from tests.support.rows import each_row
 
 PACKAGE = Path(bridge_server.__file__).parent
 TEXTS = [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
@@ -35,7 +36,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "needed_by"),
     [
         ("h2", "APNs"),

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import LiveSettings, Settings
+from tests.support.rows import each_row
 
 _LIMIT = re.compile(r"max_\w+|\w+_burst|\w+_per_(second|minute|hour)")
 _SECRETS = {"admin_token", "rpc_token", "metrics_token", "webhook_secret"}
@@ -67,7 +66,7 @@ def test_setting_that_needs_a_restart_is_named_until_there_is_one() -> None:
     assert (again.changed, again.needs_restart) == ((), ("port",))
 
 
-@pytest.mark.parametrize("before", [None, "a"])
+@each_row("before", [None, "a"])
 def test_the_previous_token_follows_only_where_there_is_a_token(before: str | None) -> None:
     live = LiveSettings(settings(admin_token=before))
     live.token("admin_token")
@@ -78,7 +77,7 @@ def test_the_previous_token_follows_only_where_there_is_a_token(before: str | No
     assert (taken.changed, taken.needs_restart) == (((), names) if before is None else (names, ()))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "changes"),
     [("a", "b", True), ("a", "a", False), (None, "b", False), ("a", None, False)],
 )

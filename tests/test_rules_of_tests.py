@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each_row
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "test_rules.py"
 
@@ -40,7 +40,7 @@ def checked(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=60)
 
 
-@pytest.mark.parametrize(("text", "said"), FAULTS.values(), ids=FAULTS.keys())
+@each_row(("text", "said"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_told_with_its_place_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
     finished = checked(tmp_path, text)
 

@@ -10,6 +10,7 @@ from shutil import copy
 import pytest
 
 from tests.support.eventually import until
+from tests.support.rows import each_row
 from tests.support.shuffled import shuffled
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -37,9 +38,7 @@ def run_with(checkout: Path, *arguments: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--durations=60"], ["-k", "expiry"], ["-x", "--maxfail", "3"]], ids=" ".join
-)
+@each_row("arguments", [[], ["--durations=60"], ["-k", "expiry"], ["-x", "--maxfail", "3"]], ids=" ".join)
 def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) -> None:
     called_with = run_with(checkout, *arguments).split()
 
@@ -47,7 +46,7 @@ def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) 
     assert called_with[4:] == ["--dist", "loadfile", "--no-loadscope-reorder", *arguments]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [["tests/relay"], ["tests/relay/test_ids.py::test_it"], ["-k", "expiry", "tests/relay"]],
     ids=" ".join,
@@ -151,7 +150,7 @@ def test_a_run_that_ends_without_a_name_is_a_failure(flaky: Path) -> None:
     assert "1 a run that named no test, and ended with 4" in finished.stdout
 
 
-@pytest.mark.parametrize("number", ["", "0", "100", "x"])
+@each_row("number", ["", "0", "100", "x"])
 def test_a_number_of_runs_must_be_given(flaky: Path, number: str) -> None:
     finished = flakes(flaky, "", number)
 

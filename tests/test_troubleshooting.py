@@ -11,6 +11,7 @@ from bridge_server.kit.client import BadPairingError
 from bridge_server.kit.headless.wallet import generation_of
 from bridge_server.settings.settings import Settings
 from tests.support.command import run_command
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -27,7 +28,7 @@ def server_settings() -> dict[str, Any]:
     return {"dev_accounts": True, "rpc_origins": "https://other.example.org"}
 
 
-@pytest.mark.parametrize("title", _PARTS)
+@each_row("title", _PARTS)
 def test_each_part_has_a_symptom_a_cause_and_a_cure(title: str) -> None:
     assert re.findall(r"^- \*\*(\w+):\*\*", _PARTS[title], re.MULTILINE) == ["Symptom", "Cause", "Cure"]
 

@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bridge_server"
@@ -37,7 +37,7 @@ def imported_by(file: str) -> set[str]:
 SUBJECTS = re.findall(r"^- \*\*(an? .+?):\*\*", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each_row("subject", SUBJECTS)
 def test_every_file_of_a_walk_exists(subject: str) -> None:
     walk = walk_of(subject)
 
@@ -45,7 +45,7 @@ def test_every_file_of_a_walk_exists(subject: str) -> None:
     assert [file for file in walk if not (PACKAGE / f"{file}.py").is_file()] == []
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each_row("subject", SUBJECTS)
 def test_a_walk_is_short_and_goes_from_the_route_to_the_rows(subject: str) -> None:
     walk = walk_of(subject)
 
@@ -54,7 +54,7 @@ def test_a_walk_is_short_and_goes_from_the_route_to_the_rows(subject: str) -> No
     assert len(walk) <= MOST_FILES
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each_row("subject", SUBJECTS)
 def test_each_file_of_a_walk_knows_the_next(subject: str) -> None:
     for above, below in pairwise(walk_of(subject)):
         if (above, below) != CALLED_BACK:

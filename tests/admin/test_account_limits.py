@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 LIMIT = "/admin/projects/app/account-limit"
 
@@ -14,9 +13,10 @@ async def shown_limit(admin: AdminClient) -> Any:
     return (await admin.get("/admin/projects/app")).json["account_limit"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("per_hour", "burst"),
     [(1, 1), (7, 3), (0.001, 1_000_000), (1_000_000, 1_000_000), (0.001, 1), (2.5, 50)],
+    empties=True,
 )
 async def test_a_limit_is_answered_and_shown_as_it_was_set(
     admin: AdminClient, per_hour: float, burst: int
@@ -40,7 +40,7 @@ async def test_without_its_own_the_servers_limit_is_shown(admin: AdminClient) ->
     assert await shown_limit(admin) == {"per_hour": 2, "burst": 50, "own": False}
 
 
-@pytest.mark.parametrize("burst", [1, 3])
+@each_row("burst", [1, 3], empties=True)
 async def test_a_limit_applies_from_the_next_request(admin: AdminClient, burst: int) -> None:
     secret = await admin.create("app", "news")
     account = plain_account(1)
@@ -52,7 +52,7 @@ async def test_a_limit_applies_from_the_next_request(admin: AdminClient, burst: 
     assert sent == [[account]] * burst + [[]]
 
 
-@pytest.mark.parametrize("burst", [1, 1_000_000])
+@each_row("burst", [1, 1_000_000], empties=True)
 async def test_the_widest_limits_can_be_charged(admin: AdminClient, burst: int) -> None:
     secret = await admin.create("app", "news")
     account = plain_account(1)
@@ -63,7 +63,7 @@ async def test_the_widest_limits_can_be_charged(admin: AdminClient, burst: int) 
     assert (await admin.notify("app", secret, "news", account)).json["sent"] == [account]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "where"),
     [
         ({}, ["#/per_hour", "#/burst"]),
@@ -77,6 +77,7 @@ async def test_the_widest_limits_can_be_charged(admin: AdminClient, burst: int) 
         ({"per_hour": None, "burst": None}, ["#/per_hour", "#/burst"]),
         ({"per_hour": 1}, ["#/burst"]),
     ],
+    empties=True,
 )
 async def test_a_limit_out_of_range_is_refused_and_the_old_one_stays(
     admin: AdminClient, fields: dict[str, Any], where: list[str]

@@ -8,6 +8,7 @@ from tests.support.admin_client import AdminClient
 from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 NOW = "2027-01-15T08:00:00.000Z"
@@ -80,7 +81,7 @@ async def test_an_account_is_shown_with_subscription_bucket_and_last_notificatio
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "bucket"),
     [
         (1_799.999, {"tokens": 0, "full_at": "2027-01-15T09:00:00.000Z", "next": "08:30:00.000Z"}),
@@ -265,7 +266,7 @@ async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others
     assert [one["figures"]["bulk_marked"] for one in listed] == [0, 1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "code"),
     [
         ("/admin/accounts/nobody", 400),

@@ -9,6 +9,7 @@ from bridge_server.projects.models import ReadFigures
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import ask
 from tests.support.engines import database_of
+from tests.support.rows import each_row
 
 ANALYTICS = "/admin/projects/app/analytics"
 DAY = 86_400
@@ -166,7 +167,7 @@ async def test_another_projects_figures_are_not_counted(admin: AdminClient, secr
     assert (await admin.get(ANALYTICS)).json["total"] == NOTHING
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "?from=yesterday",
@@ -185,6 +186,7 @@ async def test_another_projects_figures_are_not_counted(admin: AdminClient, secr
         "?from=9999-12-31",
         "?from=1970-01-01&to=9999-12-31",
     ],
+    empties=True,
 )
 async def test_a_period_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
     await admin.create("app")
@@ -200,7 +202,7 @@ async def test_366_days_may_be_asked_at_once(admin: AdminClient) -> None:
     assert (answer.json["from"], answer.json["to"]) == ("2026-01-15", "2027-01-15")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "first", "last"),
     [
         ("?to=1970-01-01", "1970-01-01", "1970-01-01"),
@@ -208,6 +210,7 @@ async def test_366_days_may_be_asked_at_once(admin: AdminClient) -> None:
         ("?to=1970-01-31", "1970-01-02", "1970-01-31"),
         ("?to=9999-12-31", "9999-12-02", "9999-12-31"),
     ],
+    empties=True,
 )
 async def test_a_period_may_lie_at_an_end_of_the_calendar(
     admin: AdminClient, query: str, first: str, last: str
@@ -223,7 +226,7 @@ async def test_figures_of_an_unknown_project_are_not_found(admin: AdminClient) -
     (await admin.get("/admin/projects/none/analytics")).problem(404)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counts", "rate"),
     [
         (ReadFigures(0, 0, 0, 0), None),

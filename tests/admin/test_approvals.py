@@ -11,6 +11,7 @@ import pytest
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
 
@@ -157,13 +158,13 @@ async def test_a_request_whose_time_is_over_is_expired(desk: Desk) -> None:
     asking.cancel()
 
 
-@pytest.mark.parametrize(("name", "status"), [("abc", 400), ("none", 404), ("%25%25%25%25", 404)])
+@each_row(("name", "status"), [("abc", 400), ("none", 404), ("%25%25%25%25", 404)])
 async def test_an_id_that_nothing_has_decides_nothing(desk: Desk, name: str, status: int) -> None:
     (await desk.admin.get(f"/admin/approvals/{name}")).problem(status)
     (await desk.admin.post(f"/admin/approvals/{name}/approve")).problem(status)
 
 
-@pytest.mark.parametrize("after", ["x", "waiting-", "settled--1", "waiting-1234567890123456789"])
+@each_row("after", ["x", "waiting-", "settled--1", "waiting-1234567890123456789"])
 async def test_a_place_that_no_page_has_named_is_refused(desk: Desk, after: str) -> None:
     assert "after" in (await desk.admin.get(f"/admin/approvals?after={after}")).problem(400)["detail"]
 

@@ -11,6 +11,7 @@ from bridge_server.outbox.models import OutgoingMessage, Purpose
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.eventually import eventually
 from tests.support.push_client import TOPIC, PushClient
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -98,13 +99,13 @@ async def test_attempts_are_filtered_and_come_page_by_page(
     assert await attempts(admin, 0, "?destination=fcm") == []
 
 
-@pytest.mark.parametrize("query", ["kind=letter", "after=x", "limit=0"])
+@each_row("query", ["kind=letter", "after=x", "limit=0"])
 async def test_a_query_that_means_nothing_is_refused(admin: AdminClient, query: str) -> None:
     (await admin.get(f"{ATTEMPTS}?{query}")).problem(400)
     (await admin.get(f"/admin/outbox?{query}")).problem(400)
 
 
-@pytest.mark.parametrize("number", ["1", "x", "9" * 19])
+@each_row("number", ["1", "x", "9" * 19])
 async def test_an_attempt_that_nobody_made_is_not_found(admin: AdminClient, number: str) -> None:
     (await admin.get(f"{ATTEMPTS}/{number}")).problem(404)
 

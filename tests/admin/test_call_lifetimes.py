@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.admin.observed import Observed, observing
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import open_receiver, status
 
 PAYLOAD = "c0ffee" * 20
@@ -99,6 +100,6 @@ async def test_a_call_that_is_gone_is_known_as_far_as_the_record_goes(observed: 
     assert await steps_of(observed, call_id) == ["asked"]
 
 
-@pytest.mark.parametrize("handle", ["x", "A" * 22, "%00", "A" * 23, "%C3%A9" * 22, "=" * 22])
+@each_row("handle", ["x", "A" * 22, "%00", "A" * 23, "%C3%A9" * 22, "=" * 22])
 async def test_a_handle_that_names_no_call_is_not_found(observed: Observed, handle: str) -> None:
     (await observed.admin.get(f"/admin/traffic/calls/{handle}")).problem(404)

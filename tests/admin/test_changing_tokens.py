@@ -14,6 +14,7 @@ from bridge_server.settings.sources import SettingsError, settings_of
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import ask
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -37,7 +38,7 @@ async def statuses(client: aiohttp.ClientSession, served: ServerInProcess, name:
     return found
 
 
-@pytest.mark.parametrize("name", _ROUTES)
+@each_row("name", _ROUTES)
 async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, name: str) -> None:
     def settings(**values: str) -> Settings:
         return Settings(port=0, data_dir=tmp_path / "data", **values)
@@ -55,7 +56,7 @@ async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, n
         assert await statuses(client, served, name) == {"old": 401, "new": 200, "other": 401}
 
 
-@pytest.mark.parametrize("name", [*_ROUTES, "webhook_secret"])
+@each_row("name", [*_ROUTES, "webhook_secret"])
 def test_a_previous_value_alone_is_a_fault_that_names_the_setting(name: str) -> None:
     with pytest.raises(SettingsError, match=f"{name}_previous: works beside {name} only"):
         settings_of({f"{name}_previous": SECRETS[0]})

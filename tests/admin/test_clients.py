@@ -11,6 +11,7 @@ from tests.admin.observed import Observed, observing
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -135,9 +136,7 @@ async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed:
     assert len(await clients(observed, "?last=start")) == 2
 
 
-@pytest.mark.parametrize(
-    "query", ["by=x", "last=2h", "last=0m", "last=x", "last=61m", "last=", "limit=0", "limit=1001"]
-)
+@each_row("query", ["by=x", "last=2h", "last=0m", "last=x", "last=61m", "last=", "limit=0", "limit=1001"])
 async def test_a_query_that_cannot_be_read_is_refused(observed: Observed, query: str) -> None:
     assert (
         query.partition("=")[0]
@@ -145,7 +144,7 @@ async def test_a_query_that_cannot_be_read_is_refused(observed: Observed, query:
     )
 
 
-@pytest.mark.parametrize("address", ["x", "192.0.2.256", "%00", "192.0.2.1%0A", "a" * 128])
+@each_row("address", ["x", "192.0.2.256", "%00", "192.0.2.1%0A", "a" * 128])
 async def test_a_text_that_is_no_address_is_refused(observed: Observed, address: str) -> None:
     (await observed.admin.get(f"/admin/clients/{address}")).problem(400)
 

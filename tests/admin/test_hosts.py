@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import structlog
 
 from tests.admin.table import ENDPOINTS
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer, ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -18,16 +18,14 @@ async def projects(server: RunningServer, **headers: str) -> Answer:
     return await ask(server, "GET", "/admin/projects", headers={**BEARER, **headers})
 
 
-@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+@each_row(("method", "path"), ENDPOINTS)
 async def test_another_host_is_refused_whatever_the_token(admin: AdminClient, method: str, path: str) -> None:
     answer = await ask(admin.server, method, path, headers={**BEARER, "Host": "rebound.example:8080"})
 
     assert "rpc_hosts" in answer.problem(403)["detail"]
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost:8080", "127.0.0.1", "[::1]:80", "bridge.example", "tools.example"]
-)
+@each_row("host", ["localhost:8080", "127.0.0.1", "[::1]:80", "bridge.example", "tools.example"])
 async def test_this_machine_the_public_url_and_hosts_of_the_settings_are_answered(
     tmp_path: Path, host: str
 ) -> None:
@@ -36,7 +34,7 @@ async def test_this_machine_the_public_url_and_hosts_of_the_settings_are_answere
         assert (await projects(server, Host=host)).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "status", "remedy"),
     [
         ({"Host": "rebound.example"}, 403, "The admin API does not answer to the host 'rebound.example'"),

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.admin.other_processes import Reply, merged_page, page_query, read_cursor
+from tests.support.rows import each_row
 
 OWN, OTHER = 1, 2
 BEGAN = {OWN: {1: 10, 2: 40, 3: 20, 4: 50, 5: 30}, OTHER: {1: 35, 2: 15, 3: 45}}
@@ -21,7 +20,7 @@ def page_of(process: int, query: dict[str, str]) -> dict[str, Any]:
     return {"entries": entries, "next": entries[-1]["number"] if len(numbers) > limit else None}
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 8])
+@each_row("limit", [1, 2, 3, 4, 8])
 def test_every_entry_is_on_one_page_in_the_order_of_its_process(limit: int) -> None:
     shown: list[tuple[int, int]] = []
     after: str | None = ""

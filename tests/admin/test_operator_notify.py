@@ -7,6 +7,7 @@ import pytest
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import Answer
 from tests.support.engines import database_of
+from tests.support.rows import each_row
 
 NOTIFY = "/admin/projects/app/notify"
 CONTENT = {"type": "news", "title": "Title", "body": "Body"}
@@ -69,7 +70,7 @@ async def test_a_notification_goes_to_the_accounts_that_are_named(admin: AdminCl
     assert inboxes(admin) == [(1, 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("audience", "sent", "failed"),
     [
         ("all", [plain_account(1)], [plain_account(2)]),
@@ -149,7 +150,7 @@ async def test_after_the_last_subscriber_there_is_nobody(admin: AdminClient) -> 
     assert (await send(admin, "all", after=plain_account(2))).json == {**NOTHING, "total": None}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "place"),
     [
         ({"audience": None}, "#/audience"),
@@ -179,7 +180,7 @@ async def test_a_faulty_request_is_named_and_nothing_is_sent(
     assert (await admin.get("/admin/projects/app/notifications")).json["notifications"] == []
 
 
-@pytest.mark.parametrize("query", ["?dry_run=please", "?dry-run=1"])
+@each_row("query", ["?dry_run=please", "?dry-run=1"])
 async def test_a_parameter_that_may_mean_a_dry_run_is_refused(admin: AdminClient, query: str) -> None:
     (await send(admin, "all", query)).problem(400)
 

@@ -16,6 +16,7 @@ from bridge_server.outbox.store import enqueue
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.asking import ask
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
@@ -267,12 +268,12 @@ async def test_pages_have_every_message_once_newest_first(desk: Desk, state: str
     assert state == "&state=dead" or rows == sorted(rows, reverse=True)
 
 
-@pytest.mark.parametrize("query", ["state=sent", "after=x", "after=1-", "after=1-2-3", "limit=0"])
+@each_row("query", ["state=sent", "after=x", "after=1-", "after=1-2-3", "limit=0"])
 async def test_a_query_that_means_nothing_is_refused(desk: Desk, query: str) -> None:
     (await desk.admin.get(f"{OUTBOX}?{query}")).problem(400)
 
 
-@pytest.mark.parametrize("fields", [{}, {"destination": ""}, {"destination": 1}, {"destination": None}])
+@each_row("fields", [{}, {"destination": ""}, {"destination": 1}, {"destination": None}])
 async def test_dead_ones_of_no_destination_are_refused(desk: Desk, fields: dict[str, Any]) -> None:
     (await desk.admin.post(f"{OUTBOX}/drop-dead", fields)).problem(400)
 

@@ -9,6 +9,7 @@ from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.asking import ask
 from tests.support.engines import database_of
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.500Z"
@@ -34,7 +35,7 @@ async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> 
     assert await admin.opens("my-app", secret)
 
 
-@pytest.mark.parametrize("fields", [{}, {"project_id": None}, {"unknown": 1}])
+@each_row("fields", [{}, {"project_id": None}, {"unknown": 1}])
 async def test_an_id_that_is_left_out_is_made(admin: AdminClient, fields: dict[str, Any]) -> None:
     made = [(await admin.post("/admin/projects", {"name": "App", **fields})).json for _ in range(2)]
 
@@ -44,21 +45,21 @@ async def test_an_id_that_is_left_out_is_made(admin: AdminClient, fields: dict[s
     assert made[0]["secret"]["secret"] != made[1]["secret"]["secret"]
 
 
-@pytest.mark.parametrize("project_id", ["a", "-", "0-a", "x" * 64])
+@each_row("project_id", ["a", "-", "0-a", "x" * 64])
 async def test_an_id_at_its_bounds_is_taken(admin: AdminClient, project_id: str) -> None:
     await admin.create(project_id)
 
     assert (await admin.get(f"/admin/projects/{project_id}")).json["project_id"] == project_id
 
 
-@pytest.mark.parametrize("length", [1, 64])
+@each_row("length", [1, 64])
 async def test_a_name_is_counted_in_code_points(admin: AdminClient, length: int) -> None:
     name = "😀" * length
 
     assert (await admin.post("/admin/projects", {"name": name})).json["name"] == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "where"),
     [
         ({}, ["#/name"]),
@@ -92,9 +93,7 @@ async def test_every_fault_is_named_and_nothing_is_made(
     assert (await admin.get("/admin/projects")).json == {"projects": []}
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}']
-)
+@each_row("body", [b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}'])
 async def test_body_other_than_a_plain_json_object_is_refused(admin: AdminClient, body: bytes) -> None:
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
 
@@ -152,7 +151,7 @@ async def test_projects_come_page_by_page_also_when_the_last_one_of_a_page_is_de
     assert ([each["project_id"] for each in second["projects"]], second["next"]) == (["three"], None)
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "after=two", "after=-1", "after=%25"])
+@each_row("query", ["limit=0", "limit=1001", "limit=x", "after=two", "after=-1", "after=%25"])
 async def test_a_page_of_projects_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
     (await admin.get(f"/admin/projects?{query}")).problem(400)
 

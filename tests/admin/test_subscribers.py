@@ -3,16 +3,15 @@
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 SUBSCRIBERS = "/admin/projects/app/subscribers"
 NOW = "2027-01-15T08:00:00.000Z"
 
 
-@pytest.mark.parametrize("fields", [{}, {"notification_types": None}])
+@each_row("fields", [{}, {"notification_types": None}], empties=True)
 async def test_an_account_is_subscribed_to_every_type_when_none_is_named(
     admin: AdminClient, fields: dict[str, Any]
 ) -> None:
@@ -44,7 +43,7 @@ async def test_subscribing_again_changes_the_types_and_keeps_the_time(admin: Adm
     assert (await admin.get("/admin/projects/app")).json["subscribers"] == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spelling",
     [
         quote(ETHEREUM, safe=""),
@@ -52,6 +51,7 @@ async def test_subscribing_again_changes_the_types_and_keeps_the_time(admin: Adm
         ETHEREUM.replace(":1:", ":137:"),
         ETHEREUM.replace(":1:", ":0001:"),
     ],
+    empties=True,
 )
 async def test_another_spelling_is_the_same_account(admin: AdminClient, spelling: str) -> None:
     await admin.create("app", "news")
@@ -64,7 +64,7 @@ async def test_another_spelling_is_the_same_account(admin: AdminClient, spelling
     assert await admin.subscribed_types("app") == {}
 
 
-@pytest.mark.parametrize("address", ["a%b", "%" * 128, "%3A", "%2F", "x" * 128])
+@each_row("address", ["a%b", "%" * 128, "%3A", "%2F", "x" * 128], empties=True)
 async def test_an_address_of_another_namespace_is_taken_to_the_letter(
     admin: AdminClient, address: str
 ) -> None:
@@ -77,7 +77,7 @@ async def test_an_address_of_another_namespace_is_taken_to_the_letter(
     assert (await admin.delete(f"{SUBSCRIBERS}/{quote(account)}")).json == {"success": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "account",
     [
         "nonsense",
@@ -88,6 +88,7 @@ async def test_an_address_of_another_namespace_is_taken_to_the_letter(
         "eip155:%D9%A1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
         "%ed%a0%80",
     ],
+    empties=True,
 )
 async def test_malformed_account_is_refused(admin: AdminClient, account: str) -> None:
     await admin.create("app", "news")
@@ -98,7 +99,7 @@ async def test_malformed_account_is_refused(admin: AdminClient, account: str) ->
     assert await admin.subscribed_types("app") == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("types", "where"),
     [
         ("news", ["#/notification_types"]),
@@ -107,6 +108,7 @@ async def test_malformed_account_is_refused(admin: AdminClient, account: str) ->
         (["other", "news", "gone"], ["#/notification_types/0", "#/notification_types/2"]),
         (["news"] * 257, ["#/notification_types"]),
     ],
+    empties=True,
 )
 async def test_types_that_the_project_does_not_have_are_named_and_nothing_changes(
     admin: AdminClient, types: Any, where: list[str]
@@ -165,14 +167,14 @@ async def test_a_page_has_100_unless_asked_otherwise(admin: AdminClient) -> None
     assert len((await admin.get(SUBSCRIBERS)).json["subscribers"]) == 100
 
 
-@pytest.mark.parametrize("limit", ["0", "1001", "-1", "", "x", "1.5", "%D9%A1", "9" * 5000])
+@each_row("limit", ["0", "1001", "-1", "", "x", "1.5", "%D9%A1", "9" * 5000], empties=True)
 async def test_a_page_size_out_of_range_is_refused(admin: AdminClient, limit: str) -> None:
     await admin.create("app")
 
     assert "limit" in (await admin.get(f"{SUBSCRIBERS}?limit={limit}")).problem(400)["detail"]
 
 
-@pytest.mark.parametrize("after", ["zzz", "%00", "%ff", "%ed%a0%80", "%F0%9F%98%80", "~" * 4000])
+@each_row("after", ["zzz", "%00", "%ff", "%ed%a0%80", "%F0%9F%98%80", "~" * 4000], empties=True)
 async def test_a_page_may_begin_anywhere(admin: AdminClient, after: str) -> None:
     await admin.create("app")
     await admin.subscribe("app", ETHEREUM)
@@ -194,7 +196,7 @@ async def test_subscribers_of_an_unknown_project_are_not_found(admin: AdminClien
         assert answer.problem(404)["type"].endswith(":project-not-found")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("search", "found"),
     [
         (ETHEREUM, [ETHEREUM]),
@@ -208,6 +210,7 @@ async def test_subscribers_of_an_unknown_project_are_not_found(admin: AdminClien
         ("%F0%9F%98%80", []),
         ("", [ETHEREUM, *(plain_account(number) for number in range(3))]),
     ],
+    empties=True,
 )
 async def test_subscribers_are_found_by_account_address_or_beginning(
     admin: AdminClient, search: str, found: list[str]

@@ -13,6 +13,7 @@ from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
 from tests.admin.observed import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 
@@ -146,7 +147,7 @@ async def test_a_filter_finds_a_session_by_handle_by_id_and_by_its_beginning(obs
     assert await observed.routes(f"?filter=call:{call_id}") == ["call-status", "request-call"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "word"),
     [
         ("filter=nothing:x", "nothing"),
@@ -322,7 +323,7 @@ async def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
         assert await stream.text() == "retry: 2000\n\n"
 
 
-@pytest.mark.parametrize("setting", [False, None])
+@each_row("setting", [False, None])
 async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, setting: bool | None) -> None:
     async with observing(tmp_path / "data", traffic=setting) as observed:
         for path in ("", "/1", "/stream"):

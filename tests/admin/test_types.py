@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.projects.models import TypeId, type_id_of_name
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 TYPES = "/admin/projects/app/types"
 NOW = "2027-01-15T08:00:00.000Z"
@@ -36,7 +35,7 @@ async def test_an_id_that_is_left_out_is_made(admin: AdminClient) -> None:
     assert await listed(admin) == made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "taken", "made"),
     [
         ("x" * 64, [], "x" * 64),
@@ -52,7 +51,7 @@ def test_an_id_is_made_from_the_name(name: str, taken: list[str], made: str) -> 
     assert type_id_of_name(name, set(map(TypeId, taken))) == made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "where"),
     [
         ({}, ["#/name"]),
@@ -62,6 +61,7 @@ def test_an_id_is_made_from_the_name(name: str, taken: list[str], made: str) -> 
         ({"name": [], "type_id": {}}, ["#/name", "#/type_id"]),
         ({"name": "News", "type_id": "a/b"}, ["#/type_id"]),
     ],
+    empties=True,
 )
 async def test_every_fault_is_named_and_nothing_is_made(
     admin: AdminClient, fields: dict[str, Any], where: list[str]
@@ -96,7 +96,7 @@ async def test_a_type_is_renamed_and_keeps_everything_else(admin: AdminClient) -
     assert await admin.subscribed_types("app") == {ETHEREUM: ["news"]}
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65, None, 1, "a\x7fb"])
+@each_row("name", ["", "x" * 65, None, 1, "a\x7fb"], empties=True)
 async def test_a_name_that_may_not_be_leaves_the_old_one(admin: AdminClient, name: object) -> None:
     await admin.create("app", "news")
 

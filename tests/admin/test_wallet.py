@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import RunningServer, running_server
 
@@ -62,7 +63,7 @@ async def test_an_account_is_unlocked_for_a_time_and_locked(admin: AdminClient, 
     assert (await rpc.error("eth_sign", address, "0x00")).code == 4100
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "status"),
     [
         ({"passphrase": "wrong"}, 403),
@@ -83,7 +84,7 @@ async def test_an_unlock_that_fails_changes_nothing(
     assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
 
 
-@pytest.mark.parametrize(("account", "status"), [(OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)])
+@each_row(("account", "status"), [(OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)])
 async def test_only_accounts_with_key_files_are_unlocked_and_locked(
     admin: AdminClient, account: str, status: int
 ) -> None:
@@ -125,9 +126,7 @@ async def test_a_transaction_that_came_signed_shows_to_whom_and_how_much(
     assert raw not in str(found)
 
 
-@pytest.mark.parametrize(
-    "query", ["state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"]
-)
+@each_row("query", ["state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"])
 async def test_a_query_that_means_nothing_is_refused(admin: AdminClient, query: str) -> None:
     (await admin.get(f"/admin/wallet/transactions?{query}")).problem(400)
 

@@ -8,6 +8,7 @@ import pytest
 from bridge_server.outbox.sender import WebhookSigner
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, reset, status
 
@@ -67,6 +68,6 @@ async def test_no_private_address_is_connected_to(tmp_path: Path, receiver: Webh
     assert receiver.requests == []
 
 
-@pytest.mark.parametrize("fields", [{}, {"url": "ftp://a.example"}, {"url": "nowhere"}, {"url": 1}])
+@each_row("fields", [{}, {"url": "ftp://a.example"}, {"url": "nowhere"}, {"url": 1}])
 async def test_a_text_that_is_no_url_is_refused(admin: AdminClient, fields: dict[str, object]) -> None:
     assert pointers((await admin.post(TEST, fields)).problem(400)) == ["#/url"]

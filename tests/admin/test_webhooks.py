@@ -3,11 +3,11 @@
 from typing import Any
 
 import orjson
-import pytest
 
 from bridge_server.outbox.sender import WebhookSigner
 from tests.support.admin_client import ETHEREUM, AdminClient
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 WEBHOOK = "/admin/projects/app/webhook"
@@ -63,7 +63,7 @@ async def test_a_removed_webhook_hears_no_more(admin: AdminClient, receiver: Web
     assert [got.path for got in receiver.requests] == ["/kept"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {},
@@ -76,6 +76,7 @@ async def test_a_removed_webhook_hears_no_more(admin: AdminClient, receiver: Web
         {"url": "https://app.example/é"},
         {"url": "https://app.example/" + "x" * 2048},
     ],
+    empties=True,
 )
 async def test_webhook_url_other_than_http_is_refused(admin: AdminClient, fields: dict[str, Any]) -> None:
     await admin.create("app")

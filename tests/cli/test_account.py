@@ -23,6 +23,7 @@ from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
 from tests.support.command import COMMAND
+from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
 
@@ -121,7 +122,7 @@ def test_the_passphrase_is_the_first_line_of_a_file(account: AccountCommands, pa
     assert opened(made["file"]) == made["address"]
 
 
-@pytest.mark.parametrize("passphrase", [b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""])
+@each_row("passphrase", [b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""])
 def test_a_passphrase_is_taken_as_the_bytes_that_it_is(account: AccountCommands, passphrase: bytes) -> None:
     made = account.json("new", stdin=passphrase + b"\r\n")
 
@@ -265,7 +266,7 @@ def test_another_directory_of_key_files_may_be_named(
     assert Path(made["file"]).parent == tmp_path / "elsewhere"
 
 
-@pytest.mark.parametrize("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
+@each_row("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
 def test_a_private_key_is_imported_from_a_file(
     account: AccountCommands, tmp_path: Path, spelled: str
 ) -> None:
@@ -303,7 +304,7 @@ def test_a_key_file_is_not_imported_with_a_wrong_passphrase(account: AccountComm
     assert account.json("list") == {"accounts": []}
 
 
-@pytest.mark.parametrize("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
+@each_row("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
 def test_malformed_key_is_refused_and_not_repeated(
     account: AccountCommands, tmp_path: Path, content: str
 ) -> None:
@@ -367,7 +368,7 @@ def test_an_account_without_a_key_file_is_not_exported(account: AccountCommands)
     assert refusal == f"there is no key file of {ADDRESS} in {account.keystore}"
 
 
-@pytest.mark.parametrize("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
+@each_row("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
 def test_malformed_address_is_refused(account: AccountCommands, address: str) -> None:
     for command in ("export", "unlock"):
         assert account.refusal(command, address).startswith(f"{address} ")
@@ -501,7 +502,7 @@ WANTS_TOKEN = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "answer", "message"),
     [
         (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
@@ -532,7 +533,7 @@ def test_unreachable_server_is_reported(account: AccountCommands) -> None:
     assert refusal == f"no server answers at {url}: start it, or name another with --url"
 
 
-@pytest.mark.parametrize("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
+@each_row("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
 def test_malformed_url_is_reported(account: AccountCommands, url: str) -> None:
     refusal = account.refusal("unlock", ADDRESS, "--url", url)
 

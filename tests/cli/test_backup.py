@@ -5,10 +5,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Invoke
 from tests.support.command import Finished, run_command
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -48,7 +47,7 @@ async def test_an_existing_file_is_refused(server: RunningServer, tmp_path: Path
     assert target.read_text() == "precious"
 
 
-@pytest.mark.parametrize("target", ["copy.sqlite3", "nowhere/copy.sqlite3"])
+@each_row("target", ["copy.sqlite3", "nowhere/copy.sqlite3"])
 def test_a_missing_database_is_one_line_on_standard_error(tmp_path: Path, target: str) -> None:
     finished: Finished = run_command("backup", tmp_path / target, "--data-dir", tmp_path / "none")
 

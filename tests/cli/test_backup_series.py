@@ -8,6 +8,7 @@ from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import run_command
+from tests.support.rows import each_row
 
 PASSPHRASE = "a passphrase of the test"
 
@@ -105,7 +106,7 @@ def test_a_backup_that_fails_removes_none(operating: Operating, tmp_path: Path) 
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "fault"),
     [
         ((), "name the file of the copy, or with --dir the directory of backups"),

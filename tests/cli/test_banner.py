@@ -13,6 +13,7 @@ from bridge_server.cli.server_run import banner
 from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
 from tests.support.command import server_from_shell
+from tests.support.rows import each_row
 
 URL = "http://127.0.0.1:8080"
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
@@ -60,7 +61,7 @@ def test_keys_that_only_their_owner_knows_are_not_shown(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == f"  {key.address}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "chain"),
     [
         ({"chain_id": 5}, "(chain 5)"),

@@ -13,6 +13,7 @@ from bridge_server.settings.settings import shown_settings
 from bridge_server.settings.sources import SettingsError, settings_of
 from bridge_server.storage.database import url_without_password
 from tests.cli.conftest import Invoke
+from tests.support.rows import each_row
 
 _URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"
 
@@ -24,7 +25,7 @@ def complaint_about(**values: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://bridge@db.example.org/bridge",
@@ -42,7 +43,7 @@ def test_urls_that_can_be_read(url: str) -> None:
     assert database.get_secret_value() == url
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reason"),
     [
         ("mysql://open-sesame@db/bridge", "must be the URL of a PostgreSQL database"),

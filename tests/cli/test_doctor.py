@@ -27,6 +27,7 @@ from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.free_ports import free_ports
 from tests.support.public_proxy import PublicProxy, open_public_proxy
 from tests.support.push_services import running_push_services
+from tests.support.rows import each_row
 
 DAY_MS = 86_400_000
 Findings = dict[str, list[dict[str, Any]]]
@@ -179,7 +180,7 @@ async def test_a_proxy_without_patience_is_found(behind: Behind) -> None:
     assert await sessions(behind) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "said"),
     [
         (502, "the proxy does not reach the server"),
@@ -309,7 +310,7 @@ def test_a_damaged_database_is_found(operating: Operating) -> None:
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(("version", "level"), [(999, "fail"), (1, "warn")])
+@each_row(("version", "level"), [(999, "fail"), (1, "warn")])
 def test_another_schema_is_found(operating: Operating, version: int, level: str) -> None:
     with closing(sqlite3.connect(operating.data_dir / "bridge.sqlite3")) as connection, connection:
         connection.execute(f"PRAGMA user_version = {version}")
@@ -398,7 +399,7 @@ def test_a_file_among_the_key_files_that_is_none_is_found(operating: Operating) 
     assert levels(found, "key files") == ["warn", "ok"]
 
 
-@pytest.mark.parametrize(("days", "level"), [(6, "ok"), (9, "warn")])
+@each_row(("days", "level"), [(6, "ok"), (9, "warn")])
 def test_an_old_backup_is_found(operating: Operating, tmp_path: Path, days: int, level: str) -> None:
     made_at = SystemClock().now_ms() - days * DAY_MS
     write_record(operating.data_dir, LastBackup(made_at, str(tmp_path / "backup.sqlite3"), 1))

@@ -13,6 +13,7 @@ from tests.cli.conftest import Invoke
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.command import running_command, watched_server
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -56,12 +57,12 @@ async def test_clients_are_listed_by_what_they_did(attended: Attended) -> None:
 
 
 @pytest.mark.usefixtures("token")
-@pytest.mark.parametrize("last", ["2h", "often"])
+@each_row("last", ["2h", "often"])
 async def test_a_time_that_is_not_kept_is_refused(attended: Attended, last: str) -> None:
     assert "takes 5m to 1h, or start" in await attended.refusal("clients", "--last", last)
 
 
-@pytest.mark.parametrize("command", ["stats", "clients"])
+@each_row("command", ["stats", "clients"])
 async def test_without_a_token_the_command_says_what_to_do(attended: Attended, command: str) -> None:
     assert "set admin_token, restart the server" in await attended.refusal(command)
 
@@ -91,7 +92,7 @@ async def test_a_server_without_admin_api_is_said(tmp_path: Path, invoke: Invoke
 
 
 @pytest.mark.usefixtures("token")
-@pytest.mark.parametrize("command", ["stats", "clients"])
+@each_row("command", ["stats", "clients"])
 def test_without_a_server_there_are_no_figures(tmp_path: Path, invoke: Invoke, command: str) -> None:
     result = invoke(command, "--data-dir", tmp_path / "none")
 

@@ -7,6 +7,7 @@ import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND
+from tests.support.rows import each_row
 from tests.support.slow import slow
 
 _FULL = Path("/dev/full")
@@ -14,7 +15,7 @@ _FULL = Path("/dev/full")
 
 @slow
 @pytest.mark.skipif(not _FULL.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", [("config", "list"), ("openapi",), ("version", "--json")])
+@each_row("command", [("config", "list"), ("openapi",), ("version", "--json")])
 def test_a_command_says_that_its_output_cannot_be_written(command: tuple[str, ...]) -> None:
     with _FULL.open("wb") as full:
         done = subprocess.run(

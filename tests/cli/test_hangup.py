@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.eventually import until
+from tests.support.rows import each_row
 
 START = """
 admin_token = "the first"
@@ -119,9 +120,7 @@ def test_setting_that_needs_a_restart_is_named_and_stays(rereading: Rereading) -
     assert rereading.status("/metrics", "the first") == 200
 
 
-@pytest.mark.parametrize(
-    "fault", ["max_wait = 0\n", "max_weit = 5\n", 'rpc_origins = ["nowhere"]\n', "what = is this\n"]
-)
+@each_row("fault", ["max_wait = 0\n", "max_weit = 5\n", 'rpc_origins = ["nowhere"]\n', "what = is this\n"])
 def test_a_fault_leaves_everything_as_it_was(rereading: Rereading, fault: str) -> None:
     line = rereading.after(START.replace("the first", "the second") + fault)
 

@@ -15,6 +15,7 @@ import pytest
 
 from bridge_server.kernel.secrets import redact
 from tests.support.command import WatchedServer, run_command, watched_server
+from tests.support.rows import each_row
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}
 NOT_HTTP = [
@@ -134,7 +135,7 @@ def first_line_on_a_terminal(tmp_path: Path) -> str:
         os.close(theirs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "looks_right"),
     [("console", lambda line: not line.startswith("{")), ("json", lambda line: line.startswith("{"))],
 )
@@ -158,7 +159,7 @@ def test_the_level_may_be_chosen(tmp_path: Path) -> None:
     assert "unknown_setting" not in finished.err
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "secret",

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.support.command import WatchedServer, watched_server
+from tests.support.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_requests_are_counted_by_route_and_status(server: WatchedServer, metrics
     assert 'bridge_http_request_seconds_count{route="open-session"} 3.0' in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "waiting_clients gauge",

@@ -18,6 +18,7 @@ from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.command import RunningCommand, running_command
 from tests.support.eventually import eventually
 from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
+from tests.support.rows import each_row
 from tests.support.terminal import shown_at_terminal
 from tests.support.webhook_receiver import hang, status
 
@@ -148,7 +149,7 @@ async def test_a_limited_subscriber_is_named_with_the_time_to_wait(
     assert result.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         ((), "name the receivers once"),

@@ -17,6 +17,7 @@ from tests.cli.operating import Operating
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 HOOK, OTHER = "https://app.example.org/hook", "https://other.example.org/hook"
@@ -104,9 +105,7 @@ def test_a_message_is_dropped(operating: Operating) -> None:
     assert [each["id"] for each in operating.json("outbox", "list")["messages"]] == ["3-msg-3", "1-msg-1"]
 
 
-@pytest.mark.parametrize(
-    ("command", "left"), [("retry", {"due": 2, "dead": 1}), ("drop", {"due": 0, "dead": 1})]
-)
+@each_row(("command", "left"), [("retry", {"due": 2, "dead": 1}), ("drop", {"due": 0, "dead": 1})])
 def test_the_dead_letters_of_a_destination_are_changed(
     operating: Operating, command: str, left: dict[str, int]
 ) -> None:
@@ -119,7 +118,7 @@ def test_the_dead_letters_of_a_destination_are_changed(
     assert {state: states.count(state) for state in ("due", "dead")} == left
 
 
-@pytest.mark.parametrize("command", ["retry", "drop"])
+@each_row("command", ["retry", "drop"])
 def test_all_dead_letters_are_changed(operating: Operating, command: str) -> None:
     kill(operating.data_dir)
 
@@ -127,7 +126,7 @@ def test_all_dead_letters_are_changed(operating: Operating, command: str) -> Non
     assert operating.text("outbox", command, "--dead") == "there are no such dead letters\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "fault"),
     [
         (("show", "9-msg-9"), "no such message"),

@@ -17,6 +17,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import COMMAND, Finished
 from tests.support.engines import database_of, engine_environment, settings_over
+from tests.support.rows import each_row
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
@@ -136,7 +137,7 @@ def test_limits_are_shown_set_and_reset(app: Operating, monkeypatch: pytest.Monk
     assert app.json("project", "limits", "app", "--reset") == {"per_hour": 2, "burst": 9, "own": False}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "said"),
     [
         (("--per-hour", "1"), "--per-hour and --burst go together"),
@@ -237,7 +238,7 @@ def test_delete_with_yes_does_not_ask(app: Operating) -> None:
     assert app.json("project", "delete", "app", "--yes") == {"success": True}
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@each_row("form", [(), ("--json",)])
 def test_delete_without_a_terminal_needs_yes(app: Operating, form: tuple[str, ...]) -> None:
     assert "--yes" in app.refusal("project", "delete", "app", *form)
 
@@ -263,7 +264,7 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
+@each_row(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
 def test_on_a_terminal_delete_asks_first(app: Operating, answer: str, exit_code: int, left: int) -> None:
     finished = delete_on_a_terminal(app, answer)
 
@@ -307,15 +308,15 @@ REFUSALS: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-@pytest.mark.parametrize(("arguments", "said"), REFUSALS, ids=lambda value: repr(value)[:40])
+@each_row("form", [(), ("--json",)], ids=["text", "json"])
+@each_row(("arguments", "said"), REFUSALS, ids=lambda value: repr(value)[:40])
 def test_failure_is_one_line_and_exit_code_2(
     app: Operating, arguments: tuple[str, ...], said: str, form: tuple[str, ...]
 ) -> None:
     assert said in app.refusal("project", *arguments, *form)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "one", "1000000000000000001", "9" * 30])
+@each_row("number", ["0", "-1", "one", "1000000000000000001", "9" * 30])
 def test_the_number_of_a_secret_is_a_number(app: Operating, number: str) -> None:
     result = app("project", "revoke-secret", "app", "--", number)
 
@@ -335,7 +336,7 @@ def newer(directory: Path) -> None:
 
 
 @pytest.mark.sqlite("its file is spoiled")
-@pytest.mark.parametrize(
+@each_row(
     ("spoil", "said"),
     [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
 )

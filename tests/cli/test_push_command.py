@@ -14,6 +14,7 @@ from tests.support.clock import ManualClock
 from tests.support.command import Finished, run_command
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 
@@ -43,7 +44,7 @@ async def push_test(push: PushClient, services: PushServices, *arguments: str) -
     )
 
 
-@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush", "webhook"])
+@each_row("channel", ["fcm", "apns", "webpush", "webhook"])
 async def test_the_device_gets_a_push(push: PushClient, services: PushServices, channel: str) -> None:
     await push.register(type=channel, token=services.token(channel), language="sv")
 

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from tests.cli.conftest import Invoke
 from tests.support.command import run_command
+from tests.support.rows import each_row
 
 SECRET = "c2VjcmV0LXRoYXQtbm9ib2R5LW1heS1zZWU"
 RSA_KEY = rsa.generate_private_key(65_537, 2_048)
@@ -57,7 +58,7 @@ def complaints(invoke: Invoke) -> list[str]:
     return text.splitlines()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",
@@ -86,8 +87,8 @@ def test_malformed_service_account_is_refused(
     assert line.startswith("fcm_credentials: ")
 
 
-@pytest.mark.parametrize("name", ["fcm_credentials", "apns_key"])
-@pytest.mark.parametrize("kind", ["missing", "a directory"])
+@each_row("name", ["fcm_credentials", "apns_key"])
+@each_row("kind", ["missing", "a directory"])
 def test_a_file_that_cannot_be_read(
     invoke: Invoke, set_up: Set, tmp_path: Path, name: str, kind: str
 ) -> None:
@@ -99,7 +100,7 @@ def test_a_file_that_cannot_be_read(
     assert line.startswith(f"{name}: {file} cannot be read: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "changes", "named"),
     [
         ("", {}, "apns_key"),
@@ -130,7 +131,7 @@ def test_settings_of_apns_that_cannot_be_used(
     assert named in line
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "named"),
     [
         ({"vapid_private_key": SECRET}, "vapid_private_key"),

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import watched_server
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def damaged(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spoil", "fault"),
     [
         (lambda file: file.unlink(), "there is no file"),

@@ -13,6 +13,7 @@ import pytest
 from bridge_server.cli.process import url_for_others
 from bridge_server.version import VERSION
 from tests.support.command import WatchedServer, server_from_shell, watched_server
+from tests.support.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +145,7 @@ def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_a
     assert heard.count(b"WATCHDOG=1") >= 19  # and one that it is ready, if it was so early
 
 
-@pytest.mark.parametrize(
-    "variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}]
-)
+@each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}])
 def test_a_watchdog_of_another_process_or_none_hears_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
@@ -161,7 +160,7 @@ def test_a_watchdog_of_another_process_or_none_hears_nothing(
         assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
 
 
-@pytest.mark.parametrize("address", ["nobody", "not-a-socket"])
+@each_row("address", ["nobody", "not-a-socket"])
 def test_a_service_manager_that_does_not_listen_is_no_reason_not_to_serve(
     tmp_path: Path, address: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Invoke
 from tests.support.command import run_command, watched_server
+from tests.support.rows import each_row
 
 
 def rows(out: str) -> dict[str, list[str]]:
@@ -40,7 +41,7 @@ def test_later_set_flag_wins_and_its_value_may_have_equals_signs(invoke: Invoke)
     assert (rows(result.stdout)["max_wait"][0], rows(result.stdout)["public_url"][0]) == ("6", url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "line"),
     [
         (("--set", "max_weit=5"), "--set: there is no setting max_weit; did you mean max_wait?"),

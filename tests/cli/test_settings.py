@@ -7,6 +7,7 @@ import pytest
 
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings
+from tests.support.rows import each_row
 
 ConfigFile = Callable[[str], Path]
 
@@ -42,7 +43,7 @@ def test_every_setting_has_an_origin() -> None:
     assert load_settings({}, None).origins == dict.fromkeys(Settings.model_fields, "default")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "suggestion"),
     [
         ("prot = 1", "there is no setting prot; did you mean port?"),
@@ -69,7 +70,7 @@ def test_every_unknown_name_is_named(config_file: ConfigFile) -> None:
     assert len(str(caught.value).splitlines()) == 2
 
 
-@pytest.mark.parametrize("content", ["port = ", "port = 1\nport = 2", "\x00", "[["])
+@each_row("content", ["port = ", "port = 1\nport = 2", "\x00", "[["])
 def test_a_file_that_is_not_toml_is_refused(config_file: ConfigFile, content: str) -> None:
     file = config_file(content)
 
@@ -87,7 +88,7 @@ def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
             load_settings({}, tmp_path / name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "toml",
     [
         "port = 65536",
@@ -143,7 +144,7 @@ def test_bad_values_of_all_origins_are_reported_together(
     ]
 
 
-@pytest.mark.parametrize(("session_ttl", "usable"), [(7_199, False), (7_200, True), (7_201, True)])
+@each_row(("session_ttl", "usable"), [(7_199, False), (7_200, True), (7_201, True)])
 def test_a_session_must_outlive_its_calls_and_their_statuses(session_ttl: int, usable: bool) -> None:
     values = {"session_ttl": session_ttl, "call_ttl": 3_600, "status_ttl": 3_600}
 
@@ -154,9 +155,7 @@ def test_a_session_must_outlive_its_calls_and_their_statuses(session_ttl: int, u
             load_settings(values, None)
 
 
-@pytest.mark.parametrize(
-    ("session_ttl", "call_ttl"), [("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600)]
-)
+@each_row(("session_ttl", "call_ttl"), [("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600)])
 def test_a_short_session_ttl_alone_shortens_calls_and_statuses(session_ttl: int | str, call_ttl: int) -> None:
     settings = load_settings({"session_ttl": session_ttl}, None).settings
 

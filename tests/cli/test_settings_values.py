@@ -9,6 +9,7 @@ import pytest
 from bridge_server.assembly.wallet_accounts import keys_in_settings
 from bridge_server.settings.settings import NOT_SET
 from bridge_server.settings.sources import SettingsError, load_settings
+from tests.support.rows import each_row
 
 ConfigFile = Callable[[str], Path]
 
@@ -36,7 +37,7 @@ def test_networks_in_the_environment_are_a_list_with_or_without_brackets(
     assert load_settings({}, None).settings.trusted_proxies == tuple(map(ip_network, networks))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "networks"),
     [
         ('["10.0.0.0/8", "::1"]', ["10.0.0.0/8", "::1/128"]),
@@ -85,7 +86,7 @@ def test_a_public_url_loses_its_last_slash() -> None:
     )
 
 
-@pytest.mark.parametrize("secret", ["secret", "whsec_", "whsec_????", "whsec_" + "A" * 30, ""])
+@each_row("secret", ["secret", "whsec_", "whsec_????", "whsec_" + "A" * 30, ""])
 def test_a_malformed_webhook_secret_is_refused_before_anything_starts_and_never_repeated(
     config_file: ConfigFile, secret: str
 ) -> None:
@@ -103,7 +104,7 @@ def test_a_webhook_secret_of_24_bytes_is_accepted(config_file: ConfigFile) -> No
     assert _WEBHOOK_KEY not in repr(loaded)
 
 
-@pytest.mark.parametrize("name", ["admin_token", "metrics_token"])
+@each_row("name", ["admin_token", "metrics_token"])
 def test_a_token_is_taken_without_the_space_around_it(name: str) -> None:
     token = getattr(load_settings({name: " of the operator\n"}, None).settings, name)
 
@@ -149,7 +150,7 @@ def test_none_is_no_value_and_an_empty_list(
     assert getattr(load_settings({}, None).settings, name) == value
 
 
-@pytest.mark.parametrize("name", ["host", "data_dir", "port", "log_level", "dev_accounts"])
+@each_row("name", ["host", "data_dir", "port", "log_level", "dev_accounts"])
 def test_a_setting_that_must_have_a_value_does_not_take_none(name: str) -> None:
     if name in ("host", "data_dir"):
         assert "none" in str(getattr(load_settings({}, None, {name: "none"}).settings, name))
@@ -171,7 +172,7 @@ def test_output_of_config_check_can_be_read_as_configuration(config_file: Config
 _KEYS = (f"{1:064x}", f"{2:064x}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toml", "count"),
     [
         (f'["{_KEYS[0]}", "0x{_KEYS[1]}"]', 2),
@@ -184,7 +185,7 @@ def test_keys_in_the_file_are_an_array_or_a_string(config_file: ConfigFile, toml
     assert len(keys_in_settings(load_settings({}, config_file(f"private_keys = {toml}")).settings)) == count
 
 
-@pytest.mark.parametrize("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])
+@each_row("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])
 def test_malformed_keys_are_refused_and_not_repeated(config_file: ConfigFile, toml: str) -> None:
     with pytest.raises(SettingsError, match="private_keys") as caught:
         load_settings({}, config_file(f"private_keys = {toml}"))
@@ -210,13 +211,13 @@ def test_lists_in_the_file_are_arrays(config_file: ConfigFile) -> None:
     assert (settings.rpc_origins, len(settings.inbox_origins)) == (("http://a.example",), 2)
 
 
-@pytest.mark.parametrize("directory", [":memory:", "/data/:memory:"])
+@each_row("directory", [":memory:", "/data/:memory:"])
 def test_a_database_in_memory_is_refused_with_what_to_do_instead(directory: str) -> None:
     with pytest.raises(SettingsError, match=r"data_dir \(flag --data-dir\).*temporary directory.*mktemp"):
         load_settings({"data_dir": directory}, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "guarded"),
     [
         ({"metrics_port": 9}, False),
@@ -231,7 +232,7 @@ def test_metrics_on_a_port_that_others_reach_are_for_the_bearer_of_a_token(
     assert load_settings(values, None).settings.metrics_are_guarded is guarded
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.org"])
+@each_row("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.org"])
 def test_metrics_on_a_port_that_others_reach_want_a_token(host: str) -> None:
     with pytest.raises(SettingsError, match=r"metrics_port: .* set metrics_token"):
         load_settings({"metrics_port": 9, "host": host}, None)

@@ -25,6 +25,7 @@ from tests.support.eventually import eventually, until
 from tests.support.idle_clients import UPGRADE, get
 from tests.support.idle_clients import client as client_that_reads_nothing
 from tests.support.inbox_client import sign_in
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.wallet.rig import ZERO_HASH, transaction
 
@@ -261,8 +262,8 @@ main()
 """
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize(
+@each_row("loop", ["asyncio", "uvloop"])
+@each_row(
     "command",
     [
         ("serve", "--data-dir", "data", "--port", "0"),
@@ -371,7 +372,7 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
         assert connection.execute("SELECT count(*) FROM wallet_transactions").fetchone() == (20,)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@each_row("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_server_stops(tmp_path: Path, number: int) -> None:
     with server_from_shell(tmp_path) as server:
         assert server.stop(number) == 0

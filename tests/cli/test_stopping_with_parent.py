@@ -16,6 +16,7 @@ import pytest
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND, run_command, run_new_interpreter
 from tests.support.eventually import until
+from tests.support.rows import each_row
 
 _PATIENCE_SECONDS = 120.0
 _NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"
@@ -133,7 +134,7 @@ def is_running(pid: int) -> bool:
     return not status.parent.parent.joinpath("self").exists()
 
 
-@pytest.mark.parametrize("starter_seconds", [0, 0.01, 0.1, 1])
+@each_row("starter_seconds", [0, 0.01, 0.1, 1])
 def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter_seconds: float) -> None:
     ways = [*WAYS.values()] * 2
 
@@ -148,7 +149,7 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter
             assert "Traceback" not in server.log()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_row("way", WAYS)
 def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
     with started(tmp_path / "run", WAYS[way], _PATIENCE_SECONDS) as server:
         pid = server.until_ready()["pid"]
@@ -220,7 +221,7 @@ def start_tick(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
-@pytest.mark.parametrize("number", ["", "0", "-1", "1x", "²", str(2**31)])
+@each_row("number", ["", "0", "-1", "1x", "²", str(2**31)])
 def test_what_is_no_number_of_a_process_is_refused(tmp_path: Path, number: str) -> None:
     refused = run_command("serve", f"--stop-with-parent={number}", "--data-dir", tmp_path / "data")
 

@@ -12,6 +12,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
+from tests.support.rows import each_row
 from tests.support.slow import slow
 from tests.support.terminal import shown_at_terminal
 
@@ -62,7 +63,7 @@ def test_accounts_are_removed_whatever_their_spelling(app: Operating) -> None:
     assert list(subscribed(app)) == [plain_account(2)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         (("add", "app", plain_account(1), "nonsense"), "must be an account id (CAIP-10)"),
@@ -230,7 +231,7 @@ BAD_LINES: list[tuple[str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), BAD_LINES, ids=range(len(BAD_LINES)))
+@each_row(("line", "said"), BAD_LINES, ids=range(len(BAD_LINES)))
 def test_a_bad_line_is_named_and_nothing_of_its_slice_is_written(
     app: Operating, tmp_path: Path, line: str | bytes, said: str
 ) -> None:

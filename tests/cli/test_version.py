@@ -3,11 +3,10 @@
 import json
 import re
 
-import pytest
-
 from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
 from tests.support.command import run_new_interpreter
+from tests.support.rows import each_row
 
 COMMANDS = (
     "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",
@@ -45,7 +44,7 @@ def test_the_version_is_1_and_three_numbers() -> None:
     assert all(number.isdigit() for number in others)
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help"])
+@each_row("flag", ["-h", "--help"])
 def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
     result = invoke(flag)
 
@@ -53,7 +52,7 @@ def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
     assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
+@each_row("command", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
 def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> None:
     result = invoke(*command, "--help")
 
@@ -73,7 +72,7 @@ def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
 GROUPS = ("account", "approvals", "config", "device", "keys", "project", "push", "subscriber")
 
 
-@pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
+@each_row("group", [(), *((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
 def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> None:
     result = invoke(*group, "--help")
 
@@ -84,7 +83,7 @@ def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> N
     assert all(entry.endswith(".") for entry in entries)
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
+@each_row("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
 def test_asking_for_the_version_loads_neither_the_server_nor_its_settings(arguments: tuple[str, ...]) -> None:
     finished = run_new_interpreter(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
 
@@ -100,7 +99,7 @@ def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
     assert "nonsense" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("version",), ("--version",)])
+@each_row("arguments", [("version",), ("--version",)])
 def test_the_module_is_the_command(arguments: tuple[str, ...]) -> None:
     finished = run_new_interpreter(*arguments)
 

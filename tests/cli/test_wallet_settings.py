@@ -13,6 +13,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings
 from tests.cli.conftest import Invoke
 from tests.support.command import WatchedServer, watched_server
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
 
 ConfigFile = Callable[[str], Path]
@@ -41,14 +42,12 @@ def complaint(**values: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
+@each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
 def test_development_accounts_are_for_this_machine(host: str) -> None:
     assert settings(host=host, dev_accounts=True).dev_accounts
 
 
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"]
-)
+@each_row("host", ["0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"])
 def test_development_accounts_are_refused_where_others_can_reach_them_unless_forced(host: str) -> None:
     told = complaint(host=host, dev_accounts=True)
 
@@ -58,7 +57,7 @@ def test_development_accounts_are_refused_where_others_can_reach_them_unless_for
     assert not settings(host=host).dev_accounts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("trusted_proxies", "127.0.0.1"),
@@ -66,7 +65,7 @@ def test_development_accounts_are_refused_where_others_can_reach_them_unless_for
         ("public_url", "http://192.0.2.1:8080"),
     ],
 )
-@pytest.mark.parametrize("token", [{}, {"rpc_token": "speak-friend"}])
+@each_row("token", [{}, {"rpc_token": "speak-friend"}])
 def test_development_accounts_are_refused_behind_a_proxy_unless_forced(
     name: str, value: str, token: dict[str, str]
 ) -> None:
@@ -78,7 +77,7 @@ def test_development_accounts_are_refused_behind_a_proxy_unless_forced(
     assert not settings(**{name: value}).dev_accounts
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/base"])
+@each_row("url", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/base"])
 def test_a_public_url_of_this_machine_is_no_proxy(url: str) -> None:
     assert settings(dev_accounts=True, public_url=url).way_through_a_proxy is None
 
@@ -92,7 +91,7 @@ def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://127.0.0.1:8545",
@@ -109,7 +108,7 @@ def test_a_node_is_named_by_its_http_endpoint(url: str) -> None:
     assert found.get_secret_value() == url
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reason"),
     [
         ("ws://node.example.org", "asked over HTTP"),
@@ -148,24 +147,24 @@ def test_host_names_are_a_list_or_separated_by_commas(
     assert load_settings({}, None).settings.rpc_hosts == hosts
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host", ["https://wallet.example.org", "wallet.example.org:8080", "wallet/rpc", "a b", "[::1]:80", "*"]
 )
 def test_a_host_name_is_nothing_more(host: str) -> None:
     assert f"{host} is no host name" in complaint(rpc_hosts=host)
 
 
-@pytest.mark.parametrize("chain_id", [1, 31337, 2**63 - 1])
+@each_row("chain_id", [1, 31337, 2**63 - 1])
 def test_a_chain_has_a_number(chain_id: int) -> None:
     assert settings(chain_id=chain_id).chain_id == chain_id
 
 
-@pytest.mark.parametrize("chain_id", [0, -1, 2**63, "0x1", "mainnet", "1e3", ""])
+@each_row("chain_id", [0, -1, 2**63, "0x1", "mainnet", "1e3", ""])
 def test_malformed_chain_id_is_refused(chain_id: Any) -> None:
     assert complaint(chain_id=chain_id).startswith("chain_id (flag --chain-id): ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "reason"),
     [
         ("rpc_token", " ", "must not be empty"),

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Invoke
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 
@@ -57,7 +58,7 @@ async def test_the_address_guard_holds_for_a_test_too(
     assert receiver.requests == []
 
 
-@pytest.mark.parametrize("url", ["app.example.org/hook", "ftp://app.example.org/hook", "http://"])
+@each_row("url", ["app.example.org/hook", "ftp://app.example.org/hook", "http://"])
 def test_a_text_that_is_no_url_is_refused(invoke: Invoke, url: str) -> None:
     result = invoke("webhook", "test", url)
 

@@ -9,6 +9,7 @@ import pytest
 
 from bridge_server.kit.client import BadPayloadError, CallFailedError, Cipher, RequestRefusedError, Wallet
 from tests.client.pairs import BRISK, echo_one, echoing, next_call, paired
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 
@@ -32,7 +33,7 @@ async def test_calls_may_be_answered_in_another_order(bridge_url: str) -> None:
         assert await dapp.result(first) == ["eth_sign", [1]]
 
 
-@pytest.mark.parametrize("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
+@each_row("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
 async def test_every_json_value_is_a_result(bridge_url: str, result: Any) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_call", {"by": "name"})
@@ -131,7 +132,7 @@ async def test_a_call_too_many_says_when_there_will_be_room(tmp_path: Path) -> N
             assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
 
 
-@pytest.mark.parametrize("params", [[object()], [2**64], [{1}]])
+@each_row("params", [[object()], [2**64], [{1}]])
 async def test_value_without_json_form_is_a_type_error(bridge_url: str, params: Any) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         with pytest.raises(TypeError):

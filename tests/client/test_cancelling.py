@@ -12,6 +12,7 @@ import pytest
 from bridge_server.kit.client import Dapp, Wallet
 from tests.client.pairs import BRISK, echo_one, next_call, paired
 from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import hang, open_receiver, status
 
@@ -26,7 +27,7 @@ async def _calls(_: Dapp, wallet: Wallet) -> Any:
     return await next_call(wallet)
 
 
-@pytest.mark.parametrize("wait", [_result, _calls])
+@each_row("wait", [_result, _calls])
 async def test_cancelled_wait_can_be_repeated(tmp_path: Path, wait: Wait) -> None:
     async with (
         running_server(tmp_path, metrics_token=METRICS_TOKEN) as server,
@@ -65,7 +66,7 @@ async def test_wait_for_an_approval_can_be_cancelled(tmp_path: Path) -> None:
         assert (await dapp.approval()).accounts == ()
 
 
-@pytest.mark.parametrize("answer", [hang, status(503)])
+@each_row("answer", [hang, status(503)])
 async def test_entering_may_be_cancelled(answer: Any) -> None:
     async with open_receiver() as receiver:
         receiver.otherwise = answer

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPayloadError, Cipher, pairing
+from tests.support.rows import each_row
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v07.json").read_text("utf-8"))
 KEY = bytes(range(32))
@@ -84,7 +85,7 @@ def test_hexadecimal_digits_of_either_case_open() -> None:
     assert Cipher(KEY).open(shouted) == "case"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("payload", "name"),
     [
         (None, "data"),
@@ -107,7 +108,7 @@ def test_malformed_payload_is_refused_by_name(payload: object, name: str) -> Non
         Cipher(KEY).open(payload)
 
 
-@pytest.mark.parametrize("plain", [b"", b"not JSON", b"[]", b'"data"', b"{}", b'{"data":\xff}', b"7"])
+@each_row("plain", [b"", b"not JSON", b"[]", b'"data"', b"{}", b'{"data":\xff}', b"7"])
 def test_payload_that_is_not_json_is_refused(plain: bytes) -> None:
     padded = pad(plain, 16)
 
@@ -120,7 +121,7 @@ def test_payload_with_wrong_padding_is_refused() -> None:
         Cipher(KEY).open(_sealed(b'{"data": 1}' + bytes(5)))
 
 
-@pytest.mark.parametrize("size", [0, 16, 31, 33])
+@each_row("size", [0, 16, 31, 33])
 def test_a_key_of_another_size_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=f"32 bytes, not {size}"):
         Cipher(bytes(size))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bridge_server.kernel import base64url
 from bridge_server.kit.client import v2_session
 from bridge_server.kit.client.v2_session import ClientId, base58
+from tests.support.rows import each_row
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
 RELAY = "wss://relay.example"
@@ -53,7 +54,7 @@ def test_a_token_names_the_relay_and_holds_for_a_day() -> None:
     assert claims["sub"] != again["sub"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "text"),
     [(b"", ""), (b"\0\0\x01", "112"), (b"Hello World!", "2NEpo7TZRRrLZSi2U")],
 )

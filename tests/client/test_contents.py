@@ -6,11 +6,10 @@ import pytest
 
 from bridge_server.kit.client import BadPayloadError, CallFailedError, RejectedError
 from bridge_server.kit.client.payloads import read_approval, read_request, read_result
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("chain_id", "read"), [(1, 1), (None, None), ("5", 5), ("0x89", 137), (2**80, 2**80)]
-)
+@each_row(("chain_id", "read"), [(1, 1), (None, None), ("5", 5), ("0x89", 137), (2**80, 2**80)])
 def test_chain_ids_are_read_however_wallets_write_them(chain_id: Any, read: int | None) -> None:
     assert read_approval({"approved": True, "accounts": [], "chainId": chain_id}).chain_id == read
 
@@ -22,13 +21,13 @@ def test_an_approval_keeps_what_else_was_said() -> None:
     assert approval.content["peer"] == {"name": "Wallet"}
 
 
-@pytest.mark.parametrize("content", [{"approved": False}, {}, {"approved": 1}, {"accounts": ["0xab"]}])
+@each_row("content", [{"approved": False}, {}, {"approved": 1}, {"accounts": ["0xab"]}])
 def test_answer_without_approval_is_a_rejection(content: Any) -> None:
     with pytest.raises(RejectedError):
         read_approval(content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         None,
@@ -52,13 +51,13 @@ def test_a_request_without_parameters_has_none() -> None:
     assert (call.method, call.params, call.request_id) == ("eth_accounts", [], "one")
 
 
-@pytest.mark.parametrize("content", [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}])
+@each_row("content", [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}])
 def test_malformed_request_is_refused(content: Any) -> None:
     with pytest.raises(BadPayloadError):
         read_request("call", content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "result"),
     [
         ({"approved": True, "result": "0xab"}, "0xab"),
@@ -70,7 +69,7 @@ def test_results_are_read_in_every_form(content: Any, result: Any) -> None:
     assert read_result(content) == result
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "code", "message"),
     [
         ({"approved": False}, 4001, "The wallet refused the call."),
@@ -94,7 +93,7 @@ def test_an_error_keeps_its_data() -> None:
     assert failure.value.data == "0x08c3"
 
 
-@pytest.mark.parametrize("content", [None, [], {}, {"approved": True}, {"error": "text"}])
+@each_row("content", [None, [], {}, {"approved": True}, {"error": "text"}])
 def test_a_status_that_says_nothing_is_refused(content: Any) -> None:
     with pytest.raises(BadPayloadError):
         read_result(content)

@@ -6,8 +6,7 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
-import pytest
-
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "clients.md").read_text("utf-8")
@@ -17,7 +16,7 @@ _PRINTED_DAPP = 'name="Example Dapp"'
 _SECONDS = 240
 
 
-@pytest.mark.parametrize("generation", ["plain", "0.7", "1.x"])
+@each_row("generation", ["plain", "0.7", "1.x"])
 async def test_the_dapp_and_the_wallet_of_the_documentation_pair_and_sign(
     relay: RunningServer, generation: str
 ) -> None:

@@ -23,6 +23,7 @@ from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
 
@@ -56,8 +57,8 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
     await eventually(failed)
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
-@pytest.mark.parametrize("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
+@each_row("failure", FAILURES.values(), ids=FAILURES.keys())
+@each_row("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
 async def test_repeatable_request_is_retried_until_it_succeeds(
     gate: WebhookReceiver, path: str, failure: Answer
 ) -> None:
@@ -86,7 +87,7 @@ async def test_repeatable_request_is_retried_until_it_succeeds(
     assert not gate.script
 
 
-@pytest.mark.parametrize("failure", NOT_NOW.values(), ids=NOT_NOW.keys())
+@each_row("failure", NOT_NOW.values(), ids=NOT_NOW.keys())
 async def test_a_call_that_was_surely_not_taken_is_sent_again(
     server: RunningServer, gate: WebhookReceiver, failure: Answer
 ) -> None:
@@ -97,7 +98,7 @@ async def test_a_call_that_was_surely_not_taken_is_sent_again(
         assert await _pending(server, wallet) == 1
 
 
-@pytest.mark.parametrize("failure", BROKEN.values(), ids=BROKEN.keys())
+@each_row("failure", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_call_that_may_have_been_taken_is_not_sent_again(
     server: RunningServer, gate: WebhookReceiver, failure: Answer
 ) -> None:
@@ -175,7 +176,7 @@ async def test_a_bridge_that_is_slower_than_patience_is_unreachable(
                 await attempt
 
 
-@pytest.mark.parametrize("session_id", ["../admin", "a b", "", "é"])
+@each_row("session_id", ["../admin", "a b", "", "é"])
 async def test_a_session_that_no_uri_can_tell_is_a_bad_answer(gate: WebhookReceiver, session_id: str) -> None:
     gate.script.append(saying(orjson.dumps({"sessionId": session_id})))
 
@@ -338,7 +339,7 @@ async def test_a_bridge_that_has_moved_says_where_to(gate: WebhookReceiver) -> N
             pass
 
 
-@pytest.mark.parametrize("body", [b"", b"not JSON", b"[]", b'{"title": "no detail"}'])
+@each_row("body", [b"", b"not JSON", b"[]", b'{"title": "no detail"}'])
 async def test_refusal_without_a_problem_names_its_status(gate: WebhookReceiver, body: bytes) -> None:
     gate.otherwise = saying(body, status=403)
 

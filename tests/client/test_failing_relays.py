@@ -20,6 +20,7 @@ from tests.client.pairs import ACCOUNT, BRISK
 from tests.client.relay_frames import acknowledged, count_of, delivery, publication, settled, subscribed
 from tests.client.socket_pairs import dapp_at, wallet_for
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 
 IMPATIENT = replace(BRISK, patience_seconds=0.2)
 
@@ -37,7 +38,7 @@ def generation(request: pytest.FixtureRequest) -> Generation:
     return chosen
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@each_row("status", [400, 401, 403, 404])
 async def test_a_connection_that_is_refused_is_not_tried_again(
     fake: FakeRelay, generation: Generation, status: int
 ) -> None:

@@ -23,6 +23,7 @@ from bridge_server.kit.client.v2_protocol import (
     seal_from,
 )
 from tests.client.test_cipher import json_values
+from tests.support.rows import each_row
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
 ALICE = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"
@@ -70,7 +71,7 @@ def test_the_cipher_is_that_of_rfc_8439(monkeypatch: pytest.MonkeyPatch) -> None
     assert sealed[13:-16] == ciphertext
 
 
-@pytest.mark.parametrize("vector", VECTORS["agreements"])
+@each_row("vector", VECTORS["agreements"])
 def test_two_sides_agree_on_the_key_and_topic_of_the_published_client(vector: dict[str, str]) -> None:
     own = KeyPair(bytes.fromhex(vector["private"]))
 
@@ -83,14 +84,14 @@ def test_two_sides_agree_on_the_key_and_topic_of_the_published_client(vector: di
     )
 
 
-@pytest.mark.parametrize("vector", VECTORS["envelopes"])
+@each_row("vector", VECTORS["envelopes"])
 def test_envelopes_of_the_published_client_are_opened(vector: dict[str, Any]) -> None:
     key = TopicKey(bytes.fromhex(vector["symKey"]))
 
     assert key.open(vector["envelope"]) == vector["content"]
 
 
-@pytest.mark.parametrize("vector", VECTORS["type_1"])
+@each_row("vector", VECTORS["type_1"])
 def test_envelopes_that_name_their_sender_are_opened(vector: dict[str, Any]) -> None:
     receiver = KeyPair(bytes.fromhex(vector["receiver_private"]))
 
@@ -149,7 +150,7 @@ def test_a_key_of_another_length_is_refused() -> None:
         TopicKey(bytes(31))
 
 
-@pytest.mark.parametrize("text", [None, 1, "", "zz" * 32, "00" * 31, "00" * 33])
+@each_row("text", [None, 1, "", "zz" * 32, "00" * 31, "00" * 33])
 def test_a_public_key_is_64_hexadecimal_digits(text: object) -> None:
     with pytest.raises(BadPayloadError, match="64 hexadecimal digits"):
         read_public_key(text)

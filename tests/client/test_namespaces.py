@@ -13,6 +13,7 @@ from bridge_server.kit.client.v2_protocol import (
     read_approval,
     sound_proposal,
 )
+from tests.support.rows import each_row
 
 ACCOUNT = "0x00000000219ab540356cbb839cbe05303d7705fa"
 OTHER = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
@@ -50,7 +51,7 @@ def test_an_account_may_name_its_chain() -> None:
     assert (given["solana"]["accounts"], given["solana"]["methods"]) == (accounts[1:], ["signAll"])
 
 
-@pytest.mark.parametrize("wrong", [None, [], {"eip155": []}, {"eip155": {"methods": "all", "chains": [1]}}])
+@each_row("wrong", [None, [], {"eip155": []}, {"eip155": {"methods": "all", "chains": [1]}}])
 def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     given = approved({"requiredNamespaces": wrong, "optionalNamespaces": wrong}, [ACCOUNT], 1)
 
@@ -62,7 +63,7 @@ def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("accounts", [ACCOUNT, [1], [None]])
+@each_row("accounts", [ACCOUNT, [1], [None]])
 def test_accounts_are_a_list_of_addresses(accounts: Any) -> None:
     with pytest.raises(TypeError, match="list of addresses"):
         approved({}, accounts, 1)
@@ -83,7 +84,7 @@ def test_an_approval_may_have_no_chain_of_ethereum() -> None:
     assert read_approval({"namespaces": {"solana": accounts}}).chain_id is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "namespaces",
     [
         None,
@@ -103,7 +104,7 @@ def test_an_approval_that_cannot_be_read_is_a_bad_payload(namespaces: Any) -> No
         read_approval({"namespaces": namespaces})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "namespaces",
     [
         {},
@@ -121,12 +122,12 @@ def test_a_dapp_asks_for_sound_namespaces(namespaces: Any) -> None:
         Dapp("https://relay.example", name="Example Dapp", generation="2.x", namespaces=namespaces)
 
 
-@pytest.mark.parametrize("namespaces", [ETHEREUM, {"eip155:10": {"methods": [], "events": []}}])
+@each_row("namespaces", [ETHEREUM, {"eip155:10": {"methods": [], "events": []}}])
 def test_sound_namespaces_are_asked_for_as_they_are(namespaces: Any) -> None:
     assert sound_proposal(namespaces) == namespaces
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("namespaces", "chain"),
     [
         (ETHEREUM, "eip155:1"),

@@ -24,6 +24,7 @@ from tests.support.project import (
     look,
     subscribe_crowd,
 )
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import Answer, WebhookReceiver, reset, status
 
 TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
@@ -200,9 +201,7 @@ async def test_a_notification_that_cannot_be_sent_is_refused_by_the_client(
         await Notifier(app.server.url, app.project_id, app.secret).lookup([account(1)])
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"7", b"[7]", b'["a"', b'["a",', b'["a"],"b"]', b'["a","b","', b'{"a":1}']
-)
+@each_row("body", [b"", b"<html>", b"7", b"[7]", b'["a"', b'["a",', b'["a"],"b"]', b'["a","b","', b'{"a":1}'])
 async def test_a_server_that_is_another_is_reported(
     gate: WebhookReceiver, gated: Notifier, body: bytes
 ) -> None:

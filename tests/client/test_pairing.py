@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPairingError, Pairing, parse_pairing
+from tests.support.rows import each_row
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v07.json").read_text("utf-8"))
 KEY = bytes(range(32))
@@ -49,7 +50,7 @@ def test_any_text_is_a_pairing_or_refused(text: str) -> None:
             assert parse_pairing(parse_pairing(uri).wc_uri).key == parse_pairing(uri).key
 
 
-@pytest.mark.parametrize("vector", VECTORS["uris"], ids=lambda vector: str(vector["name"]))
+@each_row("vector", VECTORS["uris"], ids=lambda vector: str(vector["name"]))
 def test_uris_are_those_of_the_published_client(vector: dict[str, Any]) -> None:
     pairing = Pairing(vector["bridge"], vector["sessionId"], bytes.fromhex(vector["key"]), vector["name"])
 
@@ -83,7 +84,7 @@ def test_a_pairing_shows_no_key() -> None:
     assert "key" not in repr(parse_pairing(LATER))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "reason"),
     [
         ("", "begins with ethereum:wc- or with wc:"),
@@ -119,7 +120,7 @@ def test_fault_of_a_uri_is_named(uri: str, reason: str) -> None:
     assert KEY.hex() not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["", "n" * 256, "\ud800"])
+@each_row("name", ["", "n" * 256, "\ud800"])
 def test_a_name_that_bridges_refuse_is_refused_before(name: str) -> None:
     with pytest.raises(BadPairingError, match="name"):
         Pairing("https://bridge.example", "id", KEY, name)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPairingError, Dapp, UnsupportedError, Wallet
 from bridge_server.kit.client.v2_protocol import RelayPairing, parse_relay_pairing
+from tests.support.rows import each_row
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
 KEY = bytes(range(32))
@@ -33,7 +34,7 @@ def test_the_spelling_round_trips(key: bytes, expires_s: int | None, named: tupl
     assert parse_relay_pairing(pairing.uri) == pairing
 
 
-@pytest.mark.parametrize("vector", VECTORS["uris"])
+@each_row("vector", VECTORS["uris"])
 def test_uris_of_the_published_client_are_read(vector: dict[str, Any]) -> None:
     pairing = parse_relay_pairing(vector["uri"])
 
@@ -64,7 +65,7 @@ def test_any_text_is_a_pairing_or_refused(text: str) -> None:
             assert parse_relay_pairing(uri).topic_key.topic in uri.lower()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "reason"),
     [
         ("", "begins with wc:, a topic and @2"),
@@ -113,7 +114,7 @@ def test_a_uri_that_has_expired_is_refused() -> None:
         Wallet.from_uri(past.uri, relay_url=RELAY)
 
 
-@pytest.mark.parametrize("generation", ["plain", "0.7", "1.x"])
+@each_row("generation", ["plain", "0.7", "1.x"])
 def test_a_uri_of_another_generation_than_the_one_asked_for_is_refused(generation: Any) -> None:
     with pytest.raises(BadPairingError, match=r"generation 2\.x, not"):
         Wallet.from_uri(URI, relay_url=RELAY, generation=generation)
@@ -130,7 +131,7 @@ def test_a_pairing_of_2x_names_no_bridge() -> None:
         Wallet.from_uri(dapp.uri, relay_url=RELAY).pairing  # noqa: B018
 
 
-@pytest.mark.parametrize("given", [{"generation": "3.x"}, {"project_id": "id"}, {"namespaces": {}}])
+@each_row("given", [{"generation": "3.x"}, {"project_id": "id"}, {"namespaces": {}}])
 def test_a_dapp_that_cannot_be_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="generation"):
         Dapp(RELAY.replace("wss", "https"), name="Example Dapp", **given)

@@ -25,6 +25,7 @@ from bridge_server.kit.client import (
 )
 from tests.client.pairs import ACCOUNT, BRISK, BY_LONG_POLLS_ONLY, echoing, next_call, paired
 from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import open_receiver
 
@@ -43,7 +44,7 @@ async def test_a_dapp_hears_of_the_accounts_and_the_chain(bridge_url: str) -> No
     assert wallet.pairing.name == "Example Dapp"
 
 
-@pytest.mark.parametrize("path", ["", "/compat/v0.7"])
+@each_row("path", ["", "/compat/v0.7"])
 async def test_a_waiting_dapp_and_a_waiting_wallet_hear_at_once(tmp_path: Path, path: str) -> None:
     async with (
         running_server(tmp_path, metrics_token=METRICS_TOKEN) as server,
@@ -81,7 +82,7 @@ async def test_a_later_approval_replaces_the_earlier(bridge_url: str) -> None:
         assert (await dapp.approval()).accounts == ("0xcd",)
 
 
-@pytest.mark.parametrize("accounts", [ACCOUNT, [1], [None]])
+@each_row("accounts", [ACCOUNT, [1], [None]])
 async def test_malformed_accounts_are_not_sent(bridge_url: str, accounts: Any) -> None:
     async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
         with pytest.raises(TypeError, match="list of addresses"):
@@ -103,7 +104,7 @@ async def test_dapp_without_an_answer_raises(bridge_url: str) -> None:
             await dapp.approval(timeout=0.05)
 
 
-@pytest.mark.parametrize("side", ["dapp", "wallet"])
+@each_row("side", ["dapp", "wallet"])
 async def test_either_side_ends_the_session_for_both(bridge_url: str, side: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_accounts", [])
@@ -179,7 +180,7 @@ async def test_the_later_spelling_pairs_as_well(bridge_url: str) -> None:
         Dapp.resume(uri)
 
 
-@pytest.mark.parametrize(("dapp_path", "wallet_path"), [("", "/compat/v0.7"), ("/compat/v0.7", "")])
+@each_row(("dapp_path", "wallet_path"), [("", "/compat/v0.7"), ("/compat/v0.7", "")])
 async def test_the_dialects_meet_in_one_session(
     server: RunningServer, dapp_path: str, wallet_path: str
 ) -> None:
@@ -259,7 +260,7 @@ async def test_a_refusal_tells_what_the_bridge_said(tmp_path: Path) -> None:
     assert "1000 bytes" in refusal.value.detail
 
 
-@pytest.mark.parametrize("url", ["bridge.example", "ftp://bridge.example", "http://bridge.example/?a=1"])
+@each_row("url", ["bridge.example", "ftp://bridge.example", "http://bridge.example/?a=1"])
 def test_url_that_cannot_be_a_bridges_is_refused(url: str) -> None:
     with pytest.raises(BadPairingError, match="URL"):
         Dapp(url, name="Example Dapp")

@@ -30,6 +30,7 @@ from bridge_server.kit.client.v2_protocol import RelayPairing
 from bridge_server.kit.client.websocket import Conversation
 from tests.client.pairs import BRISK
 from tests.client.socket_pairs import dapp_at, wallet_for
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 KEY = SigningKey(bytes(31) + b"\x07")
@@ -72,7 +73,7 @@ async def answered(
     return approval, seen
 
 
-@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+@each_row("one_click", [False, True], ids=["proposal", "one click"])
 async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServer, one_click: bool) -> None:
     approval, seen = await answered(relay, one_click, lambda request: [signed(request)])
 
@@ -83,7 +84,7 @@ async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServ
     assert parse_sign_in_message(message_of(cacao["p"])).domain == "dapp.example"
 
 
-@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+@each_row("one_click", [False, True], ids=["proposal", "one click"])
 async def test_a_wallet_may_approve_the_session_without_a_sign_in(
     relay: RunningServer, one_click: bool
 ) -> None:
@@ -93,7 +94,7 @@ async def test_a_wallet_may_approve_the_session_without_a_sign_in(
     assert (approval.accounts, seen) == ((KEY.address,), ["personal_sign"])
 
 
-@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+@each_row("one_click", [False, True], ids=["proposal", "one click"])
 async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
     async with (
         dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
@@ -105,7 +106,7 @@ async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
             await dapp.approval()
 
 
-@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+@each_row("one_click", [False, True], ids=["proposal", "one click"])
 async def test_a_dapp_refuses_a_sign_in_that_another_account_signed(
     relay: RunningServer, one_click: bool
 ) -> None:
@@ -137,7 +138,7 @@ async def test_a_sign_in_without_methods_makes_no_session(relay: RunningServer) 
             await dapp.call("personal_sign", [])
 
 
-@pytest.mark.parametrize("generation", ["plain", "1.x"])
+@each_row("generation", ["plain", "1.x"])
 async def test_other_generations_have_no_sign_ins(server: RunningServer, generation: Any) -> None:
     with pytest.raises(ValueError, match=r"2\.x"):
         Dapp(server.url, name="Dapp", generation=generation, authentication=asked())
@@ -154,7 +155,7 @@ def test_one_click_needs_an_authentication() -> None:
         Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", one_click=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"chains": ()},
@@ -201,7 +202,7 @@ def test_a_read_request_asks_for_the_same() -> None:
     assert verified(signed(read), write_authentication(TIMED), NOW) == ACCOUNT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("member", "value", "reason"),
     [
         ("domain", "evil.example", "domain"),
@@ -233,7 +234,7 @@ def test_an_answer_to_another_request_is_refused(member: str, value: Any, reason
         verified(cacao, write_authentication(TIMED), NOW)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "reason"),
     [
         (lambda cacao: cacao["s"].update(t="eip1271"), "EIP-191"),
@@ -262,7 +263,7 @@ def test_an_answer_is_valid_from_its_first_moment_until_its_last() -> None:
         verified(cacao, request, datetime(2026, 1, 3, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [None, {}, {"chains": []}, {**write_authentication(TIMED), "nonce": "two\nlines"}, {"resources": 7}],
 )
@@ -290,7 +291,7 @@ def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None
     assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+@each_row("is_first", [True, False])
 def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: bool) -> None:
     conversation = Conversation()
     requests = PairingRequests(RelayPairing(bytes(32), methods=("wc_sessionAuthenticate",)), conversation)

@@ -8,11 +8,12 @@ import pytest
 from bridge_server.kit.client import CallFailedError, Generation, SessionEndedError, UnsupportedError, Wallet
 from tests.client.pairs import echoing, next_call, paired
 from tests.client.socket_pairs import dapp_at, paired_over, wallet_for
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import open_receiver
 
 
-@pytest.mark.parametrize("generation", ["plain", "1.x", "2.x"])
+@each_row("generation", ["plain", "1.x", "2.x"])
 async def test_a_webhook_that_is_registered_for_the_topic_is_called_for_a_new_call(
     relay: RunningServer, generation: Generation
 ) -> None:

@@ -19,6 +19,7 @@ from bridge_server.kit.client import (
 )
 from tests.client.pairs import ACCOUNT, echo_one, echoing, next_call
 from tests.client.socket_pairs import dapp_at, paired_over, wallet_for
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 OTHER = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
@@ -77,7 +78,7 @@ async def test_calls_may_be_answered_in_another_order(relay: RunningServer, gene
         assert await dapp.result(first) == ["eth_sign", [1]]
 
 
-@pytest.mark.parametrize("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
+@each_row("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
 async def test_every_json_value_is_a_result(
     relay: RunningServer, generation: Generation, result: Any
 ) -> None:

@@ -19,6 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.rows import each_row
 from tests.support.write_load import Ledger, PatientLoad
 from tests.test_crash import Inspection
 
@@ -75,7 +76,7 @@ async def waiters_at(process: ClusterProcess) -> AsyncIterator[list[str]]:
     assert [each.json["encryptionPayload"] for each in answers] == sessions
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@each_row("victim", [0, 1])
 async def test_answered_writes_of_a_killed_process_are_at_the_other_which_goes_on(
     url: str, tmp_path: Path, victim: int
 ) -> None:

@@ -27,6 +27,7 @@ from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
 
 pytestmark = needs_postgres
@@ -287,7 +288,7 @@ async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
     second.process.start()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "detail"),
     [
         ("/admin/stats?process=x", "takes the number of a process, or own"),

@@ -17,6 +17,7 @@ from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess
 
 pytestmark = needs_postgres
@@ -356,7 +357,7 @@ async def test_a_process_that_comes_back_has_the_settings_of_the_last_hangup(
         assert server.stop() == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "complaint"),
     [
         ({}, "processes: the file in data_dir is for one process"),

@@ -13,6 +13,7 @@ from tests.support.cutting_proxy import open_cutting_proxy
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess
 
 pytestmark = needs_postgres
@@ -85,7 +86,7 @@ async def test_a_standby_is_waited_for_until_it_takes_writes(
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "complaint"),
     [
         (("bridge@", "nobody-knows@"), "refuses the login"),

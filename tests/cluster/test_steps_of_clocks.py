@@ -15,6 +15,7 @@ from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import accounts, opened_app
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 pytestmark = needs_postgres
@@ -44,7 +45,7 @@ async def url(postgres: PostgresServer) -> str:
     return await cluster_url(postgres, "clocks")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each_row("step", STEPS)
 async def test_a_clock_set_ahead_deletes_no_living_session(url: str, tmp_path: Path, step: int) -> None:
     machine, right = MachineClock(), CorrectedClock(MachineClock())
     settings: Mapping[str, Any] = {"database": url, **SHORT_LIVED}
@@ -133,7 +134,7 @@ async def _sweeps_nothing(url: str, folder: Path, clock: Any) -> None:
             assert await wire.fetchval(COUNT, living) == 1
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each_row("step", STEPS)
 async def test_beside_a_file_nothing_is_deleted_before_an_operator_can_set_the_clock_right(
     tmp_path: Path, step: int
 ) -> None:

@@ -26,6 +26,7 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.rows import each_row
 
 pytestmark = needs_postgres
 
@@ -191,8 +192,8 @@ async def test_changes_are_polled_of_all_processes(pair: list[ClusterProcess], n
     assert len(everything["requests"]) == 8
 
 
-@pytest.mark.parametrize("path", ["/admin/traffic", STREAM])
-@pytest.mark.parametrize(("since", "detail"), [("1:2:3", "is no change"), ("x", "is no change")])
+@each_row("path", ["/admin/traffic", STREAM])
+@each_row(("since", "detail"), [("1:2:3", "is no change"), ("x", "is no change")])
 async def test_a_position_that_is_none_is_refused(
     pair: list[ClusterProcess], path: str, since: str, detail: str
 ) -> None:

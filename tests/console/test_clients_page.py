@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.asking import ask
 from tests.support.console_client import ConsoleClient
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 PATH = "/console/clients"
@@ -81,7 +82,7 @@ async def test_an_exempt_address_has_no_limits(console: ConsoleClient) -> None:
     assert "<code>quota_exempt</code>" in page
 
 
-@pytest.mark.parametrize("query", ["?by=weight", "?last=2y", "?last="])
+@each_row("query", ["?by=weight", "?last=2y", "?last="])
 async def test_an_unknown_order_or_period_says_so_and_the_list_stays(
     console: ConsoleClient, query: str
 ) -> None:

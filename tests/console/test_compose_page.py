@@ -3,11 +3,10 @@
 import re
 from typing import Any
 
-import pytest
-
 from tests.support.asking import Answer
 from tests.support.console_client import ConsoleClient, elements
 from tests.support.console_projects import make_project, subscribe, subscribe_crowd
+from tests.support.rows import each_row
 
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 OTHER = "test:chain:other"
@@ -111,7 +110,7 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
     assert 'value="javascript:alert(1)"' in page
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "name"),
     [
         ({"type": "gone"}, "type"),
@@ -122,7 +121,7 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
         ({"notification_id": ""}, "notification_id"),
     ],
 )
-@pytest.mark.parametrize("do", ["check", "send"])
+@each_row("do", ["check", "send"])
 async def test_each_field_has_its_fault(
     console: ConsoleClient, do: str, fields: dict[str, str], name: str
 ) -> None:

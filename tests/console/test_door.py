@@ -1,9 +1,8 @@
 """What the console's door refuses: other hosts, frames, forged changes; and what every page forbids."""
 
-import pytest
-
 from tests.support.asking import Answer
 from tests.support.console_client import FORM, ConsoleClient
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 PROJECTS = "/console/projects"
@@ -24,7 +23,7 @@ def check_headers(answer: Answer) -> None:
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
-@pytest.mark.parametrize("path", ["/console", PROJECTS, "/console/faults", "/console/nothing"])
+@each_row("path", ["/console", PROJECTS, "/console/faults", "/console/nothing"])
 async def test_every_page_forbids_frames_foreign_scripts_and_caches(
     console: ConsoleClient, path: str
 ) -> None:
@@ -32,8 +31,8 @@ async def test_every_page_forbids_frames_foreign_scripts_and_caches(
     check_headers(await ConsoleClient(console.server).get(path))
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "a,b", ""])
-@pytest.mark.parametrize("path", ["/console", PROJECTS, "/console/sign-in", "/console/events"])
+@each_row("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "a,b", ""])
+@each_row("path", ["/console", PROJECTS, "/console/sign-in", "/console/events"])
 async def test_another_host_is_refused(console: ConsoleClient, host: str, path: str) -> None:
     answer = await console.get(path, headers={"Host": host})
 
@@ -50,7 +49,7 @@ async def test_a_page_in_a_frame_is_refused(console: ConsoleClient) -> None:
         check_headers(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"Origin": "https://evil.example"},

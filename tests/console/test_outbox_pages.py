@@ -14,6 +14,7 @@ from tests.console.test_strangers_texts import HOSTILE, check_only_text
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
 from tests.support.push_client import TOPIC, PushClient
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -182,7 +183,7 @@ async def test_a_preview_is_in_the_clients_language(desk: Desk) -> None:
     assert (await desk.console.get(f"{PUSHES}/preview?peer_name={'x' * 1025}")).status == 400
 
 
-@pytest.mark.parametrize("query", ["state=sent", "after=x"])
+@each_row("query", ["state=sent", "after=x"])
 async def test_a_query_that_means_nothing_is_refused(desk: Desk, query: str) -> None:
     for path in (WEBHOOKS, PUSHES):
         assert (await desk.console.get(f"{path}?{query}")).status == 400

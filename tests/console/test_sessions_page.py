@@ -10,6 +10,7 @@ import pytest
 from bridge_server.console.sessions import qr_image
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 PATH = "/console/sessions"
@@ -102,7 +103,7 @@ async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, 
     assert "41791102" not in await console.page("/console/traffic")
 
 
-@pytest.mark.parametrize("uri", ["", "https://example.org", "javascript:alert(1)", "wc:" + "x" * 2_000])
+@each_row("uri", ["", "https://example.org", "javascript:alert(1)", "wc:" + "x" * 2_000])
 async def test_a_text_that_is_no_pairing_uri_is_not_drawn(
     console: ConsoleClient, bridge: BridgeClient, uri: str
 ) -> None:

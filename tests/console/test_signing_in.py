@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from tests.support.asking import ask
 from tests.support.console_client import ConsoleClient, new_link, sign_out_all
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 pytestmark = pytest.mark.own_server  # a reset leaves sign-ins to the console as they are
@@ -71,7 +72,7 @@ async def test_a_link_that_is_only_looked_at_stays_good(server: RunningServer) -
     assert (await ConsoleClient(server).get(link)).status == 303
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(299, 303), (300, 410)])
+@each_row(("seconds", "status"), [(299, 303), (300, 410)])
 async def test_a_link_works_for_five_minutes(server: RunningServer, seconds: int, status: int) -> None:
     link = await new_link(server)
     server.clock.advance(seconds)
@@ -79,7 +80,7 @@ async def test_a_link_works_for_five_minutes(server: RunningServer, seconds: int
     assert (await ConsoleClient(server).get(link)).status == status
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(12 * HOURS - 1, 200), (12 * HOURS, 401)])
+@each_row(("seconds", "status"), [(12 * HOURS - 1, 200), (12 * HOURS, 401)])
 async def test_a_session_lasts_twelve_hours(console: ConsoleClient, seconds: int, status: int) -> None:
     console.server.clock.advance(seconds)
 
@@ -129,9 +130,7 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
     assert await sign_out_all(server) == 0
 
 
-@pytest.mark.parametrize(
-    "path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE]
-)
+@each_row("path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE])
 async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
     for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):
         answer = await ConsoleClient(server, cookies).get(path)

@@ -1,9 +1,8 @@
 """Text that projects send is shown as text on the pages of notifications, whatever it holds."""
 
-import pytest
-
 from tests.console.test_strangers_texts import HOSTILE, SCRIPT, quoted, scripts
 from tests.support.console_client import ConsoleClient, elements
+from tests.support.rows import each_row
 
 ACCOUNT = "test:chain:reader"
 
@@ -21,7 +20,7 @@ def check(page: str) -> None:
     assert SCRIPT not in page
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 async def test_a_hostile_notification_is_only_text(console: ConsoleClient, text: str) -> None:
     project = f"sender-{HOSTILE.index(text)}"
     compose = f"/console/compose?project_id={project}"

@@ -1,8 +1,7 @@
 """Text of strangers is shown as text, whatever it holds."""
 
-import pytest
-
 from tests.support.console_client import ConsoleClient, elements
+from tests.support.rows import each_row
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = [
@@ -17,7 +16,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 async def test_a_hostile_name_is_only_text(console: ConsoleClient, text: str) -> None:
     project = f"hostile-{HOSTILE.index(text)}"
     await console.send("/console/projects", "create", name=text, project_id=project)

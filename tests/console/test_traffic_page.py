@@ -18,6 +18,7 @@ from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements, sign_out_all
 from tests.support.loop_time import PassTime, passed_until
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 PATH = "/console/traffic"
@@ -161,7 +162,7 @@ async def test_a_request_that_is_not_kept_leaves_the_list(console: ConsoleClient
     assert "<live-traffic" in answer.body.decode()
 
 
-@pytest.mark.parametrize("language", ["curl", "python", "javascript"])
+@each_row("language", ["curl", "python", "javascript"])
 async def test_a_request_is_repeated_as_it_was(
     console: ConsoleClient, bridge: BridgeClient, tmp_path: Path, language: str
 ) -> None:

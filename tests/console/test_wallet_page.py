@@ -12,6 +12,7 @@ import pytest
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
 
@@ -143,9 +144,7 @@ async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
         assert "pass&lt;phrase&gt;" not in text
 
 
-@pytest.mark.parametrize(
-    ("account", "status"), [("0x" + "12" * 20, 404), ("0x12", 400), (ACCOUNT, 409), ("", 400)]
-)
+@each_row(("account", "status"), [("0x" + "12" * 20, 404), ("0x12", 400), (ACCOUNT, 409), ("", 400)])
 async def test_only_accounts_with_key_files_are_unlocked_and_locked(
     desk: Desk, account: str, status: int
 ) -> None:
@@ -197,7 +196,7 @@ async def test_waiting_requests_and_signatures_are_announced(desk: Desk) -> None
     assert int(await announced(since)) > int(since)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 async def test_a_hostile_message_and_origin_are_only_text(desk: Desk, text: str) -> None:
     asking = desk.asks(text)
     path = await desk.waiting()

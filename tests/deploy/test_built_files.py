@@ -13,6 +13,7 @@ import pytest
 from bridge_server.version import VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
+from tests.support.rows import each_row
 from tests.support.slow import slow
 
 pytestmark = [slow, pytest.mark.timeout(900)]
@@ -74,7 +75,7 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
                     assert (path, response.status) == (path, status)
 
 
-@pytest.mark.parametrize("name", ["bridge-server.pyz", "bridge-server"])
+@each_row("name", ["bridge-server.pyz", "bridge-server"])
 def test_the_file_has_every_command(built: Path, name: str) -> None:
     assert _run(built / name, "keys", "vapid").returncode == 0
     unit = _run(built / name, "service", "install", "--print").stdout

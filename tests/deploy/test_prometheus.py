@@ -10,12 +10,12 @@ from typing import Any
 
 import aiohttp
 import orjson
-import pytest
 
 from tests.deploy.programs import needs, path_of, running
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
+from tests.support.rows import each_row
 from tests.support.slow import slow
 from tests.support.webhook_receiver import open_receiver
 
@@ -40,7 +40,7 @@ _A_STRANGER = "127.0.0.7"
 
 
 @needs("promtool")
-@pytest.mark.parametrize(
+@each_row(
     "check",
     [("check", "config", _DEPLOY / "prometheus.yml"), ("test", "rules", _ALERTS_TEST)],
     ids=["configuration", "alerts"],

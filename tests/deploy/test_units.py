@@ -14,6 +14,7 @@ import pytest
 
 from bridge_server.cli.service import ServiceUnit
 from tests.support.command import watched_server
+from tests.support.rows import each_row
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _PROGRAM = "/opt/bridge-server/bin/bridge-server"
@@ -48,7 +49,7 @@ def test_systemd_finds_no_fault(units: Path) -> None:
 
 
 @needs_systemd
-@pytest.mark.parametrize("name", [name for name in _UNITS if name.endswith(".service")])
+@each_row("name", [name for name in _UNITS if name.endswith(".service")])
 def test_systemd_finds_the_service_hardened(units: Path, name: str) -> None:
     checked = _analyze("security", "--offline=true", f"--threshold={_MOST_EXPOSURE}", units / name)
 

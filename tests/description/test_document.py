@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from bridge_server.assembly.application import every_route
@@ -12,6 +11,7 @@ from bridge_server.description.operations import OPERATIONS
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.problems import REFUSALS
 from tests.support.described import description
+from tests.support.rows import each_row
 
 DOCUMENT = description().document
 OPERATIONS_BY_ID: dict[str, Any] = {
@@ -52,7 +52,7 @@ def test_every_schema_has_a_plain_name_of_its_own() -> None:
     assert [name for name in names if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name)] == []
 
 
-@pytest.mark.parametrize("name", OPERATIONS_BY_ID)
+@each_row("name", OPERATIONS_BY_ID)
 def test_an_operation_says_what_it_does(name: str) -> None:
     operation = OPERATIONS_BY_ID[name]
 
@@ -67,14 +67,14 @@ def test_an_operation_says_what_it_does(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", OPERATIONS_BY_ID)
+@each_row("name", OPERATIONS_BY_ID)
 def test_an_example_is_of_its_shape(name: str) -> None:
     for content in contents(OPERATIONS_BY_ID[name]):
         errors = list(description().validator(content["schema"]).iter_errors(content["example"]))
         assert errors == []
 
 
-@pytest.mark.parametrize("name", OPERATIONS_BY_ID)
+@each_row("name", OPERATIONS_BY_ID)
 def test_an_example_of_a_parameter_is_of_its_shape(name: str) -> None:
     parameters = OPERATIONS_BY_ID[name].get("parameters", ())
 

@@ -28,6 +28,7 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.described import description
 from tests.support.inbox_client import sign_in
 from tests.support.push_client import PushClient
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -41,7 +42,7 @@ def server_settings() -> dict[str, Any]:
     return {"admin_token": ADMIN_TOKEN, "allow_private_webhooks": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "sent"),
     [
         (

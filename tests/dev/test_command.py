@@ -21,6 +21,7 @@ from bridge_server.kit.testing.server import environment_without_settings, facts
 from bridge_server.settings.settings import Settings
 from tests.support.command import COMMAND
 from tests.support.eventually import until
+from tests.support.rows import each_row
 
 _PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
@@ -181,7 +182,7 @@ def test_keys_that_are_worth_something(refused: Callable[..., str]) -> None:
     assert FIRST_KEY not in text
 
 
-@pytest.mark.parametrize("assignment", ["host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"])
+@each_row("assignment", ["host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"])
 def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str], assignment: str) -> None:
     name = assignment.partition("=")[0]
 

@@ -9,6 +9,7 @@ import pytest
 
 from bridge_server.cli.dev import config_file_at
 from bridge_server.cli.options import CommandError
+from tests.support.rows import each_row
 
 FACTS = {
     "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7", "pid": os.getpid(),
@@ -45,7 +46,7 @@ def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> 
     assert not any("LAN" in line for line in lines)
 
 
-@pytest.mark.parametrize("name", ["dev.json", "dev.env"])
+@each_row("name", ["dev.json", "dev.env"])
 def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_is_not(
     tmp_path: Path, name: str
 ) -> None:
@@ -59,7 +60,7 @@ def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_i
         assert path.exists()
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"pid": 1}', "my notes", "[1]"])
+@each_row("content", ["", "{}", '{"pid": 1}', "my notes", "[1]"])
 def test_a_file_that_is_somebody_elses_stays(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes"
     path.write_text(content)

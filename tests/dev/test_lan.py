@@ -16,6 +16,7 @@ from bridge_server.web.routes import Route
 from tests.dev.conftest import DevServer, running_dev
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 TOKEN = "t" * 40
@@ -88,14 +89,14 @@ async def test_a_dapp_and_a_phone_meet(dev: DevServer) -> None:
     assert (await dev.ask("GET", f"{dev.lan_url}/info"))[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/compat/v1"])
+@each_row("path", ["/", "/compat/v1"])
 async def test_sockets_open(dev: DevServer, path: str) -> None:
     query = "?env=browser&host=localhost&protocol=wc&version=1"
     async with dev.client.ws_connect(f"{dev.lan_url}{path}{query}") as opened:
         assert not opened.closed
 
 
-@pytest.mark.parametrize("webhook", PRIVATE)
+@each_row("webhook", PRIVATE)
 async def test_a_private_webhook_is_refused_and_nothing_is_changed(dev: DevServer, webhook: str) -> None:
     session = await dev.open_session()
     push = {"type": "fcm", "token": "a", "webhook": webhook}

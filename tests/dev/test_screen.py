@@ -12,6 +12,7 @@ import zxingcpp
 from bridge_server.cli.dev import dev_banner, qr_code
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import typed_command
+from tests.support.rows import each_row
 
 FACTS = {
     "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7",
@@ -109,7 +110,7 @@ def test_the_code_is_dark_on_light_where_there_are_colours() -> None:
     assert all(line.startswith("\x1b[97;40m") and line.endswith("\x1b[0m") for line in lines)
 
 
-@pytest.mark.parametrize("url", ["http://192.0.2.7:8080", "http://[2001:db8::1234:5678:9abc:def0]:65535"])
+@each_row("url", ["http://192.0.2.7:8080", "http://[2001:db8::1234:5678:9abc:def0]:65535"])
 def test_a_camera_reads_the_code(url: str) -> None:
     lines = qr_code(url, has_colours=False)
     rows = [[character in halves for character in line] for line in lines for halves in ("█▀", "█▄")]

@@ -4,14 +4,13 @@ import asyncio
 import re
 from typing import Any
 
-import pytest
-
 from bridge_server.cli.dev import TrafficLines, request_line
 from bridge_server.cli.output import Screen
 from bridge_server.kernel.background import running
 from bridge_server.web.traffic import Contents, Exchange, Recorded
 from tests.dev.conftest import DevServer
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 
 PLAIN = Screen()
 WIDE = Screen(columns=120)
@@ -64,7 +63,7 @@ def test_on_a_narrow_terminal_a_line_stays_a_line_unless_something_is_wrong() ->
     assert line(NARROW, status=400, gist="a" * 100).endswith("a" * 100)
 
 
-@pytest.mark.parametrize("screen", [PLAIN, WIDE, NARROW])
+@each_row("screen", [PLAIN, WIDE, NARROW])
 def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
     assert "\x1b" not in line(screen, status=500)
     assert "\x1b[31m" in line(Screen(has_colours=True), status=500)

@@ -11,6 +11,7 @@ import pytest
 from bridge_server.description.site import Markdown, Site, open_library
 from bridge_server.version import REPOSITORY
 from tests.support.asking import Answer, ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 _ROOT = Path(__file__).parents[2]
@@ -104,9 +105,7 @@ async def test_a_page_of_markdown_has_tables_anchors_and_links(server: RunningSe
     assert re.search(r'<a href="/docs/[\w-]+', page)
 
 
-@pytest.mark.parametrize(
-    ("asked", "near"), [("protocoll", "protocol"), ("errors/limit-exceded", "errors/limit-exceeded")]
-)
+@each_row(("asked", "near"), [("protocoll", "protocol"), ("errors/limit-exceded", "errors/limit-exceeded")])
 async def test_a_path_that_is_misspelt_gets_a_page_with_similar_ones(
     server: RunningServer, asked: str, near: str
 ) -> None:
@@ -116,7 +115,7 @@ async def test_a_path_that_is_misspelt_gets_a_page_with_similar_ones(
     assert f'<a href="/docs/{near}">{near}</a>' in page_of(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "..%2fsetup.cfg", "..%2F..%2Fsetup.cfg", "..%5csetup.cfg", "%2e%2e/setup.cfg", "pages", "images",
@@ -135,9 +134,7 @@ async def test_a_path_leads_to_no_other_file(server: RunningServer, path: str) -
     assert len(page) < 10_000
 
 
-@pytest.mark.parametrize(
-    "path", ["static/docs.css", "static/..%2fsite.py", "try/index.html", "try/..%2fLICENSE"]
-)
+@each_row("path", ["static/docs.css", "static/..%2fsite.py", "try/index.html", "try/..%2fLICENSE"])
 async def test_only_the_files_of_pages_are_answered(server: RunningServer, path: str) -> None:
     (await ask(server, "GET", f"/docs/{path}")).problem(404)
 

@@ -15,6 +15,7 @@ from bridge_server.kit.headless.control import control_api
 from bridge_server.kit.headless.wallet import HeadlessWallet
 from bridge_server.settings.settings import Settings
 from bridge_server.web.serving import runner_of
+from tests.support.rows import each_row
 
 LINK = b"Link: </docs/errors/"
 UNREADABLE = b"GET / HTTP/1.1\r\nno field\r\n\r\n"
@@ -64,7 +65,7 @@ async def _head(port: int, sent: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[0]
 
 
-@pytest.mark.parametrize(("sent", "status"), [(ABSENT, b"404"), (UNREADABLE, b"400")])
+@each_row(("sent", "status"), [(ABSENT, b"404"), (UNREADABLE, b"400")])
 async def test_only_the_port_with_the_pages_links_them(ports: Ports, sent: bytes, status: bytes) -> None:
     main = await _head(ports.main, sent)
     others = [await _head(port, sent) for port in ports.others]

@@ -1,11 +1,11 @@
 """Checksums of addresses: the test cases of EIP-55, and its text as a model."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import checksummed, is_valid_checksum
 from bridge_server.ethereum.keccak import keccak256
+from tests.support.rows import each_row
 
 MIXED = [
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -34,7 +34,7 @@ def modelled(address: str) -> str:
     return "0x" + "".join(spelled)
 
 
-@pytest.mark.parametrize("address", MIXED + ONE_CASE)
+@each_row("address", MIXED + ONE_CASE)
 def test_the_published_addresses_get_their_capitals(address: str) -> None:
     assert checksummed(address.lower()) == address
     assert is_valid_checksum(address)
@@ -45,13 +45,13 @@ def test_any_address_is_spelled_as_the_proposal_says(address: str) -> None:
     assert checksummed(address) == modelled(address)
 
 
-@pytest.mark.parametrize("address", MIXED)
+@each_row("address", MIXED)
 def test_digits_in_one_case_carry_no_checksum(address: str) -> None:
     assert is_valid_checksum(address.lower())
     assert is_valid_checksum("0x" + address[2:].upper())
 
 
-@pytest.mark.parametrize("address", MIXED)
+@each_row("address", MIXED)
 def test_a_letter_in_the_wrong_case_is_noticed(address: str) -> None:
     for position in range(2, 42):
         swapped = address[:position] + address[position].swapcase() + address[position + 1 :]

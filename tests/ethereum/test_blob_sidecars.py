@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.ethereum import rlp
 from bridge_server.ethereum.transactions import read_raw_transaction
 from tests.ethereum.signed_transactions import COMMITMENTS, FIELDS, refused, signed
+from tests.support.rows import each_row
 
 BLOBS = [bytes(131_072), b"\1" * 131_072]
 BARE = signed(3, FIELDS[3])
@@ -28,7 +27,7 @@ def test_with_a_proof_for_each_cell() -> None:
     assert_read_as_the_bare_one(wrapped(b"\x01", BLOBS, COMMITMENTS, [bytes(48)] * 256))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sidecar", "reason"),
     [
         ([], "must have 3 or 4 items"),

@@ -14,6 +14,7 @@ from bridge_server.ethereum.mnemonic import (
     mnemonic_seed,
 )
 from bridge_server.ethereum.signing_key import SigningKey
+from tests.support.rows import each_row
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 BIP32 = orjson.loads((VECTORS / "bip32.json").read_bytes())["vectors"]
@@ -31,19 +32,19 @@ def read_extended_key(text: str) -> ExtendedKey:
     return ExtendedKey(secret=data[46:78], chain_code=data[13:45])
 
 
-@pytest.mark.parametrize("vector", BIP32, ids=lambda vector: f"{vector['seed'][:4]} {vector['path']}")
+@each_row("vector", BIP32, ids=lambda vector: f"{vector['seed'][:4]} {vector['path']}")
 def test_vectors_of_the_standard(vector: dict[str, str]) -> None:
     key = master_key(bytes.fromhex(vector["seed"])).descendant(vector["path"])
 
     assert key == read_extended_key(vector["extended_key"])
 
 
-@pytest.mark.parametrize("vector", BIP39, ids=lambda vector: vector["entropy"])
+@each_row("vector", BIP39, ids=lambda vector: vector["entropy"])
 def test_a_mnemonic_has_the_master_key_of_the_standard(vector: dict[str, str]) -> None:
     assert master_key(mnemonic_seed(vector["words"], "TREZOR")) == read_extended_key(vector["extended_key"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("index", "address"),
     [
         (0, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
@@ -65,21 +66,19 @@ def test_hardened_steps_are_written_with_an_apostrophe_or_a_letter() -> None:
     assert root.descendant("m/44'") == root.child(44 + HARDENED) != root.child(44)
 
 
-@pytest.mark.parametrize("index", [-1, 2 * HARDENED, 2**64])
+@each_row("index", [-1, 2 * HARDENED, 2**64])
 def test_a_malformed_index_is_refused(index: int) -> None:
     with pytest.raises(DerivationError, match=f"from 0 to 4294967295, and this one is {index}"):
         master_key(bytes(16)).child(index)
 
 
-@pytest.mark.parametrize("path", ["", "44'/60'", "M/0", "/m/0"])
+@each_row("path", ["", "44'/60'", "M/0", "/m/0"])
 def test_a_path_begins_at_the_root(path: str) -> None:
     with pytest.raises(DerivationError, match="a path begins with m"):
         master_key(bytes(16)).descendant(path)
 
 
-@pytest.mark.parametrize(
-    "step", ["", "-1", "x", "0x1", "01", "1''", "1 ", "\u0661", str(HARDENED), "99999999999999999999"]
-)
+@each_row("step", ["", "-1", "x", "0x1", "01", "1''", "1 ", "\u0661", str(HARDENED), "99999999999999999999"])
 def test_a_step_that_is_no_index_is_named(step: str) -> None:
     with pytest.raises(DerivationError, match="a step of a path is a number below 2147483648") as raised:
         master_key(bytes(16)).descendant(f"m/0/{step}/1")
@@ -87,7 +86,7 @@ def test_a_step_that_is_no_index_is_named(step: str) -> None:
     assert repr(step) in str(raised.value)
 
 
-@pytest.mark.parametrize("size", [0, 15, 65])
+@each_row("size", [0, 15, 65])
 def test_a_seed_of_another_size_is_refused(size: int) -> None:
     with pytest.raises(DerivationError, match=f"and this one {size}$"):
         master_key(bytes(size))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
+from tests.support.rows import each_row
 
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"  # EIP-55
 NOT_STRINGS = [None, 0, 1.5, True, b"0x00", ["0x00"], {"0x": "00"}]
@@ -16,7 +17,7 @@ def test_bytes_come_back_from_their_data(content: bytes) -> None:
     assert data_of("0x" + content.hex().upper()) == content
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", "0x0", "0X00", "00", "x00", "0xg0", "0x 00", "0x00 ", "0x0 0", "0x00\n", "0x\t00"),
@@ -29,7 +30,7 @@ def test_data_has_a_prefix_and_two_digits_a_byte(text: object) -> None:
         data_of(text)
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 32])
+@each_row("size", [0, 1, 20, 32])
 def test_data_of_a_size_has_that_many_bytes(size: int) -> None:
     assert data_of("0x" + "ab" * size, size) == b"\xab" * size
     with pytest.raises(HexError, match=rf"must have {size} bytes .* and has {size + 1}$"):
@@ -47,15 +48,13 @@ def test_numbers_come_back_from_their_quantity(number: int) -> None:
     assert quantity_of("0x" + f"{number:X}") == number
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("0x0", 0), ("0x41", 65), ("0x400", 1024), ("0x" + "f" * 64, 2**256 - 1)]
-)
+@each_row(("text", "number"), [("0x0", 0), ("0x41", 65), ("0x400", 1024), ("0x" + "f" * 64, 2**256 - 1)])
 def test_published_quantities(text: str, number: int) -> None:
     assert quantity_of(text) == number
     assert quantity(number) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *(
@@ -82,7 +81,7 @@ def test_a_quantity_has_a_prefix_and_no_leading_zeros(text: object) -> None:
         quantity_of(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [CHECKSUMMED, CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()],
     ids=["mixed", "lower", "upper"],
@@ -96,7 +95,7 @@ def test_a_wrong_checksum_is_noticed_and_the_right_one_shown() -> None:
         address_of(CHECKSUMMED.swapcase().replace("X", "x"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["0x", CHECKSUMMED[:-1], CHECKSUMMED + "0", CHECKSUMMED[2:], CHECKSUMMED + "\n", *NOT_STRINGS]
 )
 def test_an_address_has_forty_digits(text: object) -> None:

@@ -3,12 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import pytest
 from Crypto.Hash import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import fastest_hash, keccak256
+from tests.support.rows import each_row
 
 BLOCK_BYTES = 136
 
@@ -17,7 +17,7 @@ def judged(data: bytes) -> bytes:
     return keccak.new(digest_bits=256, data=data).digest()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "digest"),
     [
         (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
@@ -32,8 +32,8 @@ def test_published_digests(data: bytes, digest: str) -> None:
     assert keccak256(data).hex() == digest
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3])
-@pytest.mark.parametrize("offset", [-2, -1, 0, 1, 2])
+@each_row("blocks", [1, 2, 3])
+@each_row("offset", [-2, -1, 0, 1, 2])
 def test_messages_around_the_end_of_a_block(blocks: int, offset: int) -> None:
     data = bytes(number % 251 for number in range(blocks * BLOCK_BYTES + offset))
 
@@ -60,7 +60,7 @@ def test_a_release_without_the_one_shot_function_hashes_all_the_same() -> None:
     assert plain(b"abc") == keccak256(b"abc")
 
 
-@pytest.mark.parametrize("failure_code", [0, 2])
+@each_row("failure_code", [0, 2])
 def test_a_release_whose_one_shot_function_does_something_else_hashes_all_the_same(failure_code: int) -> None:
     other = SimpleNamespace(
         _raw_keccak_lib=SimpleNamespace(keccak_oneshot=lambda *arguments: failure_code),

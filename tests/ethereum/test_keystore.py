@@ -22,6 +22,7 @@ from bridge_server.ethereum.keystore import (
     read_keystore,
 )
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
+from tests.support.rows import each_row
 
 VECTORS = orjson.loads((Path(__file__).parents[1] / "vectors" / "keystore.json").read_bytes())["vectors"]
 FAST = ScryptCost(n=2, r=8, p=1)
@@ -61,7 +62,7 @@ def renamed(value: Any, rename: Callable[[str], str]) -> Any:
     return {rename(name): renamed(member, rename) for name, member in value.items()}
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+@each_row("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_files_of_the_definition_and_of_other_programs(vector: dict[str, Any]) -> None:
     keystore = read_keystore(orjson.dumps(vector["file"]))
 
@@ -86,7 +87,7 @@ def test_any_key_comes_back_whatever_the_passphrase(number: int, passphrase: byt
     assert read_keystore(made(secret, passphrase)).open(passphrase) == secret
 
 
-@pytest.mark.parametrize("passphrase", [b"", b"open sesame ", b"Open sesame", bytes(1000)])
+@each_row("passphrase", [b"", b"open sesame ", b"Open sesame", bytes(1000)])
 def test_another_passphrase_does_not_open_a_file(passphrase: bytes) -> None:
     with pytest.raises(PassphraseError, match="the passphrase is wrong, or the file is damaged"):
         read_keystore(made()).open(passphrase)
@@ -97,19 +98,19 @@ def test_bytes_that_are_no_key_are_not_put_into_a_file() -> None:
         made(bytes(32))
 
 
-@pytest.mark.parametrize("rename", [str.upper, str.capitalize])
+@each_row("rename", [str.upper, str.capitalize])
 def test_names_of_members_may_have_any_letter_case(rename: Callable[[str], str]) -> None:
     file = orjson.dumps(renamed(orjson.loads(made()), rename))
 
     assert read_keystore(file).open(PASSPHRASE) == SECRET
 
 
-@pytest.mark.parametrize("spelled", [ADDRESS, ADDRESS[2:], SigningKey(SECRET).address])
+@each_row("spelled", [ADDRESS, ADDRESS[2:], SigningKey(SECRET).address])
 def test_an_address_may_be_spelled_as_any_program_spells_it(spelled: str) -> None:
     assert read_keystore(changed("address", to=spelled)).address == ADDRESS
 
 
-@pytest.mark.parametrize("content", [without("address"), changed("address", to=None), without("id")])
+@each_row("content", [without("address"), changed("address", to=None), without("id")])
 def test_a_file_may_leave_out_optional_members(content: bytes) -> None:
     assert read_keystore(content).open(PASSPHRASE) == SECRET
 
@@ -133,7 +134,7 @@ def test_a_file_that_holds_no_private_key_is_refused() -> None:
         read_keystore(orjson.dumps(file)).open(PASSPHRASE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "message"),
     [
         (b"", "the file is not JSON"),
@@ -181,7 +182,7 @@ def test_a_malformed_file_is_refused_with_its_fault(content: bytes, message: str
         read_keystore(content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "message"),
     [
         ({"c": 10_000_001, "prf": "hmac-sha256"}, "c must lie between 1 and 10000000, and is 10000001"),
@@ -199,7 +200,7 @@ def test_the_other_function_has_its_own_rules(params: dict[str, Any], message: s
         read_keystore(orjson.dumps(file))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("n", "r", "p"),
     [
         (2**21, 8, 1),  # 2 GiB for the table

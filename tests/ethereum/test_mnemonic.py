@@ -16,6 +16,7 @@ from bridge_server.ethereum.mnemonic import (
     mnemonic_seed,
     new_mnemonic,
 )
+from tests.support.rows import each_row
 
 VECTORS = orjson.loads((Path(__file__).parents[1] / "vectors" / "bip39.json").read_bytes())["vectors"]
 DEVELOPMENT = "test test test test test test test test test test test junk"
@@ -49,13 +50,13 @@ def test_words_made_from_any_entropy_are_a_mnemonic(entropy: bytes) -> None:
     assert len(words.split()) == len(entropy) * 3 // 4
 
 
-@pytest.mark.parametrize("size", [0, 12, 15, 17, 33, 64])
+@each_row("size", [0, 12, 15, 17, 33, 64])
 def test_entropy_of_another_size_is_refused(size: int) -> None:
     with pytest.raises(MnemonicError, match=f"and has {size}$"):
         new_mnemonic(bytes(size))
 
 
-@pytest.mark.parametrize("text", [DEVELOPMENT.upper(), f"  {DEVELOPMENT}\n", DEVELOPMENT.replace(" ", "\t ")])
+@each_row("text", [DEVELOPMENT.upper(), f"  {DEVELOPMENT}\n", DEVELOPMENT.replace(" ", "\t ")])
 def test_spaces_and_capitals_do_not_matter(text: str) -> None:
     assert checked_mnemonic(text) == DEVELOPMENT
     assert mnemonic_seed(text) == mnemonic_seed(DEVELOPMENT)
@@ -68,7 +69,7 @@ def test_a_passphrase_changes_the_seed_however_it_is_composed() -> None:
     assert mnemonic_seed(DEVELOPMENT, composed) != mnemonic_seed(DEVELOPMENT)
 
 
-@pytest.mark.parametrize("count", [0, 1, 11, 13, 25])
+@each_row("count", [0, 1, 11, 13, 25])
 def test_a_wrong_number_of_words_is_refused(count: int) -> None:
     with pytest.raises(MnemonicError, match=f"and this one {count}$"):
         checked_mnemonic(" ".join(["test"] * count))
@@ -86,7 +87,7 @@ def test_an_unknown_word_without_similar_words_is_named_alone() -> None:
         checked_mnemonic(DEVELOPMENT.replace("junk", "qqqqqqqq"))
 
 
-@pytest.mark.parametrize("words", [" ".join(["test"] * 12), f"junk {' '.join(['test'] * 11)}"])
+@each_row("words", [" ".join(["test"] * 12), f"junk {' '.join(['test'] * 11)}"])
 def test_words_with_a_wrong_checksum_are_refused(words: str) -> None:
     with pytest.raises(MnemonicError, match="checksum is wrong"):
         checked_mnemonic(words)

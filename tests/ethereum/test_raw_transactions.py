@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +10,10 @@ from bridge_server.ethereum import rlp
 from bridge_server.ethereum.transactions import Authorization, RawTransactionError, read_raw_transaction
 from tests.ethereum.signed_transactions import FIELDS, KEY, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize("vector", vectors("published_transactions.json"), ids=lambda vector: vector["name"])
+@each_row("vector", vectors("published_transactions.json"), ids=lambda vector: vector["name"])
 def test_published_transactions_are_read(vector: dict[str, Any]) -> None:
     spelled = vector["transaction"]
 
@@ -45,7 +45,7 @@ def test_fields_of_blobs_and_authorizations_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
+@each_row("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
 def test_transactions_of_another_implementation_have_their_signers(vector: dict[str, Any]) -> None:
     read = read_raw_transaction(raw_bytes(vector["raw"]))
 
@@ -60,7 +60,7 @@ def test_a_transaction_before_eip_155_is_good_for_every_chain() -> None:
     assert (read.chain_id, read.sender) == (None, KEY.address.lower())
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_a_signed_transaction_of_each_type_is_taken(kind: int) -> None:
     assert read_raw_transaction(signed(kind, FIELDS[kind])).sender == KEY.address.lower()
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
+from tests.support.rows import each_row
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 DIGEST = personal_message_hash(b"Some data")
@@ -60,7 +61,7 @@ def taken_apart(signature: bytes) -> tuple[int, int, int]:
     return int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]), signature[64]
 
 
-@pytest.mark.parametrize(("key", "text", "digest", "signature", "address"), PUBLISHED)
+@each_row(("key", "text", "digest", "signature", "address"), PUBLISHED)
 def test_published_signatures_have_their_signers(
     key: str, text: str, digest: str, signature: str, address: str
 ) -> None:
@@ -72,7 +73,7 @@ def test_published_signatures_have_their_signers(
     assert taken_apart(ours)[:2] == taken_apart(bytes.fromhex(signature))[:2]
 
 
-@pytest.mark.parametrize("length", [0, 9, 10, 99, 100])
+@each_row("length", [0, 9, 10, 99, 100])
 def test_the_prefix_counts_the_bytes_of_the_message_in_decimal(length: int) -> None:
     prefix = f"\x19Ethereum Signed Message:\n{length}".encode()
 
@@ -100,19 +101,19 @@ def test_another_v_is_refused() -> None:
             recover_address(DIGEST, spelled(r, s, v))
 
 
-@pytest.mark.parametrize("length", [0, 1, 64, 66, 130])
+@each_row("length", [0, 1, 64, 66, 130])
 def test_a_signature_has_65_bytes(length: int) -> None:
     with pytest.raises(SignatureError, match=f"65 bytes, and this one {length}"):
         recover_address(DIGEST, bytes(length))
 
 
-@pytest.mark.parametrize("length", [0, 31, 33])
+@each_row("length", [0, 31, 33])
 def test_a_digest_has_32_bytes(length: int) -> None:
     with pytest.raises(SignatureError, match="32 bytes"):
         recover_address(bytes(length), signed(DIGEST))
 
 
-@pytest.mark.parametrize("number", [0, ORDER, ORDER + 1, 2**256 - 1])
+@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
 def test_r_and_s_lie_between_zero_and_the_order(number: int) -> None:
     r, s, v = taken_apart(signed(DIGEST))
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.ethereum import rlp
 from bridge_server.ethereum.transactions import read_raw_transaction
 from tests.ethereum.signed_transactions import FIELDS, NAMES, TO, changed, refused, signed, with_items
+from tests.support.rows import each_row
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -15,12 +14,12 @@ NUMBERS = [field for field in EVERY_FIELD if "fee" in field[1] or field[1] in {"
 LISTS = {"access_list", "blob_versioned_hashes", "authorization_list"}
 
 
-@pytest.mark.parametrize("raw", [b"", b"\x00", b"\x05\xc0", b"\x7f\xc0", b"\x80", b"\xb8\x38" + bytes(56)])
+@each_row("raw", [b"", b"\x00", b"\x05\xc0", b"\x7f\xc0", b"\x80", b"\xb8\x38" + bytes(56)])
 def test_an_unknown_type_is_refused(raw: bytes) -> None:
     refused(raw, "begins with its type")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_too_many_or_too_few_fields_are_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
@@ -29,22 +28,22 @@ def test_too_many_or_too_few_fields_are_refused(kind: int) -> None:
     refused(with_items(raw, lambda items: []), "must have .* items, and has 0")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_bytes_after_the_end_are_refused(kind: int) -> None:
     refused(signed(kind, FIELDS[kind]) + b"\x00", "one item must be encoded, and there are 2")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+@each_row("kind", [1, 2, 3, 4])
 def test_a_string_in_place_of_the_list_is_refused(kind: int) -> None:
     refused(bytes([kind]) + b"\x83dog", "must be a list")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+@each_row("kind", [1, 2, 3, 4])
 def test_a_type_byte_alone_is_refused(kind: int) -> None:
     refused(bytes([kind]), "there are 0")
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY_FIELD)
+@each_row(("kind", "name"), EVERY_FIELD)
 def test_a_list_in_place_of_a_string_and_the_reverse_are_refused(kind: int, name: str) -> None:
     is_taken_for_blobs = (kind, name) == (3, "chain_id")
     reason = "must have 14 items" if is_taken_for_blobs else f"{name} must be"
@@ -52,42 +51,42 @@ def test_a_list_in_place_of_a_string_and_the_reverse_are_refused(kind: int, name
     refused(changed(kind, name, b"\x01" if name in LISTS else [b"\x01"]), reason)
 
 
-@pytest.mark.parametrize(("kind", "name"), NUMBERS)
+@each_row(("kind", "name"), NUMBERS)
 def test_leading_zeros_and_numbers_out_of_range_are_refused(kind: int, name: str) -> None:
     refused(changed(kind, name, b"\x00\x01"), f"{name} must be a number without leading zero")
     refused(changed(kind, name, b"\x00"), f"{name} must be a number without leading zero")
     refused(changed(kind, name, b"\x01" + bytes(32)), f"{name} must lie between")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_a_nonce_beyond_the_limit_is_refused(kind: int) -> None:
     assert read_raw_transaction(changed(kind, "nonce", rlp.number(2**64 - 2))).nonce == 2**64 - 2
     refused(changed(kind, "nonce", rlp.number(2**64 - 1)), "nonce must lie between")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+@each_row("kind", [1, 2, 3, 4])
 def test_a_typed_transaction_without_a_chain_is_refused(kind: int) -> None:
     refused(changed(kind, "chain_id", b""), "chain_id must lie between 1")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
-@pytest.mark.parametrize("length", [1, 19, 21, 32])
+@each_row("kind", FIELDS)
+@each_row("length", [1, 19, 21, 32])
 def test_an_address_of_another_length_is_refused(kind: int, length: int) -> None:
     refused(changed(kind, "to", b"\1" * length), f"to must have 20 bytes, and has {length}")
 
 
-@pytest.mark.parametrize("kind", [3, 4])
+@each_row("kind", [3, 4])
 def test_a_contract_creation_with_blobs_or_authorizations_is_refused(kind: int) -> None:
     refused(changed(kind, "to", b""), "to must have 20 bytes, and has 0")
 
 
-@pytest.mark.parametrize("kind", [2, 3, 4])
+@each_row("kind", [2, 3, 4])
 def test_a_tip_above_the_maximum_is_refused(kind: int) -> None:
     refused(changed(kind, "max_priority_fee_per_gas", b"\x05"), "must not be greater")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
-@pytest.mark.parametrize(
+@each_row("kind", [1, 2, 3, 4])
+@each_row(
     ("access_list", "reason"),
     [
         ([b""], r"access_list\[0\] must be a list"),
@@ -102,7 +101,7 @@ def test_a_malformed_access_list_is_refused(kind: int, access_list: Any, reason:
     refused(changed(kind, "access_list", access_list), reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hashes", "reason"),
     [
         ([], "a blob or more"),
@@ -114,7 +113,7 @@ def test_malformed_blob_hashes_are_refused(hashes: Any, reason: str) -> None:
     refused(changed(3, "blob_versioned_hashes", hashes), reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("authorizations", "reason"),
     [
         ([], "must not be empty"),
@@ -130,14 +129,14 @@ def test_malformed_authorizations_are_refused(authorizations: Any, reason: str) 
     refused(changed(4, "authorization_list", authorizations), reason)
 
 
-@pytest.mark.parametrize("v", [0, 1, 26, 29, 34, 35, 36, 2**64])
+@each_row("v", [0, 1, 26, 29, 34, 35, 36, 2**64])
 def test_a_legacy_v_without_a_chain_is_refused(v: int) -> None:
     raw = signed(0, FIELDS[0])
 
     refused(with_items(raw, lambda items: [*items[:-3], rlp.number(v), *items[-2:]]), "v must")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+@each_row("kind", [1, 2, 3, 4])
 def test_a_parity_above_one_is_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
@@ -145,7 +144,7 @@ def test_a_parity_above_one_is_refused(kind: int) -> None:
     refused(with_items(raw, lambda items: [*items[:-3], b"\x1b", *items[-2:]]), "y_parity must lie")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_a_signature_with_leading_zeros_or_out_of_range_is_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
@@ -155,7 +154,7 @@ def test_a_signature_with_leading_zeros_or_out_of_range_is_refused(kind: int) ->
     refused(with_items(raw, lambda items: [*items[:-1], b"\xff" * 33]), "s must lie between")
 
 
-@pytest.mark.parametrize("kind", FIELDS)
+@each_row("kind", FIELDS)
 def test_a_signature_with_a_high_s_is_refused(kind: int) -> None:
     def twin(items: list[Any]) -> list[rlp.Item]:
         v, s = int.from_bytes(items[-3]), ORDER - int.from_bytes(items[-1])

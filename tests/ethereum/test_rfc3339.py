@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
+from tests.support.rows import each_row
 
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
@@ -17,7 +18,7 @@ def utc_ms(*parts: int) -> int:
     return round(datetime(*parts, tzinfo=UTC).timestamp() * 1_000)  # type: ignore[arg-type, misc]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "milliseconds"),
     [
         ("1970-01-01T00:00:00Z", 0),
@@ -44,7 +45,7 @@ def test_a_date_time_stands_for_a_moment(text: str, milliseconds: int) -> None:
     assert milliseconds_of(text) == milliseconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -75,7 +76,7 @@ def test_other_spellings_are_refused(text: str) -> None:
         milliseconds_of(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "0000-01-01T00:00:00Z",
@@ -99,7 +100,7 @@ def test_every_moment_is_read_as_it_was_written(milliseconds: int) -> None:
     assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
 
 
-@pytest.mark.parametrize("milliseconds", [FIRST_MS - 1, LAST_MS + 1, 10**30, -(10**30)])
+@each_row("milliseconds", [FIRST_MS - 1, LAST_MS + 1, 10**30, -(10**30)])
 def test_a_moment_outside_of_the_years_is_not_written(milliseconds: int) -> None:
     with pytest.raises(ValueError, match="years 1 to 9999"):
         rfc3339(milliseconds)

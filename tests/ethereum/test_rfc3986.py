@@ -1,15 +1,15 @@
 """URIs and authorities: the examples of RFC 3986 and their near misses."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
+from tests.support.rows import each_row
 
 _MANY = 200_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "ftp://ftp.is.co.za/rfc/rfc1808.txt",
@@ -44,7 +44,7 @@ def test_uris_of_the_standard_are_accepted(text: str) -> None:
     assert is_uri(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -91,7 +91,7 @@ def test_near_misses_of_uris_are_refused(text: str) -> None:
     assert not is_uri(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["example.org", "example.org:443", "example.org:", "localhost", "a_b", "127.0.0.1", "[::1]:80", "%41"],
 )
@@ -99,7 +99,7 @@ def test_a_host_is_accepted_with_or_without_a_port(text: str) -> None:
     assert is_host_and_port(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -134,10 +134,8 @@ def test_any_text_is_judged(text: str) -> None:
     assert is_host_and_port(text) in (True, False)
 
 
-@pytest.mark.parametrize(
-    "piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"]
-)
-@pytest.mark.parametrize("start", ["", "a:", "a://", "a://a:", "a://[", "a://[::"])
+@each_row("piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"])
+@each_row("start", ["", "a:", "a://", "a://a:", "a://[", "a://[::"])
 def test_a_long_text_is_judged_in_time_that_grows_with_its_length(start: str, piece: str) -> None:
     """Time that grows with the square of the length is longer here than any test may take."""
     for end in ("\x00", "]", "%"):

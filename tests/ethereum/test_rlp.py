@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum import rlp
+from tests.support.rows import each_row
 
 LOREM = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"
 
@@ -49,7 +50,7 @@ def modelled_head(offset: int, content: bytes) -> bytes:
     return bytes([offset + 55 + len(length)]) + length
 
 
-@pytest.mark.parametrize(("item", "encoded"), EXAMPLES)
+@each_row(("item", "encoded"), EXAMPLES)
 def test_published_examples(item: rlp.Item, encoded: str) -> None:
     assert rlp.encode(item).hex() == encoded
     assert rlp.decode(bytes.fromhex(encoded)) == item
@@ -91,7 +92,7 @@ def test_an_encoding_that_ends_too_soon_is_refused(item: rlp.Item) -> None:
             rlp.decode(encoded[:length])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("encoded", "reason"),
     [
         ("", "one item must be encoded, and there are 0"),
@@ -147,7 +148,7 @@ def test_numbers_come_back(value: int) -> None:
     assert not encoded.startswith(b"\0")
 
 
-@pytest.mark.parametrize("encoded", [b"\0", b"\0\1", bytes(32)])
+@each_row("encoded", [b"\0", b"\0\1", bytes(32)])
 def test_a_number_has_no_leading_zeros(encoded: bytes) -> None:
     with pytest.raises(rlp.RlpError, match="leading zero"):
         rlp.number_of(encoded)

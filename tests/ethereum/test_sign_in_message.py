@@ -14,6 +14,7 @@ from bridge_server.ethereum.sign_in_message import (
     parse_sign_in_message,
     write_sign_in_message,
 )
+from tests.support.rows import each_row
 
 ADDRESS = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2"
 
@@ -99,7 +100,7 @@ def test_the_example_of_the_proposal() -> None:
     assert parse_sign_in_message(EXAMPLE) == EXAMPLE_FIELDS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("origin", "scheme", "domain"),
     [
         ("example.com:3388", None, "example.com:3388"),
@@ -157,14 +158,14 @@ def test_an_empty_request_id_and_an_empty_list_are_not_absent_lines() -> None:
     assert message.resources == ()
 
 
-@pytest.mark.parametrize("number", range(11, 14))
+@each_row("number", range(11, 14))
 def test_each_optional_line_may_be_absent(number: int) -> None:
     message = parse_sign_in_message(without_line(number))
 
     assert [message.expires_at_ms, message.not_before_ms, message.request_id].index(None) == number - 11
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "line", "complaint"),
     [
         (1, "", "must be a domain"),
@@ -231,33 +232,31 @@ def test_an_error_names_the_wrong_line_and_its_rule(number: int, line: str, comp
     assert complaint in reason
 
 
-@pytest.mark.parametrize(
-    "line", ["Nonce: 12345678", "Nonce: " + "a" * 128, "Chain ID: " + "9" * 32, "Chain ID: 01"]
-)
+@each_row("line", ["Nonce: 12345678", "Nonce: " + "a" * 128, "Chain ID: " + "9" * 32, "Chain ID: 01"])
 def test_the_longest_and_shortest_values_are_taken(line: str) -> None:
     number = 8 if line.startswith("Chain") else 9
 
     assert parse_sign_in_message(with_line(number, line))
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 5, 6, 7, 8, 9, 10, 14])
+@each_row("number", [1, 2, 3, 5, 6, 7, 8, 9, 10, 14])
 def test_no_mandatory_line_may_be_missing(number: int) -> None:
     assert refusal(without_line(number)).startswith(f"line {number}: ")
 
 
-@pytest.mark.parametrize("count", range(1, 10))
+@each_row("count", range(1, 10))
 def test_a_message_that_ends_too_soon_is_refused(count: int) -> None:
     assert refusal("\n".join(LINES[:count])) == f"line {count + 1}: is missing: the message ends too soon"
 
 
-@pytest.mark.parametrize("number", [*range(6, 10), 11, 12, 13])
+@each_row("number", [*range(6, 10), 11, 12, 13])
 def test_lines_that_change_places_are_refused(number: int) -> None:
     swapped = [*LINES[: number - 1], LINES[number], LINES[number - 1], *LINES[number + 1 :]]
 
     assert refusal("\n".join(swapped)).startswith(f"line {number + (number > 10)}: ")
 
 
-@pytest.mark.parametrize("text", [BARE, EVERYTHING, EVERYTHING.removesuffix("\nResources:\n- urn:a")])
+@each_row("text", [BARE, EVERYTHING, EVERYTHING.removesuffix("\nResources:\n- urn:a")])
 def test_nothing_may_follow_the_last_line(text: str) -> None:
     assert refusal(text + "\n").startswith(f"line {text.count(chr(10)) + 2}: ")
 
@@ -266,7 +265,7 @@ def test_a_missing_empty_line_is_explained() -> None:
     assert "without it, both are still there" in refusal(BARE.replace("\n\n\n", "\n\n"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         replace(EXAMPLE_FIELDS, statement="a\n\nURI: urn:x"),
@@ -319,7 +318,7 @@ def test_a_damaged_message_is_read_or_refused(text: str, data: st.DataObject, pa
         parse_sign_in_message(text[:place] + patch + text[place + cut :])
 
 
-@pytest.mark.parametrize("text", [EXAMPLE, EVERYTHING, BARE])
+@each_row("text", [EXAMPLE, EVERYTHING, BARE])
 def test_a_message_without_one_of_its_characters_is_read_or_refused(text: str) -> None:
     for place in range(len(text)):
         with suppress(SignInMessageError):
@@ -332,7 +331,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_sign_in_message(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "\n" * _MANY,

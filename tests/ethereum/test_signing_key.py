@@ -15,6 +15,7 @@ from bridge_server.ethereum.signing_key import (
     recover_address,
 )
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
+from tests.support.rows import each_row
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -57,14 +58,14 @@ def test_the_account_of_a_key() -> None:
     assert key.address == "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"
 
 
-@pytest.mark.parametrize(("number", "text", "r", "s"), DETERMINISTIC)
+@each_row(("number", "text", "r", "s"), DETERMINISTIC)
 def test_published_deterministic_signatures(number: int, text: str, r: str, s: str) -> None:
     signature = SigningKey(number.to_bytes(32)).sign(sha256(text.encode()).digest())
 
     assert signature[:64].hex() == r + s
 
 
-@pytest.mark.parametrize("vector", vectors("messages.json"))
+@each_row("vector", vectors("messages.json"))
 def test_messages_are_signed_as_another_implementation_signs_them(vector: dict[str, str]) -> None:
     key = key_of(vector)
     digest = personal_message_hash(raw_bytes(vector["message"]))
@@ -102,25 +103,25 @@ def test_signatures_are_deterministic(secret: bytes, digest: bytes) -> None:
     assert SigningKey(secret).sign(digest) == SigningKey(secret).sign(digest)
 
 
-@pytest.mark.parametrize("number", [0, ORDER, ORDER + 1, 2**256 - 1])
+@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
 def test_a_number_outside_of_the_range_is_no_key(number: int) -> None:
     with pytest.raises(SigningKeyError, match="between 0 and the order of the curve"):
         SigningKey(number.to_bytes(32))
 
 
-@pytest.mark.parametrize("length", [0, 1, 31, 33, 64])
+@each_row("length", [0, 1, 31, 33, 64])
 def test_a_key_has_32_bytes(length: int) -> None:
     with pytest.raises(SigningKeyError, match=f"32 bytes, and this one {length}$"):
         SigningKey(b"\1" * length)
 
 
-@pytest.mark.parametrize("length", [0, 31, 33, 64])
+@each_row("length", [0, 31, 33, 64])
 def test_only_a_digest_is_signed(length: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         SigningKey(b"\1" * 32).sign(bytes(length))
 
 
-@pytest.mark.parametrize("secret", [b"\x5a" * 32, b"\xff" * 32])
+@each_row("secret", [b"\x5a" * 32, b"\xff" * 32])
 def test_no_repr_has_the_secret(secret: bytes) -> None:
     try:
         texts = [repr(SigningKey(secret)), str(SigningKey(secret))]

@@ -20,6 +20,7 @@ from bridge_server.ethereum.transactions import (
     sign_transaction,
 )
 from tests.ethereum.vectors import key_of, raw_bytes, transaction_of, vectors
+from tests.support.rows import each_row
 
 KEY = SigningKey(b"\x46" * 32)
 TO = "0x" + "35" * 20
@@ -88,7 +89,7 @@ def test_the_example_of_eip_155() -> None:
     )
 
 
-@pytest.mark.parametrize("vector", PUBLISHED, ids=lambda vector: vector["name"])
+@each_row("vector", PUBLISHED, ids=lambda vector: vector["name"])
 def test_published_transactions_get_their_signatures_and_hashes(vector: dict[str, Any]) -> None:
     expected = vector["transaction"]
     transaction = transaction_of(expected)
@@ -101,7 +102,7 @@ def test_published_transactions_get_their_signatures_and_hashes(vector: dict[str
     assert expected["hash"] in (None, f"0x{transaction_hash.hex()}")
 
 
-@pytest.mark.parametrize("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
+@each_row("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
 def test_transactions_are_signed_as_another_implementation_signs_them(vector: dict[str, Any]) -> None:
     raw, transaction_hash, _ = sign_transaction(transaction_of(vector["transaction"]), key_of(vector))
 
@@ -133,8 +134,8 @@ def test_another_chain_is_another_transaction(transaction: Transaction, chain_id
     assert (signing_hash(other) == signing_hash(transaction)) is (chain_id == transaction.chain_id)
 
 
-@pytest.mark.parametrize("transaction", TRANSACTIONS, ids=lambda transaction: f"type {transaction.type}")
-@pytest.mark.parametrize(
+@each_row("transaction", TRANSACTIONS, ids=lambda transaction: f"type {transaction.type}")
+@each_row(
     ("field", "least", "greatest"),
     [
         ("chain_id", 1, MAX_CHAIN_ID),
@@ -152,7 +153,7 @@ def test_numbers_have_their_ranges(transaction: Transaction, field: str, least: 
             changed(transaction, field, number)
 
 
-@pytest.mark.parametrize("transaction", [LEGACY, WITH_LIST], ids=["type 0", "type 1"])
+@each_row("transaction", [LEGACY, WITH_LIST], ids=["type 0", "type 1"])
 def test_a_gas_price_has_its_range(transaction: LegacyTransaction | AccessListTransaction) -> None:
     for number in (0, 2**256 - 1):
         sign_transaction(replace(transaction, gas_price=number), KEY)
@@ -162,7 +163,7 @@ def test_a_gas_price_has_its_range(transaction: LegacyTransaction | AccessListTr
             replace(transaction, gas_price=number)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tip", "fee", "reason"),
     [
         (2, 1, r"max_priority_fee_per_gas \(2\) must not be greater than max_fee_per_gas \(1\)"),
@@ -177,7 +178,7 @@ def test_fees_have_their_ranges_and_their_order(tip: int, fee: int, reason: str)
         replace(FEE_MARKET, max_priority_fee_per_gas=tip, max_fee_per_gas=fee)
 
 
-@pytest.mark.parametrize("address", ["", "0x", "0x35", TO[2:], TO + "00", TO[:-1] + " ", TO[:-1] + "g"])
+@each_row("address", ["", "0x", "0x35", TO[2:], TO + "00", TO[:-1] + " ", TO[:-1] + "g"])
 def test_an_address_has_20_bytes(address: str) -> None:
     with pytest.raises(TransactionError, match=r"^to must"):
         replace(LEGACY, to=address)
@@ -185,7 +186,7 @@ def test_an_address_has_20_bytes(address: str) -> None:
         replace(WITH_LIST, access_list=(AccessListEntry(TO), AccessListEntry(address)))
 
 
-@pytest.mark.parametrize("length", [0, 31, 33])
+@each_row("length", [0, 31, 33])
 def test_a_storage_key_has_32_bytes(length: int) -> None:
     with pytest.raises(TransactionError, match=r"^access_list\[0\]\.storage_keys must have 32 bytes"):
         replace(FEE_MARKET, access_list=(AccessListEntry(TO, (bytes(32), bytes(length))),))

@@ -3,8 +3,6 @@
 from copy import deepcopy
 from typing import Any
 
-import pytest
-
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import recover_address
 from bridge_server.ethereum.typed_data import (
@@ -29,6 +27,7 @@ from tests.ethereum.typed_data_examples import (
     one_value,
 )
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
+from tests.support.rows import each_row
 
 # The hash of the domain that the examples share.
 DOMAIN_HASH = "f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"
@@ -122,7 +121,7 @@ def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() 
     assert recover_address(typed_data.digest, signature) == DRAGON
 
 
-@pytest.mark.parametrize("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
+@each_row("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
 def test_with_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
     types: dict[str, Any] = {"EIP712Domain": []}
 
@@ -140,7 +139,7 @@ def test_an_independent_implementation_signs_the_same() -> None:
         assert key_of(vector).sign(digest) == raw_bytes(vector["signature"]), vector["name"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "names",
     [
         (),
@@ -174,7 +173,7 @@ def test_the_domain_type_may_have_its_members_in_any_order() -> None:
     assert not same(given, mail())
 
 
-@pytest.mark.parametrize("chain_id", [1, "1", "0x1", "0x0001"])
+@each_row("chain_id", [1, "1", "0x1", "0x0001"])
 def test_the_chain_of_a_domain_is_read_in_every_spelling(chain_id: object) -> None:
     typed_data = read_typed_data(mail() | {"domain": domain() | {"chainId": chain_id}})
 
@@ -186,7 +185,7 @@ def test_a_domain_without_a_chain_has_none() -> None:
     assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
-@pytest.mark.parametrize("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
+@each_row("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
 def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...]) -> None:
     more: Any = mail()
     place = more
@@ -198,7 +197,7 @@ def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...])
     assert signed_part(more) == mail()
 
 
-@pytest.mark.parametrize("chain_id", [5, "no number", None])
+@each_row("chain_id", [5, "no number", None])
 def test_a_chain_outside_of_the_domains_type_is_ignored(chain_id: Any) -> None:
     kinds = [member for member in DOMAIN_TYPE if member["name"] != "chainId"]
     without = {name: value for name, value in domain().items() if name != "chainId"}
@@ -249,7 +248,7 @@ def test_addresses_are_the_same_in_any_case() -> None:
     assert same(upper, mail())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "expected"),
     [
         ("bool", True, "01"),
@@ -274,7 +273,7 @@ def test_values_are_right_aligned(kind: str, value: object, expected: str) -> No
     assert word_of(kind, value).hex() == expected.rjust(64, "0")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "expected"),
     [
         ("bytes1", "0xff", "ff"),
@@ -286,7 +285,7 @@ def test_bytes_of_a_fixed_size_are_left_aligned(kind: str, value: object, expect
     assert word_of(kind, value).hex() == expected.ljust(64, "0")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "content"),
     [
         ("string", "", b""),
@@ -306,7 +305,7 @@ def test_dynamic_values_and_arrays_are_hashed(kind: str, value: object, content:
     assert word_of(kind, value) == keccak256(content)
 
 
-@pytest.mark.parametrize("bits", range(8, 257, 8))
+@each_row("bits", range(8, 257, 8))
 def test_integers_of_every_width_reach_from_their_least_to_their_greatest(bits: int) -> None:
     for kind, number in [
         (f"uint{bits}", 0),

@@ -22,6 +22,7 @@ from tests.ethereum.typed_data_examples import (
     members,
     one_value,
 )
+from tests.support.rows import each_row
 
 ABSENT = object()
 
@@ -45,22 +46,22 @@ def changed(given: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("given", [None, [], "{}", 1, True])
+@each_row("given", [None, [], "{}", 1, True])
 def test_typed_data_is_an_object(given: object) -> None:
     assert refusal(given).startswith("typed data must be an object with types, primaryType, domain, message")
 
 
-@pytest.mark.parametrize("name", ["types", "primaryType", "domain", "message"])
+@each_row("name", ["types", "primaryType", "domain", "message"])
 def test_typed_data_has_all_its_members(name: str) -> None:
     assert refusal(changed(mail(), name, ABSENT)).startswith(f"{name} is missing")
 
 
-@pytest.mark.parametrize("value", [None, "", "mail", "Mail[]", "uint256", 1, [], ["Mail"], {}])
+@each_row("value", [None, "", "mail", "Mail[]", "uint256", 1, [], ["Mail"], {}])
 def test_the_primary_type_is_one_of_the_types(value: object) -> None:
     assert refusal(changed(mail(), "primaryType", value)).startswith("primaryType must name one of the types")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "expected"),
     [
         ("types", None, "types must be an object"),
@@ -107,9 +108,7 @@ def test_malformed_types_are_refused(path: str, value: object, expected: str) ->
     assert refusal(changed(given, path, value)).startswith(expected)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "1Person", "Per son", "Person[]", "Person(", "a,b", "Pérson", ":A", "A:", "A\n"]
-)
+@each_row("name", ["", "1Person", "Per son", "Person[]", "Person(", "a,b", "Pérson", ":A", "A:", "A\n"])
 def test_names_of_types_are_identifiers(name: str) -> None:
     given = mail()
     given["types"][name] = []
@@ -118,9 +117,7 @@ def test_names_of_types_are_identifiers(name: str) -> None:
     assert refusal(given).startswith("types")
 
 
-@pytest.mark.parametrize(
-    "name", ["bool", "address", "string", "bytes", "bytes33", "uint", "int8", "uint7", "function"]
-)
+@each_row("name", ["bool", "address", "string", "bytes", "bytes33", "uint", "int8", "uint7", "function"])
 def test_names_of_types_are_not_names_of_other_types(name: str) -> None:
     given = mail()
     given["types"][name] = []
@@ -128,7 +125,7 @@ def test_names_of_types_are_not_names_of_other_types(name: str) -> None:
     assert refusal(given).startswith(f"types.{name} is the name of a type that is no struct")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("struct", "core"),
     [("App:Holder", "Person"), ("Holder", "App:Person"), ("Holder", "Per$on"), ("App:A", "App:A")],
 )
@@ -139,7 +136,7 @@ def test_references_that_some_verifiers_overlook_are_refused(struct: str, core: 
     assert refusal(given).startswith(f"types.{struct}[0].type must not refer from {struct} to {core}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "member"),
     [
         (0, {"name": "title", "type": "string"}),
@@ -158,7 +155,7 @@ def test_a_domain_type_has_the_members_of_the_standard_only(place: int, member: 
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "expected"),
     [
         ("domain", None, "domain must be an object"),
@@ -179,7 +176,7 @@ def test_the_domain_matches_its_type(path: str, value: object, expected: str) ->
     assert refusal(changed(mail(), path, value)).startswith(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "expected"),
     [
         (None, "domain must be an object"),
@@ -193,7 +190,7 @@ def test_a_domain_without_a_type_has_the_members_of_the_standard_only(values: ob
     assert refusal(changed(given, "domain", values)).startswith(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "expected"),
     [
         ("message", None, "message must be an object of type Mail, and is null"),
@@ -220,7 +217,7 @@ def test_the_message_matches_its_type(path: str, value: object, expected: str) -
     assert refusal(changed(group_mail(), path, value)).startswith(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "expected"),
     [
         ("bool", 1, "must be a bool, true or false, and is 1"),
@@ -279,7 +276,7 @@ def test_values_are_of_their_types(kind: str, value: object, expected: str) -> N
     assert refusal(one_value(kind, value)).startswith(f"message.value {expected}")
 
 
-@pytest.mark.parametrize("bits", range(8, 257, 8))
+@each_row("bits", range(8, 257, 8))
 def test_integers_stay_in_the_range_of_their_type(bits: int) -> None:
     unsigned, signed = f"uint{bits}", f"int{bits}"
     half = 2 ** (bits - 1)
@@ -294,7 +291,7 @@ def test_integers_stay_in_the_range_of_their_type(bits: int) -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "path"),
     [
         ("uint8[2][]", [[1, 2], [3, 256]], "message.value[1][1]"),

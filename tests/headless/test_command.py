@@ -15,6 +15,7 @@ from bridge_server.kit.client import CallFailedError, Dapp, Generation
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import RunningCommand, run_command, running_command
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
@@ -68,7 +69,7 @@ async def test_json_lines_tell_the_same(relay: RunningServer) -> None:
     assert events[3]["session"]["ended_by"] == "dapp"
 
 
-@pytest.mark.parametrize(("expected", "code"), [("personal_sign=1", 0), ("personal_sign=2", 3)])
+@each_row(("expected", "code"), [("personal_sign=1", 0), ("personal_sign=2", 3)])
 async def test_an_expectation_decides_the_exit_code(relay: RunningServer, expected: str, code: int) -> None:
     async with dapp_at(relay.url, "1.x") as dapp:
         with wallet_for(dapp, relay.url, "--quiet", "--expect", expected) as process:
@@ -114,7 +115,7 @@ def test_a_bridge_that_is_away_is_exit_code_1() -> None:
     assert line.startswith("bridge-server: The bridge http://127.0.0.1:1 cannot be used: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "said"),
     [
         (["--on", "personal_sign"], "'personal_sign' is no rule: write METHOD[@ORIGIN]=ACTION"),
@@ -178,7 +179,7 @@ async def test_rules_come_from_a_file(relay: RunningServer, tmp_path: Path) -> N
     assert (len(first), second, code) == (132, "0x01", 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("on = 3", "on must be a table"),

@@ -14,6 +14,7 @@ from bridge_server.kit.client import Generation, Pace, SessionEndedError
 from bridge_server.kit.headless import HeadlessWallet
 from bridge_server.kit.headless.control import ListeningError, control_api
 from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, dapp_at
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -81,7 +82,7 @@ async def test_a_session_from_pairing_to_end(relay: RunningServer, generation: G
     assert ["text", "hello"] in call["explanation"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verb", "body", "outcome"),
     [
         ("reject", {}, {"error": {"code": 4001, "message": "The user rejected the request."}}),
@@ -144,7 +145,7 @@ async def test_rules_of_which_one_cannot_be_read_change_nothing() -> None:
     assert unchanged == {"result": 0}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "status", "said"),
     [
         ("POST", "/pair", {"uri": "https://example.org"}, 400, "A pairing URI begins with"),
@@ -182,7 +183,7 @@ async def test_a_bridge_that_is_away_is_a_502() -> None:
     assert wallet.sessions == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "status"),
     [
         ({"Authorization": "Bearer wrong"}, 401),

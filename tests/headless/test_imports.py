@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.support.rows import each_row
 
 _PRINT_LOADED = """
 import sys
@@ -23,7 +23,7 @@ def test_the_server_loads_nothing_of_the_headless_wallet() -> None:
     assert [name for name in loaded if name.startswith("bridge_server.kit.headless")] == []
 
 
-@pytest.mark.parametrize("module", ["assembly", "settings", "storage", "relay", "pubsub"])
+@each_row("module", ["assembly", "settings", "storage", "relay", "pubsub"])
 def test_the_headless_wallet_loads_nothing_of_the_server(module: str) -> None:
     loaded = _loaded("bridge_server.kit.headless")
 

@@ -3,12 +3,11 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from bridge_server.kit.headless import SessionState
 from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.headless.dapps import FIRST, HELLO, PAGE, SECOND
 from tests.headless.test_control_api import controlled, events_of
+from tests.support.rows import each_row
 
 OTHER_PAGE = "https://other.example"
 SIGN = ("personal_sign", [HELLO, FIRST])
@@ -30,7 +29,7 @@ async def test_a_page_sees_no_account_and_has_nothing_signed_before_it_is_connec
     assert listed == []
 
 
-@pytest.mark.parametrize("method", ["eth_requestAccounts", "wallet_requestPermissions"])
+@each_row("method", ["eth_requestAccounts", "wallet_requestPermissions"])
 async def test_a_page_that_asks_is_connected_and_its_messages_are_signed(method: str) -> None:
     params: list[Any] = [{"eth_accounts": {}}] if method == "wallet_requestPermissions" else []
     async with controlled() as (wallet, control):

@@ -7,9 +7,10 @@ import pytest
 from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
 from bridge_server.kit.headless.rules import RuleList
 from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "action", "delay_seconds", "times"),
     [
         ("m=approve", Approve(), 0, None),
@@ -38,7 +39,7 @@ def test_the_text_of_a_rule(
     assert (rule.action, rule.delay_seconds, rule.times) == (action, delay_seconds, times)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2",

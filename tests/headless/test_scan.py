@@ -12,6 +12,7 @@ from bridge_server.kit.headless.scan import ScanError, uri_in_picture
 from tests.headless.dapps import dapp_at
 from tests.headless.test_control_api import controlled
 from tests.support.command import run_command
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 URI = "wc:" + "5a" * 16 + "@1?bridge=https%3A%2F%2Fbridge.example&key=" + "0f" * 32
@@ -30,12 +31,12 @@ def png(picture: Image.Image, kind: str = "PNG") -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
 def test_the_uri_of_a_qr_code_is_found(mode: str) -> None:
     assert uri_in_picture(png(qr_code(URI).convert(mode))) == URI
 
 
-@pytest.mark.parametrize(("dark", "bright"), [(0x00, 0xFF), (0x20, 0xA0)])
+@each_row(("dark", "bright"), [(0x00, 0xFF), (0x20, 0xA0)])
 def test_the_uri_is_found_in_grey_of_16_bits(dark: int, bright: int) -> None:
     code = qr_code(URI)
     pixels = b"".join(bytes([0, bright if value else dark]) for value in code.tobytes())  # low byte first
@@ -43,7 +44,7 @@ def test_the_uri_is_found_in_grey_of_16_bits(dark: int, bright: int) -> None:
     assert uri_in_picture(png(Image.frombytes("I;16", code.size, pixels))) == URI
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "said"),
     [
         (b"", "the picture is no PNG that can be read: give a screenshot"),

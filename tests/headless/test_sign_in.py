@@ -9,6 +9,7 @@ from bridge_server.kit.client import Authentication, BadPayloadError, CallFailed
 from bridge_server.kit.headless import CallState, HeadlessWallet, SessionState
 from bridge_server.kit.headless.keys import AUTHENTICATE
 from tests.headless.dapps import BRISK, FIRST, HELLO, NAMESPACES, PAGE, SECOND
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 pytestmark = pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
@@ -52,7 +53,7 @@ async def test_the_wallet_signs_in_with_every_account_of_the_session(
     )
 
 
-@pytest.mark.parametrize("rule", [f"{AUTHENTICATE}=reject", f"{AUTHENTICATE}@{PAGE}=error:-32000:no"])
+@each_row("rule", [f"{AUTHENTICATE}=reject", f"{AUTHENTICATE}@{PAGE}=error:-32000:no"])
 async def test_a_refused_sign_in_rejects_the_session(
     relay: RunningServer, one_click: bool, rule: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.asking import Answer, ask
 from tests.support.inbox_client import log_in, sign_in
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
@@ -34,7 +35,7 @@ async def preflight(server: RunningServer, path: str, origin: str) -> Answer:
     return await ask(server, "OPTIONS", path, headers=headers)
 
 
-@pytest.mark.parametrize(("path", "methods"), PATHS.items())
+@each_row(("path", "methods"), PATHS.items())
 async def test_a_configured_page_may_ask(tmp_path: Path, path: str, methods: str) -> None:
     async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
         answer = await preflight(server, path, ORIGIN)
@@ -45,7 +46,7 @@ async def test_a_configured_page_may_ask(tmp_path: Path, path: str, methods: str
     assert answer.headers["Access-Control-Allow-Headers"] == WANTED
 
 
-@pytest.mark.parametrize("origin", ["https://other.example", "null", "*", f"{ORIGIN}:8443", f"{ORIGIN}.evil"])
+@each_row("origin", ["https://other.example", "null", "*", f"{ORIGIN}:8443", f"{ORIGIN}.evil"])
 async def test_other_pages_may_not(tmp_path: Path, origin: str) -> None:
     async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
         inbox = await sign_in(server)
@@ -78,7 +79,7 @@ async def test_answers_refusals_and_streams_may_be_read_by_a_configured_page(tmp
     assert {answer.headers["Access-Control-Allow-Origin"] for answer in answers} == {ORIGIN} == {allowed}
 
 
-@pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:5173", "https://localhost"])
+@each_row("origin", ["http://localhost:3000", "http://127.0.0.1:5173", "https://localhost"])
 async def test_in_test_mode_pages_of_this_machine_may_ask_and_sign_in(tmp_path: Path, origin: str) -> None:
     async with running_server(tmp_path, test=True) as server:
         answer = await preflight(server, "/inbox/login", origin)

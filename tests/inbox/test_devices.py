@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.support.figures import until_delivered
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.problems import pointers
 from tests.support.project import App, look
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import open_receiver, status
 
@@ -29,7 +29,7 @@ async def test_a_webhook_is_a_device(inbox: InboxClient) -> None:
     assert await inbox.devices() == [device]
 
 
-@pytest.mark.parametrize("fields", [{"channel": "log"}, {"channel": "log", "address": None}])
+@each_row("fields", [{"channel": "log"}, {"channel": "log", "address": None}])
 async def test_the_log_is_a_device_without_an_address(inbox: InboxClient, fields: Any) -> None:
     device = (await inbox.ask("POST", "/devices", fields)).json
 
@@ -48,7 +48,7 @@ async def test_a_device_is_registered_once(inbox: InboxClient) -> None:
     assert await inbox.devices() == [first, other]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "places"),
     [
         ({}, ["#/channel"]),
@@ -101,7 +101,7 @@ async def test_a_device_is_deleted_once(inbox: InboxClient) -> None:
     assert await inbox.devices() == []
 
 
-@pytest.mark.parametrize("device_id", ["none", "a" * 65, "%00", "%ff", "a%2Fb", "%C3%A9"])
+@each_row("device_id", ["none", "a" * 65, "%00", "%ff", "a%2Fb", "%C3%A9"])
 async def test_a_device_that_there_is_not_is_404(inbox: InboxClient, device_id: str) -> None:
     (await inbox.ask("DELETE", f"/devices/{device_id}")).problem(404)
 

@@ -1,11 +1,10 @@
 """What belongs to one account is nobody else's."""
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.event_reader import open_stream
 from tests.support.inbox_client import InboxClient
 from tests.support.project import App, look
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 ROUTES = [
@@ -22,7 +21,7 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
+@each_row(("method", "path"), ROUTES)
 async def test_every_request_without_a_token_is_401(server: RunningServer, method: str, path: str) -> None:
     answer = await ask(server, method, path)
 
@@ -30,7 +29,7 @@ async def test_every_request_without_a_token_is_401(server: RunningServer, metho
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
+@each_row(("method", "path"), ROUTES)
 async def test_a_projects_secret_opens_no_inbox(app: App, method: str, path: str) -> None:
     (await app.ask(method, path)).problem(401)
 

@@ -9,6 +9,7 @@ from tests.inbox.sending import send, titles_from
 from tests.support.inbox_client import InboxClient
 from tests.support.problems import pointers
 from tests.support.project import NEWS, OFFERS, App, create_app, look
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -78,9 +79,7 @@ async def test_notification_marked_in_bulk_does_not_count_as_read(app: App, subs
     assert figures(app.server) == [(1, 0, 1)]
 
 
-@pytest.mark.parametrize(
-    "odd", ["", "x", "-1", "0", "01", "1.0", " 1", "9" * 18, "9" * 40, "١", "\u0000", "𝔘"]
-)
+@each_row("odd", ["", "x", "-1", "0", "01", "1.0", " 1", "9" * 18, "9" * 40, "١", "\u0000", "𝔘"])
 async def test_ids_that_nothing_has_count_as_nothing(app: App, subscriber: InboxClient, odd: str) -> None:
     await send(app, subscriber, "n1")
 
@@ -88,7 +87,7 @@ async def test_ids_that_nothing_has_count_as_nothing(app: App, subscriber: Inbox
     assert (await subscriber.mark([odd, *await subscriber.ids()])).json == {"read": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "places"),
     [
         ({}, ["#/ids"]), ({"ids": []}, ["#/ids"]), ({"ids": ["1"] * 501}, ["#/ids"]),

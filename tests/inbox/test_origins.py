@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.inbox.sign_in import origin_of_url
 from bridge_server.web.addresses import origins_of_socket
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("socket_name", "origins"),
     [
         (("192.0.2.7", 8080), {"http://192.0.2.7:8080"}),
@@ -24,7 +23,7 @@ def test_a_server_is_known_by_its_address(socket_name: Any, origins: set[str]) -
     assert origins_of_socket(socket_name) == origins
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+@each_row("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 def test_a_server_on_loopback_is_known_by_all_names_of_it(host: str) -> None:
     names = {"http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]:8080"}
 
@@ -35,7 +34,7 @@ def test_another_address_of_loopback_is_one_name_more() -> None:
     assert "http://127.0.0.9:8080" in origins_of_socket(("127.0.0.9", 8080))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "origin"),
     [
         ("https://App.Example/path?a#b", "https://app.example"),

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 ORIGIN = "https://app.example"
@@ -23,7 +22,7 @@ async def test_the_script_is_one_module_that_imports_nothing(server: RunningServ
     assert "customElements.define('bridge-inbox'" in text
 
 
-@pytest.mark.parametrize("spelled", ["{etag}", "W/{etag}", '"other", {etag}', "*"])
+@each_row("spelled", ["{etag}", "W/{etag}", '"other", {etag}', "*"])
 async def test_a_browser_that_has_the_script_is_sent_none(server: RunningServer, spelled: str) -> None:
     first = await ask(server, "GET", SCRIPT)
 
@@ -78,14 +77,14 @@ async def test_the_page_shows_the_project_of_its_address(server: RunningServer) 
     assert unnamed.body == every.body
 
 
-@pytest.mark.parametrize("project", ["Shop", "a" * 65, "%22%3E%3Cscript%3E", "shop%0A", "sh%C3%B6p"])
+@each_row("project", ["Shop", "a" * 65, "%22%3E%3Cscript%3E", "shop%0A", "sh%C3%B6p"])
 async def test_an_address_that_names_no_project_is_refused(server: RunningServer, project: str) -> None:
     problem = (await ask(server, "GET", f"{PAGE}?project={project}")).problem(400)
 
     assert problem["errors"][0]["pointer"] == "#/project"
 
 
-@pytest.mark.parametrize("path", [SCRIPT, PAGE])
+@each_row("path", [SCRIPT, PAGE])
 async def test_head_sends_no_body_and_other_methods_are_refused(server: RunningServer, path: str) -> None:
     head = await ask(server, "HEAD", path)
     posted = await ask(server, "POST", path, b"{}")

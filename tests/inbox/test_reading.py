@@ -1,11 +1,10 @@
 """Reading an inbox: pages, cursors and filters."""
 
-import pytest
-
 from tests.inbox.sending import newest_first, send, titles_from
 from tests.support.inbox_client import InboxClient
 from tests.support.problems import pointers
 from tests.support.project import OFFERS, App, create_app
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 NOW = "2027-01-15T08:00:00.000Z"
@@ -101,7 +100,7 @@ async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxC
     assert (await subscriber.page("?limit=2"))["next"] is not None
 
 
-@pytest.mark.parametrize(("query", "count"), [("", 50), ("?limit=100", 100), ("?limit=1", 1)])
+@each_row(("query", "count"), [("", 50), ("?limit=100", 100), ("?limit=1", 1)])
 async def test_a_page_has_fifty_or_as_many_as_are_wanted(
     app: App, subscriber: InboxClient, query: str, count: int
 ) -> None:
@@ -110,7 +109,7 @@ async def test_a_page_has_fifty_or_as_many_as_are_wanted(
     assert await subscriber.titles(query) == newest_first(1, 101)[:count]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "faulty"),
     [
         ("limit=0", ["limit"]), ("limit=101", ["limit"]), ("limit=", ["limit"]), ("limit=-1", ["limit"]),
@@ -131,7 +130,7 @@ async def test_a_query_that_cannot_be_read_is_refused(
     assert pointers(answer.problem(400)) == [f"#/{name}" for name in faulty]
 
 
-@pytest.mark.parametrize("cursor", ["999999999999999999..999999999999999999", "0.0.0", "5.1.0", "000..000"])
+@each_row("cursor", ["999999999999999999..999999999999999999", "0.0.0", "5.1.0", "000..000"])
 async def test_an_invented_cursor_is_harmless(app: App, subscriber: InboxClient, cursor: str) -> None:
     await send(app, subscriber, "n1")
 

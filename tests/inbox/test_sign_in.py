@@ -15,6 +15,7 @@ from tests.support.inbox_client import (
     sound_fields,
 )
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
@@ -50,7 +51,7 @@ async def test_an_account_signs_in(server: RunningServer) -> None:
     assert await is_signed_in(server, answer.json["token"])
 
 
-@pytest.mark.parametrize(("chain_id", "spelled"), [(1, "1"), (137, "137"), (10**32 - 1, "9" * 32)])
+@each_row(("chain_id", "spelled"), [(1, "1"), (137, "137"), (10**32 - 1, "9" * 32)])
 async def test_any_chain_will_do_and_is_shown(server: RunningServer, chain_id: int, spelled: str) -> None:
     answer = await log_in(server, WALLET, chain_id=chain_id)
 
@@ -76,7 +77,7 @@ async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopbac
             assert answer.status == 200, answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "domain", ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.example.org", "0.0.0.0"]
 )
 @pytest.mark.own_server
@@ -101,13 +102,13 @@ async def test_the_host_header_lends_no_domain(server: RunningServer) -> None:
     assert pointers(answer.problem(400)) == ["#/message", "#/message"]
 
 
-@pytest.mark.parametrize("scheme", ["https", "ftp", "wallet"])
+@each_row("scheme", ["https", "ftp", "wallet"])
 @pytest.mark.own_server
 async def test_another_scheme_is_refused(server: RunningServer, scheme: str) -> None:
     assert pointers((await log_in(server, WALLET, scheme=scheme)).problem(400)) == ["#/message"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "uri",
     ["https://example.org/", "urn:isbn:1", "http://localhost/", "http://user@{}/", "https://{}/", "{}:x"],
 )
@@ -120,7 +121,7 @@ async def test_a_uri_elsewhere_is_refused(server: RunningServer, uri: str) -> No
     assert pointers((await log_in(server, WALLET, uri=uri)).problem(400)) == ["#/message"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "status"),
     [
         ({"domain": "bridge.example", "uri": "https://bridge.example/x"}, 200),
@@ -162,12 +163,12 @@ async def test_one_of_many_logins_with_one_nonce_succeeds(server: RunningServer)
     assert sorted(answer.status for answer in answers) == [200] + [401] * 11
 
 
-@pytest.mark.parametrize("nonce", ["neverHandedOut12345", "a" * 128])
+@each_row("nonce", ["neverHandedOut12345", "a" * 128])
 async def test_a_nonce_that_was_never_handed_out_is_refused(server: RunningServer, nonce: str) -> None:
     (await log_in(server, WALLET, nonce=nonce)).problem(401)
 
 
-@pytest.mark.parametrize(("after_ms", "status"), [(NONCE_MS - 1, 200), (NONCE_MS, 401)])
+@each_row(("after_ms", "status"), [(NONCE_MS - 1, 200), (NONCE_MS, 401)])
 async def test_a_nonce_expires(server: RunningServer, after_ms: int, status: int) -> None:
     nonce = await get_nonce(server)
     server.clock.advance(after_ms / 1000)
@@ -189,7 +190,7 @@ async def test_a_sign_in_that_fails_leaves_the_nonce(server: RunningServer) -> N
     assert (await post_login(server, message, WALLET.sign(message))).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "offset_ms", "status"),
     [
         ("issued_at_ms", SLACK_MS, 200),

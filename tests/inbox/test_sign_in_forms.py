@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.inbox_client import (
     get_nonce,
@@ -11,6 +9,7 @@ from tests.support.inbox_client import (
     sound_fields,
 )
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.wallet import Wallet
 
@@ -33,7 +32,7 @@ async def test_a_signature_of_another_text_is_refused(server: RunningServer) -> 
     (await post_login(server, message, WALLET.sign(other))).problem(401)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "signature",
     [
         "", "0x", "0x" + "0" * 130, "0x" + "f" * 130, "0x" + "0" * 129, "0x" + "0" * 131, "0" * 132,
@@ -58,7 +57,7 @@ async def test_the_twin_with_a_high_s_is_refused(server: RunningServer) -> None:
     assert (await post_login(server, message, f"0x{signature.hex()}")).status == 200
 
 
-@pytest.mark.parametrize("spell", [str.upper, str.lower], ids=["capitals", "small letters"])
+@each_row("spell", [str.upper, str.lower], ids=["capitals", "small letters"])
 async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer, spell: Any) -> None:
     message = WALLET.message(**sound_fields(server, await get_nonce(server)))
     signature = WALLET.sign(message)
@@ -69,7 +68,7 @@ async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer,
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     ["", "hello", "\x00", "é" * 4_096, "𝔘" * 9, "x" * 8_193, "\n" * 8_192, None, 7, [], {}, True],
 )
@@ -87,7 +86,7 @@ async def test_a_message_with_windows_line_ends_is_refused(server: RunningServer
     assert pointers((await post_login(server, message, WALLET.sign(message))).problem(400)) == ["#/message"]
 
 
-@pytest.mark.parametrize("length", [8_192, 8_193])
+@each_row("length", [8_192, 8_193])
 async def test_a_message_has_at_most_eight_kibibytes(server: RunningServer, length: int) -> None:
     fields = sound_fields(server, await get_nonce(server))
     room = length - len(WALLET.message(**fields, statement="")) - 1
@@ -99,7 +98,7 @@ async def test_a_message_has_at_most_eight_kibibytes(server: RunningServer, leng
     assert answer.status == (200 if length == 8_192 else 400)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"", b"null", b"[]", b"{", b'{"message":"\\ud800","signature":""}', b'{"message":"\xff"}',

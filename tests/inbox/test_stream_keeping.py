@@ -30,6 +30,7 @@ from bridge_server.web.answers import EventStream, Piece
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually, turns
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 ACCOUNT = 7
 EXPIRES_AT_MS = 1_800_000_060_000
@@ -193,7 +194,7 @@ async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> 
     assert written.ids == []
 
 
-@pytest.mark.parametrize("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
+@each_row("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
 async def test_notification_whose_read_fails_is_streamed_later(error: Exception) -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (written, _):

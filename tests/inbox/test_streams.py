@@ -3,8 +3,6 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-import pytest
-
 from tests.inbox.sending import send_numbered
 from tests.support.asking import ask
 from tests.support.event_reader import open_stream
@@ -12,6 +10,7 @@ from tests.support.eventually import eventually
 from tests.support.figures import figure
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, create_app
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -60,7 +59,7 @@ async def test_a_new_stream_tells_only_what_comes_from_now_on(app: App, subscrib
         assert await stream.titles(2) == ["n4", "n5"]
 
 
-@pytest.mark.parametrize("missed", [0, 1, 99, 100, 101, 250])
+@each_row("missed", [0, 1, 99, 100, 101, 250])
 async def test_a_stream_goes_on_after_the_last_event(app: App, subscriber: InboxClient, missed: int) -> None:
     async with open_stream(subscriber) as stream:
         await send_numbered(app, subscriber, 1, 2)
@@ -88,7 +87,7 @@ async def test_the_beginning_is_a_place_to_go_on_from(app: App, subscriber: Inbo
         assert await stream.titles(3) == wanted
 
 
-@pytest.mark.parametrize("query", ["", "?last_event_id=", "?last_event_id=999999999999999999"])
+@each_row("query", ["", "?last_event_id=", "?last_event_id=999999999999999999"])
 async def test_a_last_event_that_says_nothing_is_now(app: App, subscriber: InboxClient, query: str) -> None:
     await send_numbered(app, subscriber, 1, 2)
     async with open_stream(subscriber, query, **{"Last-Event-ID": ""}) as stream:
@@ -97,7 +96,7 @@ async def test_a_last_event_that_says_nothing_is_now(app: App, subscriber: Inbox
         assert await stream.titles(1) == ["n3"]
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "01", "1.0", "9" * 19, "1 2"])
+@each_row("text", ["x", "-1", "01", "1.0", "9" * 19, "1 2"])
 async def test_a_last_event_that_cannot_be_read_is_refused(subscriber: InboxClient, text: str) -> None:
     (await subscriber.ask("GET", "/stream", headers={"Last-Event-ID": text})).problem(400)
     (await subscriber.ask("GET", f"/stream?last_event_id={text.replace(' ', '%20')}")).problem(400)

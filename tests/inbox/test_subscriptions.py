@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.inbox_client import InboxClient
 from tests.support.problems import pointers
 from tests.support.project import NEWS, OFFERS, App, create_app
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 NOW = "2027-01-15T08:00:00.000Z"
@@ -17,7 +16,7 @@ async def test_an_account_that_did_nothing_receives_nothing(inbox: InboxClient) 
     assert await inbox.overview() == {"subscriptions": [], "unsubscribed": []}
 
 
-@pytest.mark.parametrize("body", [None, b"{}", b'{"notification_types":null}', b'{"other":1}'])
+@each_row("body", [None, b"{}", b'{"notification_types":null}', b'{"other":1}'])
 async def test_without_types_an_account_receives_all(app: App, inbox: InboxClient, body: Any) -> None:
     answer = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", body)
 
@@ -42,9 +41,7 @@ async def test_without_types_an_account_receives_all(app: App, inbox: InboxClien
     assert (await app.listing()).json == [inbox.account]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "stored"), [([], []), ([OFFERS], [OFFERS]), ([OFFERS, NEWS, OFFERS], [NEWS, OFFERS])]
-)
+@each_row(("wanted", "stored"), [([], []), ([OFFERS], [OFFERS]), ([OFFERS, NEWS, OFFERS], [NEWS, OFFERS])])
 async def test_types_may_be_chosen_and_chosen_anew(
     app: App, inbox: InboxClient, wanted: list[str], stored: list[str]
 ) -> None:
@@ -66,7 +63,7 @@ async def test_types_that_there_are_not_are_all_named(app: App, inbox: InboxClie
     assert (await inbox.overview())["subscriptions"] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("types", "places"),
     [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])],
 )
@@ -78,9 +75,7 @@ async def test_types_of_the_wrong_shape_are_refused(
     assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
 
 
-@pytest.mark.parametrize(
-    "project_id", ["none", "0" * 32, "-", "a" * 64, "a" * 65, "A", "%ff", "%C3%A9", "%00", "a%2Fb"]
-)
+@each_row("project_id", ["none", "0" * 32, "-", "a" * 64, "a" * 65, "A", "%ff", "%C3%A9", "%00", "a%2Fb"])
 async def test_a_project_that_there_is_not_cannot_be_received(inbox: InboxClient, project_id: str) -> None:
     (await inbox.subscribe(project_id)).problem(404)
     (await inbox.unsubscribe(project_id)).problem(404)

@@ -12,6 +12,7 @@ from tests.support.inbox_client import (
     post_login,
     sign_in,
 )
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
@@ -55,7 +56,7 @@ async def test_logging_out_ends_this_token_and_no_other(server: RunningServer) -
     (await one.ask("POST", "/logout")).problem(401)
 
 
-@pytest.mark.parametrize("token", ["", "nonsense", "é", "a" * 43])
+@each_row("token", ["", "nonsense", "é", "a" * 43])
 async def test_other_tokens_open_nothing(server: RunningServer, token: str) -> None:
     answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
 

@@ -5,11 +5,11 @@ import subprocess
 from pathlib import Path
 
 import orjson
-import pytest
 
 from bridge_server.version import VERSION
 from tests.support.node_packages import needs_node, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, SERVER, NodeProject
+from tests.support.rows import each_row
 
 _SECONDS = 240.0
 _TESTS = PACKAGE / "tests"
@@ -42,9 +42,7 @@ def passes(file: Path) -> None:
 
 
 @needs_node_alone
-@pytest.mark.parametrize(
-    "file", sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED}), ids=lambda file: file.stem
-)
+@each_row("file", sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED}), ids=lambda file: file.stem)
 def test_its_own_tests_pass(file: Path) -> None:
     passes(file)
 

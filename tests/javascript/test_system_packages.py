@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_project import ROOT
+from tests.support.rows import each_row
 
 ALL = "chromium nginx caddy prometheus postgresql pgbouncer"
 
@@ -95,7 +96,7 @@ def test_another_user_than_root_reads_how(system: System) -> None:
     )
 
 
-@pytest.mark.parametrize("step", ["update", "install"])
+@each_row("step", ["update", "install"])
 def test_a_failure_of_apt_is_one_clear_line(system: System, step: str) -> None:
     system.program("apt-get", f'[ "$1" != {step} ]')
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
+from tests.support.rows import each_row
 
 KEY: Key = ("session", "a")
 FAR = 10**15
@@ -24,7 +25,7 @@ def reading(value: bytes | None, expires_at_ms: int = FAR) -> Callable[[], Await
     return read
 
 
-@pytest.mark.parametrize("value", [b"body", b"", None])
+@each_row("value", [b"body", b"", None])
 async def test_a_loaded_value_is_cached(value: bytes | None) -> None:
     cache = ReadCache(10_000)
 
@@ -153,7 +154,7 @@ async def test_a_failed_read_raises_for_every_caller_that_waits_for_it() -> None
     assert [str(outcome) for outcome in outcomes] == ["gone"] * 3
 
 
-@pytest.mark.parametrize(("value", "is_known"), [(b"body", True), (None, False)])
+@each_row(("value", "is_known"), [(b"body", True), (None, False)])
 async def test_a_glance_remembers_only_what_it_finds(value: bytes | None, is_known: bool) -> None:
     cache = ReadCache(10_000)
 
@@ -175,7 +176,7 @@ async def test_a_read_that_fails_leaves_nothing_behind() -> None:
     assert not cache._loads
 
 
-@pytest.mark.parametrize(("now_ms", "holds"), [(999, True), (1_000, False), (1_001, False)])
+@each_row(("now_ms", "holds"), [(999, True), (1_000, False), (1_001, False)])
 async def test_an_entry_holds_until_it_expires(now_ms: int, holds: bool) -> None:
     cache = ReadCache(10_000)
     await cache.load(KEY, reading(b"body", expires_at_ms=1_000))
@@ -232,7 +233,7 @@ async def test_a_touched_owner_drops_its_own_values_only() -> None:
     assert list(cache._owned) == [("statuses", "b")]
 
 
-@pytest.mark.parametrize(("touched", "remembered"), [(OWNER, False), (("calls", "a"), True)])
+@each_row(("touched", "remembered"), [(OWNER, False), (("calls", "a"), True)])
 async def test_a_value_whose_owner_was_touched_during_the_read_is_not_cached(
     touched: Key, remembered: bool
 ) -> None:

@@ -16,6 +16,7 @@ from bridge_server.projects.caip10 import (
     unproven_account_key,
     unproven_account_keys,
 )
+from tests.support.rows import each_row
 
 ADDRESS = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 LOWER = ADDRESS.lower()
@@ -50,8 +51,8 @@ def is_taken(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("spelling", [ADDRESS, LOWER, UPPER])
-@pytest.mark.parametrize("chain", ["1", "137", "0", "01", "9" * 32])
+@each_row("spelling", [ADDRESS, LOWER, UPPER])
+@each_row("chain", ["1", "137", "0", "01", "9" * 32])
 def test_neither_chain_nor_case_change_the_key_of_an_ethereum_account(spelling: str, chain: str) -> None:
     text = f"eip155:{chain}:{spelling}"
 
@@ -59,7 +60,7 @@ def test_neither_chain_nor_case_change_the_key_of_an_ethereum_account(spelling: 
     assert parse_account(text) == Account(f"eip155:{LOWER}", f"eip155:{int(chain)}:{ADDRESS}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "bip122:000000000019d6689c085ae165831e93:128Lkh3S7CkDTBZ8W7BbpsN3YYizJMp8p6",
@@ -78,7 +79,7 @@ def test_ids_of_other_namespaces_are_taken_to_the_letter(text: str) -> None:
     assert parse_account(text) == Account(text, text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -114,7 +115,7 @@ def test_a_malformed_account_id_is_refused_with_the_grammar(text: str) -> None:
         account_key(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "eip155:",
@@ -158,7 +159,7 @@ def test_an_account_of_a_chain_and_an_address() -> None:
     assert ethereum_account(137, LOWER) == Account(f"eip155:{LOWER}", f"eip155:137:{ADDRESS}")
 
 
-@pytest.mark.parametrize(("chain_id", "address"), [(-1, LOWER), (10**32, LOWER), (1, LOWER[2:]), (1, "1:0x")])
+@each_row(("chain_id", "address"), [(-1, LOWER), (10**32, LOWER), (1, LOWER[2:]), (1, "1:0x")])
 def test_an_account_needs_a_valid_chain_and_a_valid_address(chain_id: int, address: str) -> None:
     with pytest.raises(ValueError, match="must be eip155"):
         ethereum_account(chain_id, address)
@@ -194,12 +195,12 @@ def test_a_parsed_account_keeps_its_key_when_it_is_spelled_and_parsed_again(text
 _MANY = [f"eip155:{number}:0x{'aB' * 20}" for number in range(100)]
 
 
-@pytest.mark.parametrize("texts", [_MANY, _MANY[:1]])
+@each_row("texts", [_MANY, _MANY[:1]])
 def test_many_ethereum_accounts_have_the_keys_that_each_has(texts: list[str]) -> None:
     assert unproven_account_keys(texts) == {text: unproven_account_key(text) for text in texts}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "texts",
     [
         [], [""], ["\n"], ["", _MANY[0]], [_MANY[0], ""], [_MANY[0] + "\n"], ["\n".join(_MANY[:2])],

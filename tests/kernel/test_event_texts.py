@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.events import DomainEvent, EventTexts, UnreadableEventError
+from tests.support.rows import each_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def test_only_events_of_the_types_that_were_named_are_carried() -> None:
     assert TEXTS.read(["Kept", "a"]) is None
 
 
-@pytest.mark.parametrize("array", [["Nothing", 1], ["Everything"], ["Everything", "a", "b"]])
+@each_row("array", [["Nothing", 1], ["Everything"], ["Everything", "a", "b"]])
 def test_an_event_with_other_fields_is_refused(array: list[object]) -> None:
     with pytest.raises(UnreadableEventError):
         TEXTS.read(array)

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 import orjson
-import pytest
 from structlog.testing import capture_logs
 
 import bridge_server
 from bridge_server.assembly.postgres import CARRIED, KEPT
 from bridge_server.kernel.events import DomainEvent, Events, EventTexts
 from bridge_server.kernel.signals import Key
+from tests.support.rows import each_row
 
 _EXAMPLES: dict[Any, object] = {
     str: "text",
@@ -136,7 +136,7 @@ def test_each_type_of_event_is_carried_to_other_processes_or_is_not() -> None:
     assert {*CARRIED, *KEPT} == set(event_types())
 
 
-@pytest.mark.parametrize("event_type", event_types(), ids=lambda found: found.__name__)
+@each_row("event_type", event_types(), ids=lambda found: found.__name__)
 def test_an_event_is_a_frozen_value_whose_fields_are_json(event_type: Any) -> None:
     hints = get_type_hints(event_type)
     event = event_type(*(_EXAMPLES[hints[field.name]] for field in fields(event_type)))

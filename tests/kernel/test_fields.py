@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.fields import URL_MAX_CHARACTERS, http_url
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://example.org",
@@ -29,7 +30,7 @@ def test_an_absolute_web_address_is_returned_as_it_is(text: str) -> None:
     assert http_url(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "complaint"),
     [
         ("", "absolute"),

@@ -3,6 +3,7 @@
 import pytest
 
 from bridge_server.kernel.json_texts import DuplicateNameError, element_texts, member_texts
+from tests.support.rows import each_row
 
 
 def test_each_member_keeps_its_text() -> None:
@@ -20,13 +21,13 @@ def test_the_last_of_two_members_counts() -> None:
     assert member_texts('{"a":1,"a":2}') == {"a": "2"}
 
 
-@pytest.mark.parametrize("text", ['{"a":1,"a":2}', '{"b":{"a":1,"a":2}}', '{"b":[{"a":1,"a":2}]}'])
+@each_row("text", ['{"a":1,"a":2}', '{"b":{"a":1,"a":2}}', '{"b":[{"a":1,"a":2}]}'])
 def test_unique_names_are_demanded_however_deep(text: str) -> None:
     with pytest.raises(DuplicateNameError, match="'a'"):
         member_texts(text, are_unique=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -48,7 +49,7 @@ def test_a_text_that_is_no_object_is_refused(text: str) -> None:
         member_texts(text)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[", "[1", "[Infinity]", "[1] 2"])
+@each_row("text", ["", "{}", "[", "[1", "[Infinity]", "[1] 2"])
 def test_a_text_that_is_no_array_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         element_texts(text)

@@ -6,6 +6,7 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Signals, Touched
+from tests.support.rows import each_row
 
 KEY: Key = ("session", "a")
 OTHER: Key = ("session", "b")
@@ -176,7 +177,7 @@ async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals) -> None:
     waiter.cancel()
 
 
-@pytest.mark.parametrize("wait_seconds", [0, 0.001])
+@each_row("wait_seconds", [0, 0.001])
 async def test_a_wait_that_times_out_returns_none_and_leaves_no_waiter(
     signals: Signals, wait_seconds: float
 ) -> None:
@@ -219,7 +220,7 @@ async def test_a_waiter_that_joins_after_the_first_has_left_wakes_with_the_other
     assert not signals.has_waiters
 
 
-@pytest.mark.parametrize("fails_at", [1, 2])
+@each_row("fails_at", [1, 2])
 async def test_an_error_of_the_read_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
     reads = 0
 
@@ -285,7 +286,7 @@ async def test_a_touched_key_wakes_its_waiters(signals: Signals) -> None:
     assert cell.reads == 2
 
 
-@pytest.mark.parametrize(("changed", "found"), [(True, "new"), (False, None)])
+@each_row(("changed", "found"), [(True, "new"), (False, None)])
 async def test_all_waiters_are_woken_to_read_again_or_with_nothing(
     signals: Signals, changed: bool, found: str | None
 ) -> None:

@@ -14,6 +14,7 @@ from bridge_server.kernel.sweeper import Sweep, Sweeper
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 HOUR = 3_600
 INTERVAL_SECONDS = 0.001
@@ -167,7 +168,7 @@ async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
             await eventually(rubbish.is_gone)
 
 
-@pytest.mark.parametrize("correction", [2, -2, -1])
+@each_row("correction", [2, -2, -1])
 async def test_a_clock_that_is_set_a_little_changes_nothing(correction: int) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
@@ -177,7 +178,7 @@ async def test_a_clock_that_is_set_a_little_changes_nothing(correction: int) -> 
         await eventually(rubbish.is_gone)
 
 
-@pytest.mark.parametrize("asleep", [2 * HOUR, 365 * 24 * HOUR])
+@each_row("asleep", [2 * HOUR, 365 * 24 * HOUR])
 async def test_a_machine_that_slept_has_no_jump(asleep: int) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)

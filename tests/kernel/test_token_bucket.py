@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend, whole_seconds
+from tests.support.rows import each_row
 
 NOW = 1_800_000_000_000_000
 EVERY_SECOND = Limit("calls", burst=3, interval_us=1_000_000)
@@ -103,9 +103,7 @@ def test_a_full_bucket_grants_its_burst_at_once_and_no_more() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("passed_us", "allowed"), [(0, False), (999_999, False), (1_000_000, True), (1_000_001, True)]
-)
+@each_row(("passed_us", "allowed"), [(0, False), (999_999, False), (1_000_000, True), (1_000_001, True)])
 def test_a_token_comes_back_after_exactly_its_interval(passed_us: int, allowed: bool) -> None:
     empty = spend(EVERY_SECOND, 0, NOW, cost=3)
 
@@ -138,7 +136,7 @@ def test_a_clock_set_back_by_a_year_delays_a_client_by_one_window_at_most() -> N
     assert after.reset_us == EVERY_SECOND.window_us
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rate", "interval_us"), [(1, 1_000_000), (100, 10_000), (1 / 60, 60_000_000), (3, 333_333), (1e9, 1)]
 )
 def test_a_rate_per_second_becomes_an_interval_of_at_least_a_microsecond(
@@ -150,14 +148,12 @@ def test_a_rate_per_second_becomes_an_interval_of_at_least_a_microsecond(
     assert limit.window_us == 7 * interval_us
 
 
-@pytest.mark.parametrize(
-    ("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)]
-)
+@each_row(("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)])
 def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
     assert whole_seconds(duration_us) == seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("owed_us", "interval_us", "new_interval_us", "expected_us"),
     [
         (0, 10, 5, 0),

@@ -6,9 +6,9 @@ from dataclasses import dataclass as standard
 from typing import Any
 
 import orjson
-import pytest
 
 from bridge_server.kernel import values
+from tests.support.rows import each_row
 
 
 def _made(decorator: Callable[..., Any], **options: bool) -> Any:
@@ -24,7 +24,7 @@ def _made(decorator: Callable[..., Any], **options: bool) -> Any:
     return Letter
 
 
-@pytest.mark.parametrize("options", [{"frozen": True}, {}, {"eq": False}, {"frozen": True, "kw_only": True}])
+@each_row("options", [{"frozen": True}, {}, {"eq": False}, {"frozen": True, "kw_only": True}])
 def test_a_class_has_the_outcome_of_the_standard_library(options: dict[str, bool]) -> None:
     ours, theirs = _made(values.dataclass, **options), _made(standard, **options)
 

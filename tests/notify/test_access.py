@@ -12,6 +12,7 @@ from tests.support.command import run_command
 from tests.support.engines import engine_environment
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
 from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.rows import each_row
 
 A = account(1)
 every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
@@ -37,7 +38,7 @@ def bearer(app: App) -> str:
 
 
 @every_endpoint
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@each_row("scheme", ["Bearer", "bearer", "BEARER"])
 async def test_the_bearer_of_the_secret_is_let_in(app: App, endpoint: str, scheme: str) -> None:
     answer = await knock(app, endpoint, app.project_id, [f"{scheme} {app.secret}"])
 
@@ -74,7 +75,7 @@ async def test_every_other_request_gets_an_identical_401(app: App, other_app: Ap
     assert await refusal(app, endpoint, other_app.project_id, bearer(app)) == nothing
 
 
-@pytest.mark.parametrize("word", RESERVED)
+@each_row("word", RESERVED)
 async def test_reserved_words_are_unknown_projects(app: App, word: str) -> None:
     for endpoint in ("notify", "audience", "lookup", "mark all"):
         assert await refusal(app, endpoint, word, bearer(app)) == await refusal(app, endpoint, app.project_id)
@@ -114,7 +115,7 @@ async def test_both_live_secrets_open_and_a_revoked_one_none_at_the_very_next_re
     assert (both, one, none) == ([200, 200], [401, 200], [401, 401])
 
 
-@pytest.mark.parametrize("endpoint", ["notify", "lookup", "mark all", "listing"])
+@each_row("endpoint", ["notify", "lookup", "mark all", "listing"])
 async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_request(
     app: App, endpoint: str
 ) -> None:
@@ -169,9 +170,7 @@ async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None
     assert (await app.mark_all()).json == {"marked": 1}
 
 
-@pytest.mark.parametrize(
-    "project_id", ["a", "0", "-", "call-statu", "shop-2", "x" * 64, "hell", "subscribe-2"]
-)
+@each_row("project_id", ["a", "0", "-", "call-statu", "shop-2", "x" * 64, "hell", "subscribe-2"])
 async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) -> None:
     own = await create_app(app.server, app.operator, "Own", project_id)
     await own.subscribe(A)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bridge_server.projects import caip10
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, account, look, opened_app
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 # The example of EIP-55, and what becomes of it: each is the same address.
@@ -33,7 +34,7 @@ COSMOS, SOLANA = (
 )
 
 
-@pytest.mark.parametrize("spelled", ONE)
+@each_row("spelled", ONE)
 async def test_any_spelling_reaches_the_account_and_is_reported_as_sent(app: App, spelled: str) -> None:
     await app.subscribe(ONE[0])
 
@@ -76,7 +77,7 @@ async def test_repeated_spelling_is_reported_once(app: App) -> None:
     assert (await app.lookup([ONE[0], ONE[0]])).json == {ONE[0]: {"notification_types": ["news", "offers"]}}
 
 
-@pytest.mark.parametrize("known", [COSMOS, SOLANA, "abc:A:b", "abcdefgh:" + "r" * 32 + ":" + "a" * 128])
+@each_row("known", [COSMOS, SOLANA, "abc:A:b", "abcdefgh:" + "r" * 32 + ":" + "a" * 128])
 async def test_accounts_of_other_namespaces_are_taken_to_the_letter(app: App, known: str) -> None:
     await app.subscribe(known)
     others = [other for other in (known[:-1] + "Z", known + "x", known.swapcase()) if other != known]
@@ -125,7 +126,7 @@ async def test_malformed_account_is_named_by_its_place(app: App, wrong: str) -> 
         assert pointers(answer.problem(400)) == ["#/accounts/1"]
 
 
-@pytest.mark.parametrize("chain", ["1", "137"])
+@each_row("chain", ["1", "137"])
 async def test_a_look_up_names_every_wrong_checksum_though_the_address_is_subscribed(
     app: App, chain: str
 ) -> None:

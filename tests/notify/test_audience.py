@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
 from bridge_server.kernel.clock import SystemClock
 from tests.support.asking import Answer
@@ -22,6 +21,7 @@ from tests.support.project import (
     operator_beside,
     subscribe,
 )
+from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 
 CONTENT = {"type": NEWS, "title": "Title", "body": "Body"}
@@ -110,7 +110,7 @@ async def test_a_dry_run_needs_no_id_and_changes_nothing(app: App) -> None:
     assert look(app.server, "SELECT count(*) FROM notifications") == [(0,)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "pointer"),
     [
         ({"notification_id": None}, "#/notification_id"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.asking import Answer, ask
 from tests.support.project import METHODS, App, a_notification, account, look, opened_app
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.web import inputs
 
@@ -42,8 +43,8 @@ async def post(app: App, endpoint: str, body: bytes, content_type: str | None, *
     return await ask(app.server, "POST", app.paths[endpoint], body, sent, content_type=content_type)
 
 
-@pytest.mark.parametrize("endpoint", WITH_A_BODY)
-@pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (1_000_000, 413)])
+@each_row("endpoint", WITH_A_BODY)
+@each_row(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (1_000_000, 413)])
 async def test_a_body_has_at_most_512_kib(app: App, endpoint: str, size: int, status: int) -> None:
     declared = await post(app, endpoint, body_of(size), "application/json")
     headers = {"Authorization": f"Bearer {app.secret}", "Content-Type": "application/json"}
@@ -71,7 +72,7 @@ async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     assert statuses == [200, 413]
 
 
-@pytest.mark.parametrize("endpoint", WITH_A_BODY)
+@each_row("endpoint", WITH_A_BODY)
 async def test_a_body_is_json_whatever_it_is_declared_as(app: App, endpoint: str) -> None:
     declared = [None, "application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""]
 
@@ -79,7 +80,7 @@ async def test_a_body_is_json_whatever_it_is_declared_as(app: App, endpoint: str
     (await post(app, endpoint, b"title=text", "text/plain")).problem(400)
 
 
-@pytest.mark.parametrize("endpoint", WITH_A_BODY)
+@each_row("endpoint", WITH_A_BODY)
 async def test_an_encoded_body_is_415(app: App, endpoint: str) -> None:
     encoding = {"Content-Encoding": "gzip"}
 
@@ -88,8 +89,8 @@ async def test_an_encoded_body_is_415(app: App, endpoint: str) -> None:
     answer.problem(415)
 
 
-@pytest.mark.parametrize("endpoint", WITH_A_BODY)
-@pytest.mark.parametrize(
+@each_row("endpoint", WITH_A_BODY)
+@each_row(
     "body",
     [
         b"",

@@ -12,6 +12,7 @@ from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
 from tests.support.engines import settings_over
 from tests.support.project import METHODS, App, account, opened_app, operator_beside, paths_of
+from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 
 US = 0.000001
@@ -149,7 +150,7 @@ async def test_unauthenticated_call_spends_no_token(app: App, limit: CallLimit) 
     await use_up(app, limit)
 
 
-@pytest.mark.parametrize("endpoint", ["notify", "lookup"])
+@each_row("endpoint", ["notify", "lookup"])
 async def test_a_call_that_is_refused_for_what_it_says_spends_one(app: App, endpoint: str) -> None:
     path = app.paths[endpoint]
     bearer = {"Authorization": f"Bearer {app.secret}"}
@@ -203,7 +204,7 @@ async def test_a_restart_refills_nothing(tmp_path: Path, limit: CallLimit) -> No
             assert await statuses(app, limit, 2) == [200, 429]
 
 
-@pytest.mark.parametrize("limit", [LIMITS[2], LIMITS[3]], ids=str)
+@each_row("limit", [LIMITS[2], LIMITS[3]], ids=str)
 async def test_a_kill_right_after_the_answer_refills_nothing(tmp_path: Path, limit: CallLimit) -> None:
     data_dir = tmp_path / "data"
     async with aiohttp.ClientSession() as client:

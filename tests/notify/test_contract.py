@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.asking import ask
 from tests.support.project import NEWS, OFFERS, App, account
+from tests.support.rows import each_row
 
 SUBSCRIBED, HALF, STRANGER = account(1), account(2), account(3)
 _NOTIFICATION = b'"notification":{"type":"offers","title":"t","body":"b"}'
@@ -89,7 +90,7 @@ async def test_an_undeclared_body_is_taken_for_json(app: App) -> None:
     assert answer.json["sent"] == [SUBSCRIBED]
 
 
-@pytest.mark.parametrize("unknown", [{"x": 1}, {"account": None}, {"notifications": []}])
+@each_row("unknown", [{"x": 1}, {"account": None}, {"notifications": []}])
 async def test_unknown_fields_are_ignored(app: App, unknown: dict[str, object]) -> None:
     await app.subscribe(SUBSCRIBED)
     content = {"type": OFFERS, "title": "t", "body": "b", **unknown}

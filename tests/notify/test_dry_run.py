@@ -14,6 +14,7 @@ from tests.support.asking import Answer
 from tests.support.engines import database_of
 from tests.support.figures import METRICS_TOKEN
 from tests.support.project import NEWS, OFFERS, App, account, accounts, opened_app
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 A, B, C = accounts(3)
@@ -109,7 +110,7 @@ async def test_a_dry_run_has_a_limit_of_its_own(app: App) -> None:
     assert sent.headers["RateLimit"].startswith('"notify-calls";r=19;')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "?dry_run=yes",

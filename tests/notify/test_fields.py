@@ -12,6 +12,7 @@ from bridge_server.notify.wire import read_lookup, read_notify_request
 from bridge_server.web.bodies import JsonObject, parse_object
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, a_notification, account, accounts, look
+from tests.support.rows import each_row
 
 WHO = account(1)
 ASTRAL, COMBINING = "😀", "e\u0301"
@@ -75,19 +76,19 @@ def faults_of_content(**content: Any) -> list[str]:
 TEXTS = [("title", 64), ("body", 255)]
 
 
-@pytest.mark.parametrize(("field", "most"), TEXTS)
-@pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u200f", "\u202e", "\u200d", '"', "\\", "<"])
+@each_row(("field", "most"), TEXTS)
+@each_row("unit", ["x", "é", ASTRAL, "\u200f", "\u202e", "\u200d", '"', "\\", "<"])
 def test_text_is_as_long_as_it_may_be(field: str, most: int, unit: str) -> None:
     assert getattr(read(**{field: unit * most}), field) == unit * most
 
 
-@pytest.mark.parametrize(("field", "most"), TEXTS)
-@pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u202e"])
+@each_row(("field", "most"), TEXTS)
+@each_row("unit", ["x", "é", ASTRAL, "\u202e"])
 def test_one_character_more_is_a_fault(field: str, most: int, unit: str) -> None:
     assert faults_of_content(**{field: unit * (most + 1)}) == [f"#/notification/{field}"]
 
 
-@pytest.mark.parametrize(("field", "most"), TEXTS)
+@each_row(("field", "most"), TEXTS)
 def test_a_combining_mark_counts_like_a_letter(field: str, most: int) -> None:
     fits = COMBINING * (most // 2) + "x" * (most % 2)
 
@@ -105,7 +106,7 @@ async def test_longest_text_is_stored_and_longer_text_refused(app: App, field: s
     assert stored(app)[1 if field == "title" else 2] == ASTRAL * most
 
 
-@pytest.mark.parametrize("field", ["title", "body"])
+@each_row("field", ["title", "body"])
 def test_text_may_be_one_character_and_not_none(field: str) -> None:
     assert getattr(read(**{field: "x"}), field) == "x"
     assert faults_of_content(**{field: ""}) == [f"#/notification/{field}"]
@@ -123,8 +124,8 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("line_break", BREAKS.values(), ids=BREAKS.keys())
-@pytest.mark.parametrize("field", ["title", "body"])
+@each_row("line_break", BREAKS.values(), ids=BREAKS.keys())
+@each_row("field", ["title", "body"])
 def test_a_run_of_line_breaks_is_one_space(field: str, line_break: str) -> None:
     content = read(**{field: f"{line_break}a{line_break}b {line_break} c {line_break}"})
 
@@ -137,12 +138,12 @@ async def test_text_is_stored_without_line_breaks_and_tabs(app: App) -> None:
     assert stored(app)[1:3] == ("a b c", "a b")
 
 
-@pytest.mark.parametrize("field", ["title", "body"])
+@each_row("field", ["title", "body"])
 def test_a_tab_is_a_space_and_none_is_at_the_ends(field: str) -> None:
     assert getattr(read(**{field: "\t a\tb \t\r\n"}), field) == "a b"
 
 
-@pytest.mark.parametrize(("field", "most"), TEXTS)
+@each_row(("field", "most"), TEXTS)
 def test_line_breaks_are_collapsed_before_characters_are_counted(field: str, most: int) -> None:
     fits, longer = ("x" * length + "\r\n" + "x" for length in (most - 2, most - 1))
 
@@ -150,25 +151,23 @@ def test_line_breaks_are_collapsed_before_characters_are_counted(field: str, mos
     assert faults_of_content(**{field: longer}) == [f"#/notification/{field}"]
 
 
-@pytest.mark.parametrize("text", ["\r\n\n" * 100, " ", "\t\n "])
+@each_row("text", ["\r\n\n" * 100, " ", "\t\n "])
 def test_text_of_nothing_but_space_is_a_fault(text: str) -> None:
     assert faults_of_content(title=text) == ["#/notification/title"]
 
 
-@pytest.mark.parametrize(("field", "most"), TEXTS)
+@each_row(("field", "most"), TEXTS)
 def test_space_at_the_ends_does_not_count(field: str, most: int) -> None:
     assert getattr(read(**{field: "\n " + "x" * most + "\r\n" * most}), field) == "x" * most
 
 
-@pytest.mark.parametrize("field", ["title", "body"])
-@pytest.mark.parametrize("code", [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F])
+@each_row("field", ["title", "body"])
+@each_row("code", [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F])
 def test_other_control_characters_are_a_fault(field: str, code: int) -> None:
     assert faults_of_content(**{field: f"a{chr(code)}b"}) == [f"#/notification/{field}"]
 
 
-@pytest.mark.parametrize(
-    "text", ["\u061c", "\u200e\u200f", "\u202a\u202e\u2066\u2069", "\ufeff", "\u00a0", "\ufffe"]
-)
+@each_row("text", ["\u061c", "\u200e\u200f", "\u202a\u202e\u2066\u2069", "\ufeff", "\u00a0", "\ufffe"])
 def test_marks_that_only_direct_or_join_text_are_kept(text: str) -> None:
     content = read(title=f"a{text}b", body=text)
 
@@ -189,8 +188,8 @@ def with_surrogate(field: str, surrogate: bytes) -> bytes:
     return b'{"notification":%b,"accounts":["%b"]}' % (content, WHO.encode())
 
 
-@pytest.mark.parametrize("field", ["title", "body", "url", "type"])
-@pytest.mark.parametrize("surrogate", SURROGATES)
+@each_row("field", ["title", "body", "url", "type"])
+@each_row("surrogate", SURROGATES)
 def test_a_lone_surrogate_is_no_json(field: str, surrogate: bytes) -> None:
     with pytest.raises(InvalidInputError) as refused:
         parse_object(with_surrogate(field, surrogate))
@@ -219,7 +218,7 @@ URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", URLS)
+@each_row("url", URLS)
 def test_a_url_is_absolute_and_has_at_most_255_characters(url: str | None) -> None:
     assert read(url=url).url == url
 
@@ -253,12 +252,12 @@ OTHER_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", OTHER_URLS, ids=str)
+@each_row("url", OTHER_URLS, ids=str)
 def test_any_other_url_is_a_fault(url: Any) -> None:
     assert faults_of_content(url=url) == ["#/notification/url"]
 
 
-@pytest.mark.parametrize("given", ["x", "x" * 255, ASTRAL * 255, "\u0000\r\n", " ", "null", "../?#"])
+@each_row("given", ["x", "x" * 255, ASTRAL * 255, "\u0000\r\n", " ", "null", "../?#"])
 def test_an_id_is_any_text_of_at_most_255_characters(given: str) -> None:
     fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
 
@@ -288,14 +287,14 @@ async def test_an_id_may_be_null_or_left_out_and_then_every_call_is_a_notificati
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(2,)]
 
 
-@pytest.mark.parametrize("given", ["", "x" * 256, ASTRAL * 256, 1, 1.5, False, [], ["x"], {}], ids=str)
+@each_row("given", ["", "x" * 256, ASTRAL * 256, 1, 1.5, False, [], ["x"], {}], ids=str)
 def test_any_other_id_is_a_fault(given: Any) -> None:
     fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
 
     assert faults_in(fields) == ["#/notification_id"]
 
 
-@pytest.mark.parametrize("type_id", ["", "other", "NEWS", " news", "news\x00", "\u0000", "x" * 10_000])
+@each_row("type_id", ["", "other", "NEWS", " news", "news\x00", "\u0000", "x" * 10_000])
 async def test_a_type_is_one_of_the_project(app: App, type_id: str) -> None:
     fields = {"notification": a_notification(type=type_id), "accounts": [WHO]}
 
@@ -328,7 +327,7 @@ async def test_a_request_names_1_to_500_accounts(app: App, count: int) -> None:
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(count,)]
 
 
-@pytest.mark.parametrize("named", [[], accounts(501), [WHO] * 501], ids=["none", "501", "501 times the same"])
+@each_row("named", [[], accounts(501), [WHO] * 501], ids=["none", "501", "501 times the same"])
 async def test_no_account_and_one_more_are_a_fault(app: App, named: list[str]) -> None:
     fields = {"notification": a_notification(), "accounts": named}
 
@@ -344,7 +343,7 @@ async def test_500_times_the_same_account_is_one_delivery(app: App) -> None:
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(1,)]
 
 
-@pytest.mark.parametrize("count", [1, 100])
+@each_row("count", [1, 100])
 async def test_a_lookup_names_1_to_100_accounts(app: App, count: int) -> None:
     wanted = accounts(count)
     await app.subscribe(*wanted)
@@ -352,29 +351,29 @@ async def test_a_lookup_names_1_to_100_accounts(app: App, count: int) -> None:
     assert list((await app.lookup(wanted)).json) == wanted
 
 
-@pytest.mark.parametrize("named", [[], accounts(101), [WHO] * 101], ids=["none", "101", "101 the same"])
+@each_row("named", [[], accounts(101), [WHO] * 101], ids=["none", "101", "101 the same"])
 async def test_no_account_and_one_more_to_look_up_are_a_fault(app: App, named: list[str]) -> None:
     assert pointers((await app.lookup(named)).problem(400)) == ["#/accounts"]
 
 
-@pytest.mark.parametrize("field", ["type", "title", "body"])
-@pytest.mark.parametrize("value", [None, True, 1, 1.5, [], {}, ["x"]], ids=str)
+@each_row("field", ["type", "title", "body"])
+@each_row("value", [None, True, 1, 1.5, [], {}, ["x"]], ids=str)
 def test_a_text_is_a_string(field: str, value: Any) -> None:
     assert faults_of_content(**{field: value}) == [f"#/notification/{field}"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, "text", [], [{}]], ids=str)
+@each_row("value", [None, True, 1, "text", [], [{}]], ids=str)
 def test_a_notification_is_an_object(value: Any) -> None:
     assert faults_in({"notification": value, "accounts": [WHO]}) == ["#/notification"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, WHO, {}, {"0": WHO}], ids=str)
+@each_row("value", [None, True, 1, WHO, {}, {"0": WHO}], ids=str)
 def test_accounts_are_an_array(value: Any) -> None:
     assert faults_in({"notification": a_notification(), "accounts": value}) == ["#/accounts"]
     assert faults_in({"accounts": value}, read_lookup) == ["#/accounts"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, 1.5, [WHO], {}], ids=str)
+@each_row("value", [None, True, 1, 1.5, [WHO], {}], ids=str)
 def test_an_account_is_a_string(value: Any) -> None:
     named = [WHO, value, WHO]
 

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.notify.wire import NotifyShape
 from bridge_server.web.bodies import misspelled
 from tests.support.problems import pointers
 from tests.support.project import App, a_notification, account
+from tests.support.rows import each_row
 
 A = account(1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "place", "right"),
     [
         ({"notificationId": "x"}, "#/notificationId", "notification_id"),
@@ -31,7 +30,7 @@ def test_misspelled_member_is_named_with_the_right_spelling(
     assert (fault.pointer, fault.detail) == (place, f"is not known: write {right}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values", [{"x": 1}, {"notification_ids": 1}, {"": 1}, {"notification": 1}, {"accounts": [{"Title": 1}]}]
 )
 def test_unrelated_member_is_ignored(values: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from bridge_server.notify.wire import openable_url
+from tests.support.rows import each_row
 
 OPENABLE = [
     "https://a.example/é",
@@ -78,12 +79,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("url", OPENABLE)
+@each_row("url", OPENABLE)
 def test_a_url_that_can_be_opened_is_taken_as_it_is(url: str) -> None:
     assert openable_url(url) == url
 
 
-@pytest.mark.parametrize("url", REFUSED)
+@each_row("url", REFUSED)
 def test_any_other_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"must|names"):
         openable_url(url)

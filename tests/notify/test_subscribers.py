@@ -8,6 +8,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project
 from tests.support.project import NEWS, OFFERS, App, accounts
+from tests.support.rows import each_row
 
 A, B, C = accounts(3)
 
@@ -97,7 +98,7 @@ async def test_the_listing_is_everybody_who_is_subscribed_now_in_order(app: App)
     assert listed == sorted(set(everybody) - set(everybody[::7]))
 
 
-@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_000])
+@each_row("count", [0, 1, 999, 1_000, 1_001, 2_000])
 async def test_no_page_of_the_listing_is_lost_or_repeated(app: App, count: int) -> None:
     everybody = accounts(count)
     for start in range(0, count, 500):

@@ -21,6 +21,7 @@ from bridge_server.outbox.guarded_client import (
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import WebhookSender
 from tests.outbox.running import HOOK, OPEN
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 GUARDED = replace(OPEN, allow_private=False)
@@ -41,7 +42,7 @@ def always(*addresses: str) -> LookUp:
     return lambda host: list(addresses)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("127.0.0.1", "127.0.0.2", "0.0.0.0", "127。0。0。1", "0x7f.0.0.1", "localhost", "[::1]", "[::]"),
@@ -56,7 +57,7 @@ async def test_every_spelling_of_this_machine_is_refused(receiver: WebhookReceiv
     assert receiver.requests == []
 
 
-@pytest.mark.parametrize("host", ["127.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "[fe80::1%25lo]"])
+@each_row("host", ["127.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "[fe80::1%25lo]"])
 async def test_odd_spellings_of_addresses_are_refused(receiver: WebhookReceiver, host: str) -> None:
     outcome = await send(receiver.url(host=host))
 
@@ -104,7 +105,7 @@ class _Careless(AbstractResolver):
     async def close(self) -> None: ...
 
 
-@pytest.mark.parametrize("host", ["careless.test", "127.0.0.1", "[::ffff:127.0.0.1]"])
+@each_row("host", ["careless.test", "127.0.0.1", "[::ffff:127.0.0.1]"])
 async def test_the_sockets_are_guarded_even_if_the_resolver_is_not(
     receiver: WebhookReceiver, host: str
 ) -> None:
@@ -128,7 +129,7 @@ async def test_the_allowed_one_of_several_addresses_is_used(
     assert len(receiver.requests) == 1
 
 
-@pytest.mark.parametrize("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
+@each_row("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
 async def test_a_failure_of_the_only_allowed_address_is_a_failure_to_connect(
     addresses: tuple[str, ...],
 ) -> None:

@@ -10,6 +10,7 @@ from bridge_server.outbox.fairness import Admission, Limits, Place
 from bridge_server.outbox.models import Claimant, Queue
 from tests.support.eventually import eventually, turns
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 PATIENCE_SECONDS = 60.0
 SMALL = Limits(
@@ -236,7 +237,7 @@ async def test_a_full_waiting_list_turns_away_clients_that_wait_already() -> Non
     assert office.admission.is_waiting(asks("other.test", "little").queue)
 
 
-@pytest.mark.parametrize("limits", [SMALL, replace(SMALL, host=1)])
+@each_row("limits", [SMALL, replace(SMALL, host=1)])
 async def test_every_queue_is_served_in_the_end_and_leaves_nothing_in_memory(limits: Limits) -> None:
     office = Office(replace(limits, waiting=500, look_every_seconds=0.001))
     everybody = [

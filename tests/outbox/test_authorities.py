@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from bridge_server.kit.testing.server import ServerProcess
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.certificates import self_signed
 from tests.support.engines import engine_environment
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
@@ -40,7 +40,7 @@ async def _tested(data_dir: Path, receiver: WebhookReceiver, authorities: Path) 
     return answer["delivered"], answer["failure"]
 
 
-@pytest.mark.parametrize("is_trusted", [True, False])
+@each_row("is_trusted", [True, False])
 async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(
     tmp_path: Path, is_trusted: bool
 ) -> None:

@@ -15,6 +15,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 DELIVERED = Outcome(Verdict.DELIVERED)
@@ -77,7 +78,7 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() ->
     assert (fake.sent, other.sent) == (["0"], ["1", "2", "3"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("device_id", "of_whom", "told"),
     [
         ("", {"topic": "client", "bridge": "https://b.test"}, {"topic": "client"}),

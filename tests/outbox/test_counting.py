@@ -16,6 +16,7 @@ from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, reset, status
 
 _COUNT = """
@@ -55,7 +56,7 @@ async def withdraw_all(outbox: Outbox, device: str) -> None:
     await outbox.database.transaction(lambda: withdraw(device))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each_row("seed", range(4))
 async def test_the_figures_are_exact_after_every_commit(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, seed: int
 ) -> None:

@@ -15,6 +15,7 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from tests.outbox.running import HOOK, OPEN
 from tests.support.certificates import self_signed
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset
 
 
@@ -113,7 +114,7 @@ async def test_an_unexpected_error_is_a_failure_and_logged_without_the_url(
     assert "token=" not in str(call)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "text"),
     [
         (ClientOSError(104, "Connection reset by peer"), "the connection broke: Connection reset by peer"),
@@ -138,7 +139,7 @@ RAW_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", list(RAW_ANSWERS.values()), ids=list(RAW_ANSWERS))
+@each_row("answer", list(RAW_ANSWERS.values()), ids=list(RAW_ANSWERS))
 async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65_536)

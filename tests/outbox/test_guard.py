@@ -13,6 +13,7 @@ from bridge_server.outbox.guarded_client import (
     guarded_sockets,
     public_only,
 )
+from tests.support.rows import each_row
 
 PUBLIC = [
     "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0",
@@ -51,12 +52,12 @@ def addresses_in(network: IPv4Network | IPv6Network) -> st.SearchStrategy[str]:
     return st.integers(first, last).map(lambda number: str(kind(number)))
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 def test_a_public_address_may_be_connected_to(address: str) -> None:
     assert public_only(address, 443) is None
 
 
-@pytest.mark.parametrize("address", REFUSED)
+@each_row("address", REFUSED)
 def test_an_address_that_is_not_public_is_refused(address: str) -> None:
     reason = public_only(address, 443)
 
@@ -64,7 +65,7 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
     assert "is not public" in reason
 
 
-@pytest.mark.parametrize("text", NOT_ADDRESSES)
+@each_row("text", NOT_ADDRESSES)
 def test_a_text_that_is_no_plain_address_is_refused(text: str) -> None:
     assert public_only(text, 443) == "the address cannot be read"
 
@@ -93,12 +94,12 @@ def test_an_allowed_address_is_global_by_the_standard_library_too(address: IPv4A
     assert public_only(str(address), 443) is not None or ip_address(str(address)).is_global
 
 
-@pytest.mark.parametrize("port", [80, 443, 1_024, 8_443, 65_535])
+@each_row("port", [80, 443, 1_024, 8_443, 65_535])
 def test_the_ports_of_web_servers_are_open(port: int) -> None:
     assert public_only("8.8.8.8", port) is None
 
 
-@pytest.mark.parametrize("port", [0, 1, 22, 25, 79, 81, 442, 444, 587, 1_023])
+@each_row("port", [0, 1, 22, 25, 79, 81, 442, 444, 587, 1_023])
 def test_the_ports_of_other_services_are_refused(port: int) -> None:
     assert public_only("8.8.8.8", port) == f"port {port} is not allowed"
 
@@ -114,7 +115,7 @@ def test_the_factory_makes_no_socket_for_a_refused_address() -> None:
         factory((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 8_080)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "address"),
     [(socket.AF_INET, ("8.8.8.8", 443)), (socket.AF_INET6, ("2606:4700:4700::1111", 443, 0, 0))],
 )

@@ -1,16 +1,16 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, OutgoingMessage
 from tests.outbox.running import HOOK
+from tests.support.rows import each_row
 
 
 def destination(url: str) -> str:
     return OutgoingMessage("message-1", url, b"{}", HOOK).destination
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("https://example.com/hook?token=1", "https://example.com:443"),
@@ -29,12 +29,12 @@ def test_a_destination_has_one_spelling(url: str, expected: str) -> None:
     assert destination(url) == expected
 
 
-@pytest.mark.parametrize("url", ["", "hook", "//host/a", "http:///a", "http://host:99999/", "http://[::1/"])
+@each_row("url", ["", "hook", "//host/a", "http:///a", "http://host:99999/", "http://[::1/"])
 def test_a_url_that_cannot_be_read_has_a_destination_all_the_same(url: str) -> None:
     assert destination(url) == UNREADABLE_DESTINATION
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"), [("fcm:token", "fcm"), ("push:", "push"), ("webpush:{}", "webpush"), ("log:", "log")]
 )
 def test_a_url_without_a_host_has_its_channel_as_destination(url: str, expected: str) -> None:

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from bridge_server.outbox.guarded_client import ReservedSemaphore
+from tests.support.rows import each_row
 
 
 async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:
@@ -39,7 +40,7 @@ async def test_a_key_that_succeeds_may_take_all_places() -> None:
     assert await taken_at_once(places, "good", 20) == 10
 
 
-@pytest.mark.parametrize("well", [True, False])
+@each_row("well", [True, False])
 async def test_a_returned_place_goes_to_the_first_waiter(well: bool) -> None:
     places = ReservedSemaphore(total=1, kept=0)
     places.note("key", well)

@@ -1,18 +1,17 @@
 """URLs whose receivers must be public, whatever the settings allow."""
 
-import pytest
-
 from bridge_server.outbox.channels import PUBLIC_SCHEMES, PublicSender, marked_public, private_address
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, unmarked
 from tests.outbox.running import HOOK
+from tests.support.rows import each_row
 
 
 def message(url: str) -> OutgoingMessage:
     return OutgoingMessage("message-1", url, b"{}", HOOK, subject="a session")
 
 
-@pytest.mark.parametrize("url", ["https://example.com/hook?a=b", "http://example.com:9000/"])
+@each_row("url", ["https://example.com/hook?a=b", "http://example.com:9000/"])
 def test_the_mark_changes_the_sender_and_nothing_else(url: str) -> None:
     marked = message(marked_public(url))
 
@@ -36,7 +35,7 @@ async def test_the_receiver_is_called_by_its_own_url() -> None:
     assert sent == [message("https://example.com/hook")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "https://example.com/",
@@ -49,7 +48,7 @@ def test_a_url_that_may_be_public_is_not_refused(url: str) -> None:
     assert private_address(url) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reason"),
     [
         ("http://10.0.0.1/", "private"),

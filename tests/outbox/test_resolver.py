@@ -5,13 +5,14 @@ import pytest
 
 from bridge_server.outbox.guarded_client import GuardedResolver, anywhere, look_up
 from tests.support.eventually import turns
+from tests.support.rows import each_row
 
 
 def test_the_systems_own_names_are_known() -> None:
     assert "127.0.0.1" in look_up("localhost")
 
 
-@pytest.mark.parametrize("name", ["a" * 64 + ".invalid", "a..b"])
+@each_row("name", ["a" * 64 + ".invalid", "a..b"])
 def test_a_name_that_leads_nowhere_is_an_error_of_the_network(name: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011  (what the system says differs)
         look_up(name)

@@ -1,8 +1,8 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.outbox.delivery import DELAYS_SECONDS, next_delay_ms
+from tests.support.rows import each_row
 
 MIDDLE = 0.5
 
@@ -13,7 +13,7 @@ def test_the_delays_grow_and_make_up_about_a_day() -> None:
     assert 23 * 3_600 < sum(DELAYS_SECONDS) < 25 * 3_600
 
 
-@pytest.mark.parametrize(("attempts", "seconds"), list(enumerate(DELAYS_SECONDS, start=1)))
+@each_row(("attempts", "seconds"), list(enumerate(DELAYS_SECONDS, start=1)))
 def test_each_failure_has_its_delay(attempts: int, seconds: int) -> None:
     assert next_delay_ms(attempts, MIDDLE) == seconds * 1_000
 
@@ -44,7 +44,7 @@ def test_a_receivers_wish_never_shortens_a_delay() -> None:
     assert next_delay_ms(6, MIDDLE, asked_seconds=1) == next_delay_ms(6, MIDDLE)
 
 
-@pytest.mark.parametrize("asked", [3_601.0, 86_400.0, 1e15])
+@each_row("asked", [3_601.0, 86_400.0, 1e15])
 def test_a_receivers_wish_for_more_than_an_hour_gets_an_hour(asked: float) -> None:
     assert next_delay_ms(1, MIDDLE, asked) == 3_600_000
 

@@ -8,6 +8,7 @@ from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from tests.outbox.running import HOOK, OPEN
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import (
     WebhookReceiver,
     long_body,
@@ -71,14 +72,14 @@ def test_a_malformed_secret_fails_before_anything_is_sent() -> None:
         WebhookSender(replace(OPEN, signing_secret="secret"))
 
 
-@pytest.mark.parametrize("code", [200, 201, 202, 204, 299])
+@each_row("code", [200, 201, 202, 204, 299])
 async def test_every_2xx_is_a_delivery(receiver: WebhookReceiver, code: int) -> None:
     receiver.otherwise = status(code)
 
     assert (await send(receiver.url())).verdict is Verdict.DELIVERED
 
 
-@pytest.mark.parametrize("code", [300, 304, 400, 401, 404, 409, 418, 429, 500, 503, 599])
+@each_row("code", [300, 304, 400, 401, 404, 409, 418, 429, 500, 503, 599])
 async def test_every_other_status_is_a_failure(receiver: WebhookReceiver, code: int) -> None:
     receiver.otherwise = status(code)
 
@@ -94,7 +95,7 @@ async def test_an_answer_of_410_means_that_the_receiver_is_gone(receiver: Webhoo
     assert await send(receiver.url()) == Outcome(Verdict.GONE, "the receiver answered 410", 410)
 
 
-@pytest.mark.parametrize(("code", "asked"), [(429, 120.0), (503, 120.0), (500, None), (404, None)])
+@each_row(("code", "asked"), [(429, 120.0), (503, 120.0), (500, None), (404, None)])
 async def test_retry_after_counts_where_it_means_too_much_or_not_now(
     receiver: WebhookReceiver, code: int, asked: float | None
 ) -> None:
@@ -103,7 +104,7 @@ async def test_retry_after_counts_where_it_means_too_much_or_not_now(
     assert (await send(receiver.url())).retry_after_seconds == asked
 
 
-@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@each_row("code", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_a_failure_and_is_not_followed(receiver: WebhookReceiver, code: int) -> None:
     async with open_receiver() as elsewhere:
         receiver.otherwise = status(code, Location=elsewhere.url())
@@ -172,7 +173,7 @@ async def test_a_proxy_in_the_environment_is_not_used(
         assert (len(receiver.requests), len(proxy.requests)) == (1, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",

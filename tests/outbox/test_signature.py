@@ -5,6 +5,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from bridge_server.outbox.sender import WebhookSigner
+from tests.support.rows import each_row
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -52,7 +53,7 @@ def test_a_message_has_no_signature_without_a_secret() -> None:
     }
 
 
-@pytest.mark.parametrize("size", [24, 32, 64])
+@each_row("size", [24, 32, 64])
 def test_a_secret_of_a_sound_length_is_taken(size: int) -> None:
     assert "webhook-signature" in WebhookSigner(secret_of(size)).headers("msg_1", b"{}", 0)
 
@@ -66,7 +67,7 @@ def test_a_secret_may_leave_out_its_padding() -> None:
     assert WebhookSigner(unpadded).headers("m", b"{}", 0) == WebhookSigner(padded).headers("m", b"{}", 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("secret", "complaint"),
     [
         ("", "must begin with whsec_"),

@@ -8,6 +8,7 @@ import pytest
 from bridge_server.kit.client import Approval, Dapp, RequestRefusedError, SessionEndedError, Wallet
 from bridge_server.kit.client.dapp_and_wallet import Generation
 from bridge_server.kit.fixtures import Bridge, NothingSentError
+from tests.support.rows import each_row
 
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
@@ -60,7 +61,7 @@ class TestNearestMarker:
         assert dapp.request("personal_sign", ["0x68", ADDRESS])
 
 
-@pytest.mark.parametrize("generation", ["plain", "0.7"])
+@each_row("generation", ["plain", "0.7"])
 async def test_async_tests_have_a_dapp_of_their_own(bridge: Bridge, generation: Generation) -> None:
     async with bridge.adapp("Example", generation=generation) as dapp:
         wallet = asyncio.create_task(approve(dapp.uri))

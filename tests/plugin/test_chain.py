@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import FeeMarketTransaction, LegacyTransaction, sign_transaction
 from bridge_server.kit.testing.fake_node import Chain, RpcFailure
+from tests.support.rows import each_row
 
 KEY = SigningKey(bytes(range(1, 33)))
 TO = "0x00000000000000000000000000000000000000a1"
@@ -24,7 +23,7 @@ def send(chain: Chain, transaction: str) -> Any:
     return answer.message if isinstance(answer, RpcFailure) else answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("transaction", "text"),
     [
         (raw(chain_id=5), "wrong chain id 5, expected 31337"),

@@ -11,6 +11,7 @@ import pytest
 
 from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.server import server_process
 
 USES_A_BRIDGE = """
@@ -125,7 +126,7 @@ def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: py
     assert list(project_folder.path.glob("bridge-server-tests-*")) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("marker", "text"),
     [
         ("sesion_ttl=5", "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*"),

@@ -2,12 +2,12 @@
 
 import aiohttp
 import orjson
-import pytest
 from aiohttp import WSMsgType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pubsub.conftest import Connect
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.socket_client import connected, spelled
 
@@ -32,7 +32,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("frame", NOT_JSON, ids=range(len(NOT_JSON)))
+@each_row("frame", NOT_JSON, ids=range(len(NOT_JSON)))
 async def test_a_frame_that_is_not_json_closes_the_socket_with_1007(connect: Connect, frame: str) -> None:
     socket = await connect()
 
@@ -42,7 +42,7 @@ async def test_a_frame_that_is_not_json_closes_the_socket_with_1007(connect: Con
     assert (code, reason[:25]) == (1007, "The frame is not JSON: " + reason[23:25])
 
 
-@pytest.mark.parametrize("frame", [b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80"])
+@each_row("frame", [b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80"])
 async def test_a_frame_that_is_not_utf_8_closes_the_socket_with_1007(connect: Connect, frame: bytes) -> None:
     socket = await connect()
 
@@ -51,7 +51,7 @@ async def test_a_frame_that_is_not_utf_8_closes_the_socket_with_1007(connect: Co
     assert (await socket.closed())[0] == 1007
 
 
-@pytest.mark.parametrize("frame", [b"nope", b"\xff", b'{"topic":"\xc3("}'])
+@each_row("frame", [b"nope", b"\xff", b'{"topic":"\xc3("}'])
 async def test_a_binary_frame_that_is_not_json_closes_the_socket_with_1007(
     connect: Connect, frame: bytes
 ) -> None:
@@ -63,7 +63,7 @@ async def test_a_binary_frame_that_is_not_json_closes_the_socket_with_1007(
     assert (code, reason[:23]) == (1007, "The frame is not JSON: ")
 
 
-@pytest.mark.parametrize("frame", NO_MESSAGE, ids=range(len(NO_MESSAGE)))
+@each_row("frame", NO_MESSAGE, ids=range(len(NO_MESSAGE)))
 async def test_json_that_is_no_message_closes_the_socket_with_1008(connect: Connect, frame: str) -> None:
     socket = await connect()
 
@@ -72,7 +72,7 @@ async def test_json_that_is_no_message_closes_the_socket_with_1008(connect: Conn
     assert (await socket.closed())[0] == 1008
 
 
-@pytest.mark.parametrize(("frame", "member"), FAULTS)
+@each_row(("frame", "member"), FAULTS)
 async def test_the_reason_names_the_member_that_is_wrong(connect: Connect, frame: str, member: str) -> None:
     socket = await connect()
 
@@ -154,7 +154,7 @@ async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
             assert message.type is WSMsgType.PONG
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame",
     [bytes([head, 0x80, 0, 0, 0, 0]) for head in (0x83, 0xF1, 0x09, 0x80)],
     ids=["reserved opcode", "reserved bits", "fragmented ping", "continuation of nothing"],

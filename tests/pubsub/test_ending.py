@@ -14,6 +14,7 @@ from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.locks import locked
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected, spelled
 
@@ -136,7 +137,7 @@ async def test_an_unsolicited_pong_settles_nothing(connect: Connect) -> None:
     assert await other.payloads(1) == ["payload"]
 
 
-@pytest.mark.parametrize("in_good_order", [True, False])
+@each_row("in_good_order", [True, False])
 async def test_closed_sockets_leave_nothing_in_memory(server: RunningServer, in_good_order: bool) -> None:
     for _ in range(20):
         async with connected(server.client, server.url) as socket:

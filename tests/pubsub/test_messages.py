@@ -4,11 +4,12 @@ import pytest
 
 from tests.pubsub.conftest import Connect
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.socket_client import spelled
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/", "/compat/v1", "/?protocol=wc&version=1&env=browser&host=dapp.example", "/compat/v1?env=x"]
 )
 async def test_a_subscriber_receives_published_messages(connect: Connect, path: str) -> None:
@@ -165,7 +166,7 @@ async def test_two_wallets_of_one_topic_both_have_a_backlog(connect: Connect) ->
     assert await one.payloads(2) == await other.payloads(2) == ["one", "two"]
 
 
-@pytest.mark.parametrize("topic", ["t", "t" * 128, "😀" * 128, "\u0000", "'; DROP TABLE topic_messages; --"])
+@each_row("topic", ["t", "t" * 128, "😀" * 128, "\u0000", "'; DROP TABLE topic_messages; --"])
 async def test_any_text_of_1_to_128_characters_is_a_topic(connect: Connect, topic: str) -> None:
     dapp, wallet = await connect(), await connect()
     await dapp.publish(topic, "waited", silent=False)
@@ -205,7 +206,7 @@ async def test_the_root_is_a_page_about_the_server(server: RunningServer) -> Non
         assert b'href="/info"' in answer.body
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"Connection": "Upgrade"},

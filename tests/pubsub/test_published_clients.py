@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tests.support.engines import settings_over
 from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 from tests.support.stored_messages import until_stored
 
@@ -93,7 +94,7 @@ async def test_a_wallet_updates_its_session(played: dict[str, Any]) -> None:
     assert played["update"] == {"updated": {"chainId": 100, "accounts": [ACCOUNT]}, "chain": 100}
 
 
-@pytest.mark.parametrize("scene", ["killedByWallet", "killedByDapp"])
+@each_row("scene", ["killedByWallet", "killedByDapp"])
 async def test_a_session_that_one_side_ends_is_over_for_both(played: dict[str, Any], scene: str) -> None:
     assert played[scene] == [False, False]
 

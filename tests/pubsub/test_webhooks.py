@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.pubsub.conftest import Connect
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.project import look
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import connected
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -23,7 +22,7 @@ async def told(server: RunningServer, receiver: WebhookReceiver) -> list[tuple[s
     return found
 
 
-@pytest.mark.parametrize("somebody_is_there", [True, False])
+@each_row("somebody_is_there", [True, False])
 async def test_each_webhook_gets_one_notice_of_each_message(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
 ) -> None:

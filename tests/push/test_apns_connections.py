@@ -18,6 +18,7 @@ from tests.support.apns_service import (
 )
 from tests.support.eventually import eventually, turns
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import open_receiver
 
 DELIVERED = Outcome(Verdict.DELIVERED, status=200)
@@ -214,7 +215,7 @@ async def go_away_under_way(apns: Apns, answered: int, held: int) -> list[asynci
     return pushes
 
 
-@pytest.mark.parametrize("answered", [0, 1, 3, 5])
+@each_row("answered", [0, 1, 3, 5])
 async def test_after_a_goaway_what_was_taken_is_answered_and_the_rest_goes_elsewhere(answered: int) -> None:
     async with opened_apns() as apns:
         await apns.push()

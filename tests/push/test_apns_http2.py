@@ -14,6 +14,7 @@ from bridge_server.push.providers.http2 import Http2Client, Http2Error, client_t
 from tests.support.credentials import ThrowAwayCertificate, throw_away_certificate
 from tests.support.eventually import turns
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -62,7 +63,7 @@ async def test_a_server_that_closes_before_its_settings_is_named_so(
             await client.request(HEADERS, b"")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 async def test_a_server_that_sends_noise_never_makes_a_request_wait_for_ever(
     certificate: ThrowAwayCertificate, seed: int
 ) -> None:

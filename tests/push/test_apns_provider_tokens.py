@@ -1,7 +1,6 @@
 from itertools import pairwise
 
 import orjson
-import pytest
 import structlog
 from Crypto.PublicKey import ECC
 
@@ -11,6 +10,7 @@ from bridge_server.push.providers.apns import ApnsProvider, ProviderToken, Provi
 from tests.push.apns import TOKEN, Apns, opened_apns
 from tests.support.apns_service import refusal
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 
 MINUTE = 60
 WINDOW_MS = 750_000 * 40 * 60_000
@@ -122,7 +122,7 @@ async def test_a_wrong_key_id_or_team_blocks() -> None:
         assert (await apns.push()).verdict is Verdict.BLOCKED
 
 
-@pytest.mark.parametrize("minutes", [0, 1, 19, 39.99])
+@each_row("minutes", [0, 1, 19, 39.99])
 def test_a_restart_and_another_process_make_one_token_within_forty_minutes(minutes: float) -> None:
     clock = ManualClock(WINDOW_MS)
     before = tokens_at(clock).current()
@@ -152,8 +152,8 @@ async def test_a_restart_beside_a_push_is_no_update_to_apple() -> None:
         assert len(apns.service.provider_tokens) == 1
 
 
-@pytest.mark.parametrize("first", [0, 10, 20, 21, 30, 39.99])
-@pytest.mark.parametrize("refused", [None, 0, 1, 10, 19, 25, 39.99, 45, 59])
+@each_row("first", [0, 10, 20, 21, 30, 39.99])
+@each_row("refused", [None, 0, 1, 10, 19, 25, 39.99, 45, 59])
 def test_whenever_the_first_push_and_a_replacement_come_no_update_is_too_early(
     first: float, refused: float | None
 ) -> None:

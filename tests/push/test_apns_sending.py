@@ -5,6 +5,7 @@ import pytest
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from tests.push.apns import NOTICE, OTHER_TOKEN, TOKEN, opened_apns
 from tests.support.apns_service import ApnsService, ServerStream, refusal
+from tests.support.rows import each_row
 
 
 async def test_a_notification_arrives_in_the_form_that_apple_documents() -> None:
@@ -45,7 +46,7 @@ async def test_an_id_stays_at_every_attempt_and_differs_between_messages() -> No
         assert ids[0][1] != ids[2][1]
 
 
-@pytest.mark.parametrize("message_id", ["x" * 64, "x" * 65, "é", "a b", "a\r\nb: c", ""])
+@each_row("message_id", ["x" * 64, "x" * 65, "é", "a b", "a\r\nb: c", ""])
 async def test_a_collapse_id_fits_whatever_the_message_id_is(message_id: str) -> None:
     async with opened_apns() as apns:
         assert (await apns.push(notice=replace(NOTICE, message_id=message_id))).verdict is Verdict.DELIVERED
@@ -55,7 +56,7 @@ async def test_a_collapse_id_fits_whatever_the_message_id_is(message_id: str) ->
         assert received.payload["id"] == message_id
 
 
-@pytest.mark.parametrize(("ttl", "sent"), [(0, "0"), (-5, "0"), (60, "1800000060")])
+@each_row(("ttl", "sent"), [(0, "0"), (-5, "0"), (60, "1800000060")])
 async def test_push_expires_with_its_time_to_live(ttl: int, sent: str) -> None:
     async with opened_apns() as apns:
         await apns.push(notice=replace(NOTICE, ttl_seconds=ttl))
@@ -72,7 +73,7 @@ async def test_data_never_takes_the_place_of_what_the_server_says() -> None:
         assert (payload["id"], payload["url"]) == ("message-1", "https://dapp.example/")
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(4_096, Verdict.DELIVERED), (4_097, Verdict.REFUSED)])
+@each_row(("size", "verdict"), [(4_096, Verdict.DELIVERED), (4_097, Verdict.REFUSED)])
 async def test_a_payload_that_is_too_large_is_refused_before_it_is_sent(size: int, verdict: Verdict) -> None:
     bare = len(
         b'{"topic":"t","text":"","aps":{"alert":{"title":"Bank","body":"New request from Dapp"},'
@@ -125,7 +126,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "verdict"), [(reason, verdict) for verdict, reasons in REFUSALS.items() for reason in reasons]
 )
 async def test_every_apns_answer_has_its_outcome(reason: str, verdict: Verdict) -> None:
@@ -153,7 +154,7 @@ async def test_a_token_of_another_app_is_dead_once_the_topic_has_proven_itself()
         assert proven.reason == "APNs answered 400 DeviceTokenNotForTopic: the token belongs to another app"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "headers", "asked"),
     [
         ("TooManyRequests", {"retry_after": "90"}, 90.0),
@@ -170,7 +171,7 @@ async def test_retry_after_of_apns_is_kept(reason: str, headers: dict[str, str],
         assert (await apns.push()).retry_after_seconds == asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "about_all"),
     [
         ("TooManyRequests", False),
@@ -187,9 +188,7 @@ async def test_rate_limit_of_a_device_differs_from_that_of_the_service(reason: s
         assert (await apns.push()).about_lane is about_all
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"hush", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}', b"x" * 16_000]
-)
+@each_row("body", [b"", b"hush", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}', b"x" * 16_000])
 async def test_an_answer_that_makes_no_sense_is_a_failure(body: bytes) -> None:
     def answer(_: ApnsService, stream: ServerStream) -> None:
         stream.respond(500, {}, body)
@@ -218,15 +217,13 @@ async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error
         assert (await apns.push(notice=replace(NOTICE, body="\ud800"))).verdict is Verdict.FAILED
 
 
-@pytest.mark.parametrize("token", [TOKEN, TOKEN.upper(), "ab" * 16, "ab" * 128])
+@each_row("token", [TOKEN, TOKEN.upper(), "ab" * 16, "ab" * 128])
 async def test_a_sound_token_is_taken_in_lower_case(token: str) -> None:
     async with opened_apns() as apns:
         assert apns.provider.checked_token(token) == token.lower()
 
 
-@pytest.mark.parametrize(
-    "token", ["", "ab" * 15, "a" * 63, "g" * 64, "ab" * 129, TOKEN + "\n", "<" + TOKEN + ">"]
-)
+@each_row("token", ["", "ab" * 15, "a" * 63, "g" * 64, "ab" * 129, TOKEN + "\n", "<" + TOKEN + ">"])
 async def test_malformed_device_token_is_refused(token: str) -> None:
     async with opened_apns() as apns:
         with pytest.raises(ValueError, match="in hexadecimal"):

@@ -13,6 +13,7 @@ from bridge_server.push.providers.http2 import Http2Client, client_tls
 from tests.support.apns_service import ApnsService, running_apns_service
 from tests.support.clock import ManualClock
 from tests.support.credentials import throw_away_certificate
+from tests.support.rows import each_row
 
 NOW = 1_800_000_000
 PATH = "/3/device/" + "ab" * 32
@@ -59,7 +60,7 @@ async def test_a_sound_request_is_taken(asking: Asking) -> None:
     assert await asking.reason() is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "reason"),
     [
         ({"authorization": None}, "MissingProviderToken"),

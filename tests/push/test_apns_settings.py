@@ -4,6 +4,7 @@ import pytest
 from Crypto.PublicKey import ECC, RSA
 
 from bridge_server.push.providers.credentials import ApnsSettings
+from tests.support.rows import each_row
 
 KEY = str(ECC.generate(curve="P-256").export_key(format="PEM"))
 
@@ -18,7 +19,7 @@ def made(**changes: object) -> ApnsSettings:
     return ApnsSettings(**{**sound, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "url"),
     [
         ({}, "https://api.push.apple.com"),
@@ -58,7 +59,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
+@each_row(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
 def test_malformed_settings_are_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match="the APNs settings are not usable") as caught:
         made(**changes)

@@ -14,6 +14,7 @@ from tests.support.inbox_client import InboxClient
 from tests.support.project import App, look
 from tests.support.push_client import PushClient
 from tests.support.push_services import PushServices
+from tests.support.rows import each_row
 
 PROVIDERS = ("fcm", "apns")
 QUEUED = "SELECT count(*), max(attempts), count(last_error), count(died_at_ms) FROM outbox"
@@ -49,7 +50,7 @@ def loud(logs: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]
     return [line for line in logs if line["event"] == "push_provider_blocked"]
 
 
-@pytest.mark.parametrize("channel", PROVIDERS)
+@each_row("channel", PROVIDERS)
 async def test_blocked_provider_is_logged_once_and_unready_until_it_works(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
@@ -121,7 +122,7 @@ async def test_others_go_on(app: App, subscriber: InboxClient, services: PushSer
     assert await figure(app.server, f"push_{other}_blocked") == 0
 
 
-@pytest.mark.parametrize("channel", PROVIDERS)
+@each_row("channel", PROVIDERS)
 async def test_a_push_at_once_is_502_and_keeps_the_registration(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:

@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.support import webhook_receiver
 from tests.support.eventually import eventually
 from tests.support.push_client import TOPIC, PushClient
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status, stuck_body
 
@@ -126,8 +127,8 @@ async def test_a_private_bridge_is_refused_without_a_request(
     assert receiver.requests == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-@pytest.mark.parametrize("end", ["", "/"])
+@each_row("host", ["127.0.0.1", "localhost", "[::1]"])
+@each_row("end", ["", "/"])
 async def test_a_server_without_a_public_url_is_its_own_bridge_by_the_names_of_its_address(
     tmp_path: Path, host: str, end: str
 ) -> None:
@@ -140,8 +141,8 @@ async def test_a_server_without_a_public_url_is_its_own_bridge_by_the_names_of_i
         assert push.webhooks() == OWN
 
 
-@pytest.mark.parametrize("public_url", ["https://bridge.example.org", "https://bridge.example.org/base/"])
-@pytest.mark.parametrize("end", ["", "/"])
+@each_row("public_url", ["https://bridge.example.org", "https://bridge.example.org/base/"])
+@each_row("end", ["", "/"])
 async def test_a_server_is_its_own_bridge_by_its_public_url(
     tmp_path: Path, public_url: str, end: str
 ) -> None:
@@ -154,7 +155,7 @@ async def test_a_server_is_its_own_bridge_by_its_public_url(
         (await push.register(topic="other", bridge=server.url)).problem(502)  # a private address by now
 
 
-@pytest.mark.parametrize("spelled", ["HTTPS://Bridge.Example.ORG", "https://bridge.example.org:443/"])
+@each_row("spelled", ["HTTPS://Bridge.Example.ORG", "https://bridge.example.org:443/"])
 async def test_its_public_url_may_be_spelled_otherwise(tmp_path: Path, spelled: str) -> None:
     async with running_server(tmp_path, public_url="https://bridge.example.org") as server:
         push = PushClient(server)

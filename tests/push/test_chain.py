@@ -16,6 +16,7 @@ from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.project import execute, look, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import SERVICES, PushServices
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -38,7 +39,7 @@ def ids(receiver: WebhookReceiver) -> list[str]:
     return [request.headers["webhook-id"] for request in receiver.requests]
 
 
-@pytest.mark.parametrize("channel", SERVICES)
+@each_row("channel", SERVICES)
 async def test_a_new_call_reaches_the_wallets_device_once(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:

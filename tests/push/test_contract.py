@@ -1,10 +1,9 @@
 """The contract's two endpoints, to the byte."""
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.problems import pointers
 from tests.support.push_client import PushClient
+from tests.support.rows import each_row
 
 LONGEST_TOPIC, LONGEST_TEXT, LONGEST_URL = 128, 1_024, 2_048
 
@@ -40,8 +39,8 @@ async def test_web_pages_of_any_origin_may_register(push: PushClient) -> None:
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-@pytest.mark.parametrize("field", ["bridge", "topic", "type", "token", "peerName", "language"])
-@pytest.mark.parametrize("value", [None, 7, True, ["a"], {"a": "b"}, "left out"], ids=str)
+@each_row("field", ["bridge", "topic", "type", "token", "peerName", "language"])
+@each_row("value", [None, 7, True, ["a"], {"a": "b"}, "left out"], ids=str)
 async def test_every_field_must_be_a_string(push: PushClient, field: str, value: object) -> None:
     fields = push.fields(**{field: value})
     if value == "left out":
@@ -53,19 +52,19 @@ async def test_every_field_must_be_a_string(push: PushClient, field: str, value:
     assert push.registrations() == push.webhooks() == []
 
 
-@pytest.mark.parametrize("field", ["bridge", "topic", "type", "token"])
+@each_row("field", ["bridge", "topic", "type", "token"])
 async def test_the_first_four_must_not_be_empty(push: PushClient, field: str) -> None:
     problem = (await push.register(**{field: ""})).problem(400)
 
     assert pointers(problem) == [f"#/{field}"]
 
 
-@pytest.mark.parametrize("field", ["peerName", "language"])
+@each_row("field", ["peerName", "language"])
 async def test_the_last_two_may_be_empty(push: PushClient, field: str) -> None:
     assert (await push.register(**{field: ""})).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "longest"),
     [
         ("topic", "é" * LONGEST_TOPIC),
@@ -89,7 +88,7 @@ async def test_webhook_url_has_a_greatest_length(push: PushClient) -> None:
     assert pointers(problem) == ["#/token"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bridge",
     [
         "bridge.example",
@@ -125,15 +124,13 @@ async def test_unknown_fields_are_ignored(push: PushClient) -> None:
     assert (await push.register(platform="any")).status == 200
 
 
-@pytest.mark.parametrize("path", ["/new", "/push"])
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"null", b'"a"', b"{", b'{"topic":"\\ud800"}', b'{"topic":NaN}']
-)
+@each_row("path", ["/new", "/push"])
+@each_row("body", [b"", b"[]", b"null", b'"a"', b"{", b'{"topic":"\\ud800"}', b'{"topic":NaN}'])
 async def test_body_other_than_a_json_object_is_refused(push: PushClient, path: str, body: bytes) -> None:
     (await push.post(path, body)).problem(400)
 
 
-@pytest.mark.parametrize("topic", [None, 7, True, [], {}, "", "a" * (LONGEST_TOPIC + 1)], ids=str)
+@each_row("topic", [None, 7, True, [], {}, "", "a" * (LONGEST_TOPIC + 1)], ids=str)
 async def test_the_topic_of_a_push_must_be_a_string_of_some_length(push: PushClient, topic: object) -> None:
     assert pointers((await push.post("/push", {"topic": topic})).problem(400)) == ["#/topic"]
 
@@ -142,7 +139,7 @@ async def test_the_topic_of_a_push_is_needed(push: PushClient) -> None:
     assert pointers((await push.post("/push", {})).problem(400)) == ["#/topic"]
 
 
-@pytest.mark.parametrize("topic", ["a", "é" * LONGEST_TOPIC, "\u0000", "a/b?c"])
+@each_row("topic", ["a", "é" * LONGEST_TOPIC, "\u0000", "a/b?c"])
 async def test_any_topic_can_be_registered_and_pushed_for(push: PushClient, topic: str) -> None:
     assert (await push.register(topic=topic)).status == 200
     assert (await push.push(topic)).status == 200

@@ -15,6 +15,7 @@ from tests.support.problems import pointers
 from tests.support.project import App, look, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices
+from tests.support.rows import each_row
 
 URL = "https://app.example.org/offer"
 
@@ -56,7 +57,7 @@ async def test_every_device_of_the_account_gets_one_push(
     assert (line["title"], line["text"]) == ("Prices", "Body")
 
 
-@pytest.mark.parametrize("form", ["object", "string"])
+@each_row("form", ["object", "string"])
 async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
     app: App, subscriber: InboxClient, services: PushServices, form: str
 ) -> None:
@@ -93,7 +94,7 @@ async def test_spellings_of_a_token_are_one_device(subscriber: InboxClient) -> N
     assert await subscriber.devices() == [first]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("channel", "address", "place"),
     [
         ("fcm", "with a space", "#/address"),

@@ -17,6 +17,7 @@ from tests.support.fcm_service import (
     unauthenticated,
 )
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 HOUR = 3_600
 
@@ -169,7 +170,7 @@ async def test_a_token_that_lives_shortly_is_renewed_half_way() -> None:
         await until_issued(fcm, 2)
 
 
-@pytest.mark.parametrize("lifetime", [None, "3600", -5, 10**12])
+@each_row("lifetime", [None, "3600", -5, 10**12])
 async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) -> None:
     async with opened_fcm() as fcm:
         document = {"access_token": "ya29.unknown", "expires_in": lifetime}
@@ -213,7 +214,7 @@ async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(
         assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error", ["invalid_grant", "invalid_client", "unauthorized_client", "access_denied", "deleted_client"]
 )
 async def test_credentials_that_google_refuses_block(error: str) -> None:
@@ -252,7 +253,7 @@ async def test_a_clock_that_is_wrong_blocks_and_says_so() -> None:
         assert "this machine's clock is wrong" in outcome.reason
 
 
-@pytest.mark.parametrize("status", [200, 302, 400, 404, 500])
+@each_row("status", [200, 302, 400, 404, 500])
 async def test_a_token_endpoint_that_makes_no_sense_is_a_failure(status: int) -> None:
     async with opened_fcm() as fcm:
         fcm.service.token_script.append(answered(status, {"error": "what", "access_token": "ä\n"}))

@@ -11,6 +11,7 @@ from bridge_server.kernel import base64url
 from bridge_server.push.keys import es256, rs256
 from tests.support import credentials
 from tests.support import jwt_check as another_check
+from tests.support.rows import each_row
 
 RSA_KEY = RSA.generate(2_048)
 EC_KEY = ECC.generate(curve="P-256")
@@ -57,7 +58,7 @@ def test_es256_is_deterministic() -> None:
 
 
 @by_both
-@pytest.mark.parametrize("part", [0, 1, 2])
+@each_row("part", [0, 1, 2])
 def test_altered_token_is_not_verified(verified: Verified, part: int) -> None:
     for token, key in ((rs256({}, {}, RSA_KEY), RSA_KEY), (es256({}, {}, EC_KEY), EC_KEY)):
         parts = token.split(".")

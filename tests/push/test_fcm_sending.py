@@ -18,6 +18,7 @@ from tests.support.fcm_service import (
     taken,
 )
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 
 def error(status: str, *details: object, message: str = "text") -> dict[str, object]:
@@ -55,7 +56,7 @@ async def test_a_message_arrives_in_the_form_that_fcm_documents() -> None:
         }
 
 
-@pytest.mark.parametrize("url", [None, "http://dapp.example/", "wallet://open"])
+@each_row("url", [None, "http://dapp.example/", "wallet://open"])
 async def test_a_link_that_fcm_would_refuse_is_left_out(url: str | None) -> None:
     async with opened_fcm() as fcm:
         await fcm.push(notice=replace(NOTICE, url=url))
@@ -75,9 +76,7 @@ async def test_a_link_beyond_ascii_is_spelled_in_ascii() -> None:
         assert received.message["data"]["url"] == "https://exämple.org/é?q=ü"
 
 
-@pytest.mark.parametrize(
-    ("ttl", "sent"), [(-1, "0s"), (0, "0s"), (2_419_200, "2419200s"), (10**9, "2419200s")]
-)
+@each_row(("ttl", "sent"), [(-1, "0s"), (0, "0s"), (2_419_200, "2419200s"), (10**9, "2419200s")])
 async def test_the_time_to_live_stays_within_four_weeks(ttl: int, sent: str) -> None:
     async with opened_fcm() as fcm:
         await fcm.push(notice=replace(NOTICE, ttl_seconds=ttl))
@@ -143,7 +142,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "verdict"), list(REFUSALS.values()), ids=list(REFUSALS))
+@each_row(("answer", "verdict"), list(REFUSALS.values()), ids=list(REFUSALS))
 async def test_every_fcm_answer_has_its_outcome(answer: FcmAnswer, verdict: Verdict) -> None:
     async with opened_fcm() as fcm:
         fcm.service.otherwise = answer
@@ -203,7 +202,7 @@ async def test_a_service_account_of_another_project_is_blocked() -> None:
         assert (await fcm.push()).verdict is Verdict.BLOCKED
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "asked"),
     [
         (refusal("QUOTA_EXCEEDED", Retry_After="90"), 90.0),
@@ -221,7 +220,7 @@ async def test_retry_after_of_fcm_is_kept(answer: FcmAnswer, asked: float | None
         assert (await fcm.push()).retry_after_seconds == asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "about_all"),
     [
         (refusal("QUOTA_EXCEEDED"), True),
@@ -292,13 +291,13 @@ async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error
         assert fcm.service.received == []
 
 
-@pytest.mark.parametrize("token", ["a", TOKEN, "x" * 4_096])
+@each_row("token", ["a", TOKEN, "x" * 4_096])
 async def test_a_sound_token_is_taken_as_it_is(token: str) -> None:
     async with opened_fcm() as fcm:
         assert fcm.provider.checked_token(token) == token
 
 
-@pytest.mark.parametrize("token", ["", "a b", "a\n", "ä", "x" * 4_097])
+@each_row("token", ["", "a b", "a\n", "ä", "x" * 4_097])
 async def test_malformed_registration_token_is_refused(token: str) -> None:
     async with opened_fcm() as fcm:
         with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):

@@ -11,6 +11,7 @@ from Crypto.PublicKey import RSA
 from bridge_server.push.keys import rs256
 from tests.support.clock import ManualClock
 from tests.support.fcm_service import GRANT_TYPE, SCOPE, FcmService, running_fcm_service
+from tests.support.rows import each_row
 
 NOW = 1_800_000_000
 
@@ -59,7 +60,7 @@ async def test_a_sound_assertion_gets_a_token(service: FcmService) -> None:
     assert (status, document["expires_in"], document["token_type"]) == (200, 3_600, "Bearer")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"iss": "somebody@else.example"},
@@ -85,7 +86,7 @@ async def test_an_assertion_of_another_key_gets_none(service: FcmService) -> Non
     assert (status, document["error"]) == (400, "invalid_grant")
 
 
-@pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "e30.e30.e30="])
+@each_row("text", ["", "a.b", "a.b.c", "e30.e30.e30="])
 async def test_malformed_assertion_gets_no_access_token(service: FcmService, text: str) -> None:
     assert (await granted(service, text))[0] == 400
 
@@ -105,7 +106,7 @@ async def test_a_message_without_a_token_of_access_is_not_taken(service: FcmServ
     assert service.received == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "field"),
     [
         ({"token": "x", "priority": "high"}, "message.priority"),
@@ -125,6 +126,6 @@ async def test_a_message_of_another_form_is_not_taken(
     assert document["error"]["details"][0]["fieldViolations"][0]["field"] == field
 
 
-@pytest.mark.parametrize(("size", "status"), [(3_900, 200), (4_100, 400)])
+@each_row(("size", "status"), [(3_900, 200), (4_100, 400)])
 async def test_a_message_has_at_most_four_kibibytes(service: FcmService, size: int, status: int) -> None:
     assert (await sent(service, {"token": "x", "data": {"a": "x" * size}}))[0] == status

@@ -6,6 +6,7 @@ import pytest
 from Crypto.PublicKey import ECC, RSA
 
 from bridge_server.push.providers.credentials import ServiceAccount
+from tests.support.rows import each_row
 
 PEM = RSA.generate(2_048).export_key(pkcs=8).decode()
 SOUND = {
@@ -34,18 +35,18 @@ def test_a_sound_file_is_read() -> None:
     assert account.private_key.has_private()
 
 
-@pytest.mark.parametrize("key_id", [None, "", 5])
+@each_row("key_id", [None, "", 5])
 def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
     assert ServiceAccount.parse(file(private_key_id=key_id)).private_key_id is None
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"type: service_account", b"\xff"])
+@each_row("text", [b"", b"{", b"type: service_account", b"\xff"])
 def test_file_that_is_not_json_is_refused_as_such(text: bytes) -> None:
     with pytest.raises(ValueError, match="is not JSON; make one in the Firebase console"):
         ServiceAccount.parse(text)
 
 
-@pytest.mark.parametrize("text", ["[]", '"x"', "null"])
+@each_row("text", ["[]", '"x"', "null"])
 def test_json_other_than_an_object_is_refused_as_such(text: str) -> None:
     with pytest.raises(ValueError, match="must hold a JSON object"):
         ServiceAccount.parse(text)
@@ -88,7 +89,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
+@each_row(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
 def test_malformed_file_is_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at below
         ServiceAccount.parse(file(**changes))

@@ -3,11 +3,11 @@
 import unicodedata
 from collections.abc import Callable
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge_server.push.notices import NAME, RIGHT_TO_LEFT, TEXTS, match_language, request_text, shown_name
+from tests.support.rows import each_row
 
 FSI, PDI = "\u2068", "\u2069"
 ALIF_BA = "\u0627\u0628"
@@ -111,7 +111,7 @@ def test_every_language_is_written_in_its_script_and_runs_in_its_direction() -> 
     assert languages_that_fail(is_in_its_script) == []
 
 
-@pytest.mark.parametrize("name", ["Uniswap", "1inch", "!", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
+@each_row("name", ["Uniswap", "1inch", "!", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
 def test_every_language_runs_in_its_direction_whatever_the_name(name: str) -> None:
     def runs(tag: str) -> bool:
         return is_right_to_left(request_text(tag, name)) == (tag in RIGHT_TO_LEFT)
@@ -141,13 +141,13 @@ def test_language_tags_of_clients_find_their_text() -> None:
     assert [(sent, match_language(sent)) for sent, _ in rows(MATCHES)] == [*map(tuple, rows(MATCHES))]
 
 
-@pytest.mark.parametrize("sent", ["", " ", "\n", *UNKNOWN.split()])
+@each_row("sent", ["", " ", "\n", *UNKNOWN.split()])
 def test_unknown_language_is_english(sent: str) -> None:
     assert match_language(sent) == "en"
     assert request_text(sent, "Uniswap") == "New request from Uniswap"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "tag"),
     [
         ("de-CH,de;q=0.9,en;q=0.8", "de"),
@@ -182,7 +182,7 @@ def test_whatever_follows_a_language_it_is_still_known(tag: str, rest: str) -> N
     assert match_language(f"{tag}-x-{rest}".split(",")[0].split("@")[0]) == tag
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "shown"),
     [
         ("Uniswap", "Uniswap"),
@@ -233,7 +233,7 @@ def test_shown_peer_name_is_short_clean_and_stable(name: str) -> None:
     assert shown_name(shown) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("whole", "kept"),
     [
         ("a" * 64, "a" * 64),
@@ -259,21 +259,17 @@ def test_a_long_name_is_cut_between_characters(whole: str, kept: str) -> None:
     assert request_text("en", whole) == f"New request from {kept}"
 
 
-@pytest.mark.parametrize(
-    "name", ["Uniswap", "1inch", "Caf\u00e9 (v2)", "\u4e2d\u6587", "\U0001f984", "\u043c\u0438\u0440"]
-)
+@each_row("name", ["Uniswap", "1inch", "Caf\u00e9 (v2)", "\u4e2d\u6587", "\U0001f984", "\u043c\u0438\u0440"])
 def test_a_left_to_right_name_needs_no_isolation_in_left_to_right_text(name: str) -> None:
     assert request_text("de", name) == f"Neue Anfrage von {name}"
 
 
-@pytest.mark.parametrize(
-    "name", [ALIF_BA, "\u05d0", "Pay \u05d0", "\u0661\u0662", "\u07c1", "\U0001e900", "\u05ff"]
-)
+@each_row("name", [ALIF_BA, "\u05d0", "Pay \u05d0", "\u0661\u0662", "\u07c1", "\U0001e900", "\u05ff"])
 def test_a_name_that_may_run_the_other_way_is_isolated_in_left_to_right_text(name: str) -> None:
     assert request_text("hi", name) == TEXTS["hi"].with_name.replace(NAME, f"{FSI}{name}{PDI}")
 
 
-@pytest.mark.parametrize("name", ["Uniswap", "1inch", ALIF_BA, "!?"])
+@each_row("name", ["Uniswap", "1inch", ALIF_BA, "!?"])
 def test_every_name_is_isolated_in_right_to_left_text(name: str) -> None:
     said = {tag: request_text(tag, name) for tag in RIGHT_TO_LEFT}
 

@@ -15,11 +15,12 @@ from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import SERVICES, PushServices
+from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 from tests.support.webhook_receiver import WebhookReceiver, hang
 
 
-@pytest.mark.parametrize("channel", SERVICES)
+@each_row("channel", SERVICES)
 async def test_the_device_has_the_text_in_its_language_when_the_answer_comes(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
@@ -79,7 +80,7 @@ async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
     assert (line["message_id"], line["title"], line["text"]) == ("msg_1", "Dapp", "Nieuw verzoek van Dapp")
 
 
-@pytest.mark.parametrize("channel", SERVICES)
+@each_row("channel", SERVICES)
 async def test_the_bridges_message_id_is_the_pushs(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
@@ -113,7 +114,7 @@ async def test_push_to_an_unknown_topic_is_404(push: PushClient) -> None:
         (await push.push(topic)).problem(404)
 
 
-@pytest.mark.parametrize("channel", SERVICES)
+@each_row("channel", SERVICES)
 async def test_a_provider_that_fails_is_502_and_the_registration_stays(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
@@ -127,7 +128,7 @@ async def test_a_provider_that_fails_is_502_and_the_registration_stays(
     assert (await connected.push()).status == 200
 
 
-@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
+@each_row("channel", ["fcm", "apns", "webpush"])
 async def test_too_large_push_keeps_the_registration(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
@@ -139,7 +140,7 @@ async def test_too_large_push_keeps_the_registration(
     assert (await connected.push()).status == 200
 
 
-@pytest.mark.parametrize("channel", SERVICES)
+@each_row("channel", SERVICES)
 async def test_a_token_that_is_dead_is_410_and_unregistered(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:

@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 import orjson
-import pytest
 
 from tests.support.eventually import eventually
 from tests.support.figures import until_delivered
 from tests.support.problems import pointers
 from tests.support.push_client import TOPIC, PushClient
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -103,7 +103,7 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
         assert push.registrations() == []
 
 
-@pytest.mark.parametrize(("name", "most"), [("type", 64), ("token", 4096), ("bridge", 2048)])
+@each_row(("name", "most"), [("type", 64), ("token", 4096), ("bridge", 2048)])
 async def test_text_of_a_registration_has_a_greatest_length(push: PushClient, name: str, most: int) -> None:
     text = "https://example.org/"
 

@@ -8,10 +8,11 @@ import pytest
 from tests.support.problems import pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spelled", "channel", "token"),
     [
         ("fcm", "fcm", FCM_TOKEN),
@@ -42,7 +43,7 @@ async def test_a_browsers_subscription_is_a_token(connected: PushClient, service
     assert lane == f"webpush {services.webpush.origin}"
 
 
-@pytest.mark.parametrize("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
+@each_row("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
 @pytest.mark.own_server
 async def test_type_without_configuration_is_refused_with_the_list_of_types(
     push: PushClient, name: str
@@ -66,7 +67,7 @@ async def test_every_type_is_named_when_all_are_configured(connected: PushClient
     assert problem["errors"][0]["detail"].endswith(" apns, fcm, log, webhook, webpush")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "token"),
     [
         ("fcm", "with a space"),

@@ -15,6 +15,7 @@ from tests.support.browser import Browser
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import open_receiver
 from tests.support.webpush_service import WebPushService, hang, reset, status, web_push_service
 
@@ -173,7 +174,7 @@ async def test_a_service_that_takes_less_refuses_only_this_message(
     assert (await provider.push(token, NOTICE)).verdict is Verdict.DELIVERED
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
+@each_row("code", [429, 500, 503])
 async def test_retry_after_of_a_push_service_is_kept(
     provider: WebPushProvider, service: WebPushService, code: int
 ) -> None:
@@ -270,7 +271,7 @@ async def test_a_slow_service_does_not_delay_another(
         await waiting
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "[::1]", "169.254.169.254", "[fd00::1]"])
+@each_row("host", ["127.0.0.1", "10.0.0.1", "[::1]", "169.254.169.254", "[fd00::1]"])
 async def test_an_endpoint_inside_the_network_is_not_connected_to(clock: ManualClock, host: str) -> None:
     token = Browser().subscribe(WebPushService(clock)).replace("/push/", f"https://{host}/push/", 1)
 
@@ -303,7 +304,7 @@ async def test_plain_http_is_for_development(clock: ManualClock, service: WebPus
     assert service.received == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "reason"),
     [
         (replace(OPEN, vapid_private_key=KEYS.public_key), "private key"),

@@ -6,6 +6,7 @@ import pytest
 
 from bridge_server.push.keys import new_vapid_keys, raw_public_key, read_private_key
 from tests.support.browser import Browser, base64url, from_base64url
+from tests.support.rows import each_row
 
 
 def test_a_new_pair_is_ready_to_paste() -> None:
@@ -32,7 +33,7 @@ def test_the_private_key_is_not_shown() -> None:
     assert keys.public_key in repr(keys)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("", "must hold 32 bytes, and holds 0"),

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.messages import padding_for, write_payload
 from tests.push.webpush import NOTICE
+from tests.support.rows import each_row
 
 
 def written(notice: PushNotice) -> bytes:
@@ -61,12 +61,12 @@ def test_payload_too_large_without_its_body_is_not_written() -> None:
     assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
 
 
-@pytest.mark.parametrize("field", ["title", "body", "message_id"])
+@each_row("field", ["title", "body", "message_id"])
 def test_half_a_character_is_no_text(field: str) -> None:
     assert write_payload(replace(NOTICE, **{field: "\ud83d"})) is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "padding"),
     [(0, 0), (1, 255), (255, 1), (256, 0), (257, 255), (3_840, 0), (3_841, 152), (3_993, 0)],
 )

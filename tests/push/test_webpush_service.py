@@ -12,6 +12,7 @@ from bridge_server.push.keys import VapidIdentity, es256
 from tests.push.webpush import KEYS, SUBJECT
 from tests.support.browser import Browser, base64url
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 from tests.support.webpush_service import WebPushService, web_push_service
 
 BODY = token_bytes(16) + (4_096).to_bytes(4, "big") + bytes([65]) + Browser().point + token_bytes(200)
@@ -59,7 +60,7 @@ async def test_fake_push_service_takes_a_valid_message(service: WebPushService, 
     assert await Sender(service, clock).post({"Topic": "a" * 32, "Urgency": "very-low"}) == (201, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"TTL": None},
@@ -79,7 +80,7 @@ async def test_headers_that_are_wrong_are_a_400(
     assert service.accepted == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status"),
     [
         (BODY[:102], 400),
@@ -106,7 +107,7 @@ async def test_another_key_than_the_subscriptions_is_a_403(
     assert "do not correspond" in text
 
 
-@pytest.mark.parametrize("authorization", [None, "", "Bearer x", "vapid t=a.b.c", "vapid t=a.b, k=c"])
+@each_row("authorization", [None, "", "Bearer x", "vapid t=a.b.c", "vapid t=a.b, k=c"])
 async def test_fake_push_service_answers_401_without_a_signature(
     service: WebPushService, clock: ManualClock, authorization: str | None
 ) -> None:
@@ -119,7 +120,7 @@ def signed(claims: Mapping[str, str | int], header: Mapping[str, str] | None = N
     return f"vapid t={es256(header or {'typ': 'JWT'}, claims, key)}, k={base64url(point)}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "taken"),
     [
         ({}, True),

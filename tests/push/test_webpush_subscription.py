@@ -7,6 +7,7 @@ import pytest
 
 from bridge_server.push.providers.webpush import read_subscription, write_subscription
 from tests.support.browser import Browser, base64url
+from tests.support.rows import each_row
 
 BROWSER = Browser()
 ENDPOINT = "https://push.example.net/send/abc%3AD_e-f"
@@ -52,7 +53,7 @@ def test_subscription_has_one_spelling() -> None:
     assert write_subscription(read_subscription(only)) == only
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("endpoint", "origin"),
     [
         ("https://push.example.net", "https://push.example.net"),
@@ -83,13 +84,13 @@ def test_nothing_of_it_is_shown() -> None:
     assert "0x" not in text
 
 
-@pytest.mark.parametrize("text", ["", "fcm-token", "[]", '"a"', "{", '{"endpoint":NaN}', "[" * 2_000])
+@each_row("text", ["", "fcm-token", "[]", '"a"', "{", '{"endpoint":NaN}', "[" * 2_000])
 def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a push subscription as JSON"):
         read_subscription(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "reason"),
     [
         ({"endpoint": None}, "endpoint must be a URL"),

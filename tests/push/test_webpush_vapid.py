@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from bridge_server.push.keys import VapidIdentity, checked_subject
 from tests.push.webpush import KEYS, SUBJECT
 from tests.support.browser import Browser, from_base64url
+from tests.support.rows import each_row
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -81,14 +82,14 @@ def test_every_service_gets_a_token_of_its_own() -> None:
     assert vapid.authorization(audiences[0], later_ms) != first[audiences[0]]  # no longer remembered
 
 
-@pytest.mark.parametrize(
+@each_row(
     "subject", ["mailto:push@example.org", "https://example.org", "https://example.org/contact?about=push"]
 )
 def test_a_subject_that_can_be_reached_is_taken(subject: str) -> None:
     assert checked_subject(subject) == subject
 
 
-@pytest.mark.parametrize(
+@each_row(
     "subject",
     [
         "",
@@ -105,7 +106,7 @@ def test_a_subject_of_another_form_is_refused(subject: str) -> None:
         checked_subject(subject)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "subject",
     [
         "mailto:push@localhost",

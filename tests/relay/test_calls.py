@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
 from tests.support.project import look
+from tests.support.rows import each_row
 
 _QUOTA = 100
 
@@ -77,14 +76,14 @@ async def test_a_call_with_a_status_is_listed_no_more(bridge: BridgeClient, sess
     assert await bridge.pending(session_id) == [first, third]
 
 
-@pytest.mark.parametrize("name", ["x", "\u0000", "é" * 255, "😀" * 255])
+@each_row("name", ["x", "\u0000", "é" * 255, "😀" * 255])
 async def test_a_dapp_name_has_1_to_255_characters(bridge: BridgeClient, session_id: str, name: str) -> None:
     answer = await bridge.post_call(session_id, dapp_name=name)
 
     assert answer.status == 200
 
 
-@pytest.mark.parametrize("name", ["", "x" * 256, "😀" * 256, None, 1, True, ["Dapp"], {"a": 1}])
+@each_row("name", ["", "x" * 256, "😀" * 256, None, 1, True, ["Dapp"], {"a": 1}])
 async def test_a_dapp_name_of_another_length_or_type_is_a_fault(
     bridge: BridgeClient, session_id: str, name: Any
 ) -> None:

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.rows import each_row
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
@@ -64,7 +63,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@each_row("row", ROWS, ids=str)
 async def test_a_row_is_answered_to_the_letter(bridge: BridgeClient, row: Row) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)

@@ -8,6 +8,7 @@ from tests.relay.test_sessions import MOVES, Move, every_move
 from tests.support.bridge_client import BridgeClient
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 _HOUR = 3600
@@ -48,7 +49,7 @@ async def test_an_update_and_a_call_prolong_the_session(
     (await bridge.calls(session_id)).problem(404)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lifetime", "too_little", "enough"), [(_DAY, 60, 60 + _MS), (600, 10, 10 + _MS), (20, 0.333, 0.334)]
 )
 async def test_a_call_prolongs_its_session_only_by_a_minute_or_a_sixtieth_of_a_short_life(

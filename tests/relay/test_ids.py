@@ -1,9 +1,8 @@
 """Ids in paths: capabilities of up to 128 characters; what does not look like one names nothing."""
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.rows import each_row
 
 PLACES = [
     ("GET", "/session/{}"),
@@ -43,7 +42,7 @@ ODD_IDS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "place"), PLACES)
+@each_row(("method", "place"), PLACES)
 async def test_an_id_that_names_nothing_is_404_at_every_length(
     bridge: BridgeClient, session_id: str, method: str, place: str
 ) -> None:
@@ -55,7 +54,7 @@ async def test_an_id_that_names_nothing_is_404_at_every_length(
         answer.problem(404)
 
 
-@pytest.mark.parametrize("odd_id", ODD_IDS)
+@each_row("odd_id", ODD_IDS)
 async def test_a_malformed_id_is_answered_with_a_problem(
     bridge: BridgeClient, session_id: str, odd_id: str
 ) -> None:

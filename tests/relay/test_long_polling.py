@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from bridge_server.web.prefer import preferred_seconds
 from tests.relay.polls import POLLS, Poll
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 
@@ -24,7 +23,7 @@ async def test_a_poll_without_a_wait_is_answered_at_once(poll: Poll) -> None:
         assert "Preference-Applied" not in answer.headers
 
 
-@pytest.mark.parametrize("query", ["?wait=0", ""])
+@each_row("query", ["?wait=0", ""])
 async def test_a_wait_of_nothing_is_no_wait(poll: Poll, query: str) -> None:
     answer = await (poll.read(query) if query else poll.read(Prefer="wait=0"))
 
@@ -95,7 +94,7 @@ async def test_a_wait_ends_as_a_poll_without_one_would_and_never_later_than_allo
         assert applied == ["wait=1"] * 3 + [None] * 3
 
 
-@pytest.mark.parametrize(("asked", "applied"), [(24, 24), (25, 25), (26, 25), (10**10, 25), (10**30, 25)])
+@each_row(("asked", "applied"), [(24, 24), (25, 25), (26, 25), (10**10, 25), (10**30, 25)])
 async def test_a_wait_of_any_length_is_capped(
     bridge: BridgeClient, session_id: str, asked: int, applied: int
 ) -> None:
@@ -107,7 +106,7 @@ async def test_a_wait_of_any_length_is_capped(
     assert (await bridge.get(f"/session/{session_id}?wait={asked}")).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "prefer",
     [
         "wait=7",
@@ -140,7 +139,7 @@ async def test_the_wait_is_found_in_a_second_header(bridge: BridgeClient, sessio
         assert response.headers["Preference-Applied"] == "wait=7"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "prefer",
     [
         "",
@@ -166,9 +165,7 @@ async def test_a_malformed_preference_is_ignored(bridge: BridgeClient, prefer: s
         assert "Preference-Applied" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    "wait", ["", "-1", "1.5", "1s", "soon", "+1", "%201", "1%20", "%ff", "%D9%A3", "1,2", "%00"]
-)
+@each_row("wait", ["", "-1", "1.5", "1s", "soon", "+1", "%201", "1%20", "%ff", "%D9%A3", "1,2", "%00"])
 async def test_a_malformed_query_is_400(bridge: BridgeClient, wait: str) -> None:
     for poll in [await make(bridge) for make in POLLS.values()]:
         answer = await poll.read(f"?wait={wait}")
@@ -234,7 +231,7 @@ async def test_a_head_request_is_answered_like_a_get_request_without_a_body(poll
     assert response.headers["Preference-Applied"] == "wait=5"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preferences", "seconds"),
     [
         ("wait=5", 5),

@@ -5,6 +5,7 @@ import pytest
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 TEXTS = [
     '""',
@@ -58,7 +59,7 @@ async def _through_a_status(bridge: BridgeClient, text: bytes) -> list[bytes]:
     return [(await bridge.status(call_id)).body, (await bridge.status(call_id)).body]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@each_row("text", TEXTS, ids=range(len(TEXTS)))
 async def test_a_payload_comes_back_byte_for_byte(bridge: BridgeClient, text: str) -> None:
     for exchange in (_through_the_session, _through_a_call, _through_a_status):
         bodies = await exchange(bridge, text.encode())
@@ -88,7 +89,7 @@ async def test_a_payload_is_a_string_or_an_object(
     assert await bridge.pending(session_id) == [call_id]
 
 
-@pytest.mark.parametrize("route", ["session", "call", "status"])
+@each_row("route", ["session", "call", "status"])
 async def test_a_payload_is_required(bridge: BridgeClient, session_id: str, route: str) -> None:
     call_id = await bridge.request_call(session_id)
     method, path = {

@@ -8,6 +8,7 @@ import pytest
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_delivered
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 _PUSH = {"type": "fcm", "token": "token", "webhook": "https://example.org/push"}
@@ -98,8 +99,8 @@ async def test_unknown_fields_are_ignored(
     assert await notified(bridge, receiver, session_id) == ["/push"]
 
 
-@pytest.mark.parametrize("name", ["type", "token", "webhook"])
-@pytest.mark.parametrize("value", ["absent", None, 1, True, ["text"], {"a": 1}])
+@each_row("name", ["type", "token", "webhook"])
+@each_row("value", ["absent", None, 1, True, ["text"], {"a": 1}])
 async def test_each_push_detail_is_a_required_string(
     bridge: BridgeClient, session_id: str, name: str, value: Any
 ) -> None:
@@ -127,7 +128,7 @@ async def test_push_details_are_no_longer_than_they_may_be(
     assert (await bridge.update(session_id, push={**_PUSH, name: longest})).status == 200
 
 
-@pytest.mark.parametrize("push", [1, "push", True, [], [_PUSH]])
+@each_row("push", [1, "push", True, [], [_PUSH]])
 async def test_push_details_are_an_object(bridge: BridgeClient, session_id: str, push: Any) -> None:
     problem = (await bridge.update(session_id, push=push)).problem(400)
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.rows import each_row
 
 Move: TypeAlias = Callable[[BridgeClient, str], Awaitable[Answer]]
 
@@ -33,7 +34,7 @@ async def test_a_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge
     assert answer.body == f'{{"sessionId":"{session_id}"}}'.encode()
 
 
-@pytest.mark.parametrize("content_type", [None, "application/json", "text/plain", "no/such;;thing"])
+@each_row("content_type", [None, "application/json", "text/plain", "no/such;;thing"])
 async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, content_type: str | None) -> None:
     for body in (b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}'):
         answer = await ask(bridge.server, "POST", "/session/new", body, content_type=content_type)

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -164,19 +163,19 @@ async def test_an_expired_subscription_frees_its_place(bridge: BridgeClient) -> 
     assert (before.status, after.status) == (409, 200)
 
 
-@pytest.mark.parametrize("topic", ["t", "t" * 128, "😀" * 128, "\u0000"])
+@each_row("topic", ["t", "t" * 128, "😀" * 128, "\u0000"])
 async def test_a_topic_has_1_to_128_characters(bridge: BridgeClient, topic: str) -> None:
     assert (await bridge.subscribe(topic, _HOOK)).status == 200
 
 
-@pytest.mark.parametrize("topic", ["", "t" * 129, "😀" * 129, None, 1, ["t"]])
+@each_row("topic", ["", "t" * 129, "😀" * 129, None, 1, ["t"]])
 async def test_a_topic_of_another_length_or_type_is_a_fault(bridge: BridgeClient, topic: Any) -> None:
     problem = (await bridge.subscribe(topic, _HOOK)).problem(400)
 
     assert pointers(problem) == ["#/topic"]
 
 
-@pytest.mark.parametrize("fields", [{}, {"topic": None, "webhook": None}])
+@each_row("fields", [{}, {"topic": None, "webhook": None}])
 async def test_a_subscription_needs_a_topic_and_a_webhook(
     bridge: BridgeClient, fields: dict[str, Any]
 ) -> None:

@@ -3,10 +3,9 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-import pytest
-
 from bridge_server.relay.models import SweptSlice
 from bridge_server.relay.service import Walk
+from tests.support.rows import each_row
 
 
 @dataclass
@@ -33,7 +32,7 @@ async def sweep(walk: Walk) -> None:
         pass
 
 
-@pytest.mark.parametrize("living", [set(), {1}, {60}, {1, 2, 30, 59, 60}, set(range(1, 61))])
+@each_row("living", [set(), {1}, {60}, {1, 2, 30, 59, 60}, set(range(1, 61))])
 async def test_one_sweep_deletes_every_expired_row_of_a_small_table(living: set[int]) -> None:
     table = Table(list(range(1, 61)), living)
 

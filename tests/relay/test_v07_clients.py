@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.relay.v07 import V07_PATH
 from tests.support.clock import ManualClock
 from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 
 pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
@@ -67,7 +68,7 @@ async def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | 
     return told
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@each_row("scenario", SCENARIOS)
 async def test_the_published_clients_work(failures: dict[str, str | None], scenario: str) -> None:
     assert failures[scenario] is None, failures[scenario]
 

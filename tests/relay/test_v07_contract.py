@@ -2,11 +2,10 @@
 
 from uuid import UUID
 
-import pytest
-
 from bridge_server.version import NAME, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.rows import each_row
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -18,7 +17,7 @@ def enveloped(payload: bytes, expires_at_ms: int) -> bytes:
     return b'{"data":{"encryptionPayload":%b,"expires":%d}}' % (payload, expires_at_ms)
 
 
-@pytest.mark.parametrize("body", [None, b"", b"{}", b"[1"])
+@each_row("body", [None, b"", b"{}", b"[1"])
 async def test_a_new_session_is_answered_with_its_id_and_its_expiry(
     v07: BridgeClient, body: bytes | None
 ) -> None:
@@ -121,9 +120,7 @@ async def test_a_status_is_read_in_its_envelope_once_there_is_one(v07: BridgeCli
     assert after.body == enveloped(_PAYLOAD_TEXT, v07.clock.now_ms() + _HOUR_MS)
 
 
-@pytest.mark.parametrize(
-    "payload", ["", '""', "}", "é😀\\u0000", "x" * 60_000, {}, {"expires": 1}, {"a": {}}]
-)
+@each_row("payload", ["", '""', "}", "é😀\\u0000", "x" * 60_000, {}, {"expires": 1}, {"a": {}}])
 async def test_a_payload_is_unchanged_inside_the_envelope(
     v07: BridgeClient, session_id: str, payload: str | dict[str, object]
 ) -> None:

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pytest
-
 from tests.relay.polls import POLLS, Poll
 from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
+from tests.support.rows import each_row
 
 _ROUNDS = 300
 _AT_ONCE = 10
@@ -32,7 +31,7 @@ async def _meet(poll: Poll, head_start: int) -> tuple[Answer, bytes]:
     return await asyncio.gather(read(), happen())
 
 
-@pytest.mark.parametrize("make", POLLS.values(), ids=POLLS.keys())
+@each_row("make", POLLS.values(), ids=POLLS.keys())
 async def test_a_change_that_meets_a_poll_is_never_lost(
     bridge: BridgeClient, make: Callable[[BridgeClient], Awaitable[Poll]]
 ) -> None:

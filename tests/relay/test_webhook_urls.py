@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
+from tests.support.rows import each_row
 
 _LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
 
@@ -66,7 +67,7 @@ async def test_a_webhook_is_an_absolute_web_url(bridge: BridgeClient, session_id
     assert (await bridge.end(session_id)).status == 200
 
 
-@pytest.mark.parametrize("url", BAD)
+@each_row("url", BAD)
 async def test_a_webhook_that_is_no_web_url_is_a_fault(
     bridge: BridgeClient, session_id: str, url: str
 ) -> None:
@@ -78,14 +79,14 @@ async def test_a_webhook_that_is_no_web_url_is_a_fault(
     assert (await bridge.session(session_id)).status == 204
 
 
-@pytest.mark.parametrize("value", [None, 1, False, ["https://example.org/"], {"url": "https://example.org/"}])
+@each_row("value", [None, 1, False, ["https://example.org/"], {"url": "https://example.org/"}])
 async def test_a_webhook_is_a_string(bridge: BridgeClient, session_id: str, value: Any) -> None:
     problem = (await bridge.subscribe(session_id, value)).problem(400)
 
     assert pointers(problem) == ["#/webhook"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://[::1%25eth0]/",

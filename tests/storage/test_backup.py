@@ -15,6 +15,7 @@ from bridge_server.storage.backup import BackupError, backup
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.drivers import make_notes_file
 from tests.support.locks import locked
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 SESSIONS_WITH_CALLS = """
@@ -134,9 +135,7 @@ def test_a_target_that_cannot_be_written_is_an_error_that_says_so(database: Path
         backup(database, tmp_path / "nowhere" / "copy.sqlite3")
 
 
-@pytest.mark.parametrize(
-    "content", [b"this is not a database, and never was one. " * 100, b"SQLite format 3\0"]
-)
+@each_row("content", [b"this is not a database, and never was one. " * 100, b"SQLite format 3\0"])
 def test_a_file_that_is_not_a_database_is_not_copied(tmp_path: Path, content: bytes) -> None:
     source = tmp_path / "odd.sqlite3"
     source.write_bytes(content)

@@ -9,6 +9,7 @@ import pytest
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database
 from bridge_server.web.limits import BucketStore, SavedBucket, save
+from tests.support.rows import each_row
 from tests.support.schema_databases import ENGINES, schema_database
 
 
@@ -31,7 +32,7 @@ async def test_the_last_saved_state_is_loaded(database: Database) -> None:
     assert sorted(loaded) == [bucket("requests", 2_000), bucket("sessions", 5_000)]
 
 
-@pytest.mark.parametrize(("now_us", "is_loaded"), [(999, True), (1_000, False), (1_001, False)])
+@each_row(("now_us", "is_loaded"), [(999, True), (1_000, False), (1_001, False)])
 async def test_a_bucket_that_is_full_again_is_not_loaded(
     database: Database, now_us: int, is_loaded: bool
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.storage.notes import EVENTS, fail_after_writing, names, put, text_of, turn
+from tests.support.rows import each_row
 
 # So many turns of the event loop after the start: before, while and after the commit is on its way.
 TURNS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100, 200, 400, 800)
@@ -71,7 +72,7 @@ async def test_a_failing_transaction_whose_caller_left_leaves_no_trace(
     assert heard == [("note", "b")]
 
 
-@pytest.mark.parametrize("turns", TURNS)
+@each_row("turns", TURNS)
 async def test_reads_may_be_left_at_any_moment(database: Database, turns: int) -> None:
     await database.transaction(put("a", "text"))
     tasks = [asyncio.create_task(text_of(database, "a")) for _ in range(200)]

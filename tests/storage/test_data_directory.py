@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held, is_held
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 
@@ -22,7 +23,7 @@ def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: P
         assert [S_IMODE(path.stat().st_mode) for path in directory.iterdir()] == [0o600]
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o777, 0o750, 0o704, 0o2770])
+@each_row("mode", [0o755, 0o777, 0o750, 0o704, 0o2770])
 def test_a_directory_that_was_there_is_made_private_at_once(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
 
@@ -65,7 +66,7 @@ async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_
     assert [(event["directory"], event["mode_before"]) for event in notes] == [(str(open_directory), "0755")]
 
 
-@pytest.mark.parametrize("name", [".", "lock"])
+@each_row("name", [".", "lock"])
 def test_a_command_that_looks_whether_a_server_runs_does_not_keep_one_from_starting(
     tmp_path: Path, name: str
 ) -> None:
@@ -169,7 +170,7 @@ def test_a_lock_file_of_a_killed_process_does_not_matter(tmp_path: Path) -> None
         assert (tmp_path / "lock").read_text() == str(os.getpid())
 
 
-@pytest.mark.parametrize("place", ["file", "file/below"])
+@each_row("place", ["file", "file/below"])
 def test_a_file_in_its_place_is_refused(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("in the way")
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
-import pytest
-
 from tests.support.command import running_command, watched_server
+from tests.support.rows import each_row
 
 _PATIENCE_SECONDS = 60.0
 
@@ -31,7 +30,7 @@ def has_database(data_dir: Path) -> bool:
     return (data_dir / "bridge.sqlite3").exists()
 
 
-@pytest.mark.parametrize("is_time", [has_directory, has_lock, makes_database, has_database])
+@each_row("is_time", [has_directory, has_lock, makes_database, has_database])
 def test_a_first_start_that_was_killed_is_begun_anew(tmp_path: Path, is_time: Callable[[Path], bool]) -> None:
     data_dir, deadline = tmp_path / "data", monotonic() + _PATIENCE_SECONDS
     with running_command("serve", "--port", "0", "--data-dir", data_dir) as first:

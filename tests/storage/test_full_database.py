@@ -15,6 +15,7 @@ from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import fail_after_writing, names, put
 from tests.support.drivers import make_notes_file
+from tests.support.rows import each_row
 
 _UNLIMITED = 2**32 - 2
 
@@ -91,7 +92,7 @@ async def test_a_file_that_fills_up_while_transactions_are_run_again_one_by_one(
     assert await database.transaction(put("after", "text")) == "text"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "reason"),
     [
         (sqlite3.SQLITE_BUSY, "locked"),
@@ -113,7 +114,7 @@ def test_a_passing_failure_is_answered_as_unavailable(code: int, reason: str) ->
     assert reason in str(passing_failure(error))
 
 
-@pytest.mark.parametrize("code", [sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT])
+@each_row("code", [sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT])
 def test_a_lasting_failure_is_not_answered_as_unavailable(code: int) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
@@ -121,8 +122,6 @@ def test_a_lasting_failure_is_not_answered_as_unavailable(code: int) -> None:
     assert passing_failure(error) is None
 
 
-@pytest.mark.parametrize(
-    "error", [sqlite3.OperationalError("no code"), OSError(28, "no space"), ValueError()]
-)
+@each_row("error", [sqlite3.OperationalError("no code"), OSError(28, "no space"), ValueError()])
 def test_an_error_without_an_sqlite_code_is_not_taken_for_one(error: Exception) -> None:
     assert passing_failure(error) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.support.rows import each_row
 from tests.support.statements import STATEMENTS
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
@@ -84,7 +85,7 @@ def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
         assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
 
 
-@pytest.mark.parametrize("name", sorted(_WALKS))
+@each_row("name", sorted(_WALKS))
 def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path, name: str) -> None:
     steps = plan(file, STATEMENTS[name])
 

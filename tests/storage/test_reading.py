@@ -2,12 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.storage.database import Database, Value
 from tests.storage.notes import put, text_of, turn
+from tests.support.rows import each_row
 
 SLOW = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000000)
@@ -95,7 +94,7 @@ async def test_a_reader_does_not_see_half_of_a_transaction(database: Database) -
     await writing
 
 
-@pytest.mark.parametrize("readers", [1, 64, 65, 1_000])
+@each_row("readers", [1, 64, 65, 1_000])
 async def test_any_number_may_read_at_once(database: Database, readers: int) -> None:
     await database.transaction(put("a", "text"))
 

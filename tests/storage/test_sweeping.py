@@ -22,6 +22,7 @@ from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
 from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 from tests.support.schema_databases import ENGINES, schema_database
 
 TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
@@ -90,7 +91,7 @@ async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_th
     assert await counts(database) == dict(zip(TABLES, left, strict=True))
 
 
-@pytest.mark.parametrize(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
+@each_row(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
 async def test_slice_after_slice_everything_goes(
     database: Database, store: RelayStore, span: int, limit: int
 ) -> None:

@@ -12,6 +12,7 @@ from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.rows import each_row
 
 _WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -47,7 +48,7 @@ RETURNING id
 
 
 @needs_postgres
-@pytest.mark.parametrize("has_one_before", [False, True])
+@each_row("has_one_before", [False, True])
 async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
     postgres: PostgresServer, has_one_before: bool
 ) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 import bridge_server
 from bridge_server.console.access import AccessStore
 from bridge_server.inbox.devices import DeviceStore
@@ -35,6 +33,7 @@ from bridge_server.testmode.service import EveryTable
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.web.limits import BucketStore
+from tests.support.rows import each_row
 
 PACKAGE = Path(bridge_server.__file__).parent
 DECORATORS = {"transaction", "adding_transaction"}
@@ -263,7 +262,7 @@ def test_no_other_place_runs_transactions() -> None:
     assert others == {*CALLS_WITHOUT_A_STORE, "storage/database.py"}
 
 
-@pytest.mark.parametrize("name", TURNS)
+@each_row("name", TURNS)
 async def test_a_transaction_names_its_turns(name: str) -> None:
     method, arguments, turns = TURNS[name]
     database = RecordingDatabase()

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from bridge_server.settings.settings import Settings
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.testmode.conftest import Controlled
 
@@ -23,7 +24,7 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
+@each_row(("method", "path"), ROUTES)
 @pytest.mark.own_server
 async def test_without_test_mode_no_control_route_exists(
     server: RunningServer, method: str, path: str
@@ -34,8 +35,8 @@ async def test_without_test_mode_no_control_route_exists(
     answer.problem(404)
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
-@pytest.mark.parametrize("authorization", ["Bearer wrong", "Basic wrong", ""])
+@each_row(("method", "path"), ROUTES)
+@each_row("authorization", ["Bearer wrong", "Basic wrong", ""])
 async def test_a_wrong_token_is_refused(
     controlled: Controlled, method: str, path: str, authorization: str
 ) -> None:
@@ -45,7 +46,7 @@ async def test_a_wrong_token_is_refused(
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
+@each_row(("method", "path"), ROUTES)
 async def test_a_host_of_another_machine_is_refused_even_with_the_token(
     controlled: Controlled, method: str, path: str
 ) -> None:
@@ -60,7 +61,7 @@ async def test_localhost_with_any_port_is_this_machine(controlled: Controlled) -
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "what"),
     [
         ({"host": "0.0.0.0"}, "listen on 127.0.0.1"),

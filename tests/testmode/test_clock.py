@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
-import pytest
 
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.sweeper import Sweeper
@@ -15,6 +14,7 @@ from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.support.asking import Answer
 from tests.support.figures import until_waiting
 from tests.support.project import look
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
 from tests.testmode.conftest import Controlled, controlling
@@ -209,7 +209,7 @@ async def test_the_sweeper_does_not_mistake_a_moved_clock_for_a_wrong_one() -> N
     task.cancel()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "pointer"),
     [
         (b"{}", "#"),

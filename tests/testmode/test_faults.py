@@ -9,6 +9,7 @@ import pytest
 
 from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.support.project import look
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver
 from tests.testmode.conftest import Controlled, controlling
@@ -40,7 +41,7 @@ async def test_requests_of_a_route_fail_after_some_and_so_many_times(controlled:
     assert await controlled.control.faults.list() == [{**rule, "hits": 2}]
 
 
-@pytest.mark.parametrize(("route", "path"), [("readyz", "/readyz"), ("metrics", "/metrics"), ("rpc", "/rpc")])
+@each_row(("route", "path"), [("readyz", "/readyz"), ("metrics", "/metrics"), ("rpc", "/rpc")])
 async def test_the_routes_of_every_room_can_fail(controlled: Controlled, route: str, path: str) -> None:
     await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
 
@@ -95,7 +96,7 @@ async def test_the_first_rule_that_applies_wins(controlled: Controlled) -> None:
     assert await hits(controlled) == [1, 1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "outcome"),
     [
         ({"status": 500}, "failed"),
@@ -103,6 +104,7 @@ async def test_the_first_rule_that_applies_wins(controlled: Controlled) -> None:
         ({"status": 410}, "gone"),
         ({"status": 202}, "delivered"),
     ],
+    empties=True,
 )
 async def test_a_webhook_fails_without_being_called(
     controlled: Controlled, rule: dict[str, Any], outcome: str
@@ -116,7 +118,7 @@ async def test_a_webhook_fails_without_being_called(
         assert (sent.outcome, receiver.requests) == (outcome, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("channel", "answer", "outcome"),
     [
         ("fcm", "UNREGISTERED", "gone"),
@@ -144,8 +146,8 @@ async def test_a_push_service_fails_in_its_own_words(
     assert await hits(controlled) == [1]
 
 
-@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
-@pytest.mark.parametrize("rule", [{"status": 503}, {"drop": True}])
+@each_row("channel", ["fcm", "apns", "webpush"])
+@each_row("rule", [{"status": 503}, {"drop": True}])
 async def test_a_push_service_fails_with_a_status_or_without_an_answer(
     controlled: Controlled, channel: str, rule: dict[str, Any]
 ) -> None:
@@ -165,7 +167,7 @@ async def test_a_token_that_is_called_dead_is_unregistered(controlled: Controlle
 
 
 @pytest.mark.sqlite("faults of the disk are of a file")
-@pytest.mark.parametrize("answer", ["full", "locked"])
+@each_row("answer", ["full", "locked"], empties=True)
 async def test_a_disk_that_does_not_take_a_write(controlled: Controlled, answer: str) -> None:
     await controlled.control.faults.set([{"where": "disk", "answer": answer}])
     refused = await controlled.send("POST", "/session/new")
@@ -212,7 +214,7 @@ async def test_a_transaction_that_the_node_calls_invalid(tmp_path: Path) -> None
         assert node.sent() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "pointers"),
     [
         ({"where": "request"}, ["#"]),
@@ -253,7 +255,7 @@ async def test_a_mistyped_name_is_refused_with_the_name_that_was_meant(controlle
     assert "did you mean call-status?" in answer.problem(400)["errors"][0]["detail"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])
+@each_row("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])
 async def test_a_body_that_is_no_list_of_rules_is_refused(controlled: Controlled, body: bytes) -> None:
     answer = await controlled.send("PUT", "/_test/faults", body)
 

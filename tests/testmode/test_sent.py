@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
-import pytest
 from standardwebhooks import Webhook
 
 from tests.support.figures import until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.project import opened_app
+from tests.support.rows import each_row
 from tests.support.webhook_receiver import open_receiver
 from tests.testmode.conftest import Controlled, controlling
 from tests.testmode.test_clock import webhook_for
@@ -123,7 +123,7 @@ async def test_sent_messages_are_forgotten_on_demand(controlled: Controlled) -> 
     assert await controlled.control.sent() == []
 
 
-@pytest.mark.parametrize("query", ["channel=fmc", "wait=soon", "wait=-1", "wait=", "channel="])
+@each_row("query", ["channel=fmc", "wait=soon", "wait=-1", "wait=", "channel="])
 async def test_a_query_that_cannot_be_read_is_refused(controlled: Controlled, query: str) -> None:
     answer = await controlled.send("GET", f"/_test/sent?{query}")
 

@@ -3,9 +3,8 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from bridge_server.kit.testing.server import RecordedRequest
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 from tests.testmode.conftest import Controlled, controlling
@@ -129,7 +128,7 @@ async def test_the_control_routes_are_not_recorded(controlled: Controlled) -> No
     assert (await controlled.control.traffic()).requests == []
 
 
-@pytest.mark.parametrize("query", ["after=x", "after=-1", "wait=x"])
+@each_row("query", ["after=x", "after=-1", "wait=x"])
 async def test_a_query_that_cannot_be_read_is_refused(controlled: Controlled, query: str) -> None:
     answer = await controlled.send("GET", f"/_test/traffic?{query}")
 

@@ -9,6 +9,7 @@ import structlog
 
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 
@@ -29,7 +30,7 @@ async def test_a_client_on_this_machine_needs_no_token(rpc: RpcClient) -> None:
     assert (await call(rpc.server)).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"X-Forwarded-For": "198.51.100.7"},
@@ -51,7 +52,7 @@ async def test_a_forwarded_request_is_not_from_this_machine(rpc: RpcClient, head
     assert "rpc_token" in answer.problem(403)["detail"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "status"),
     [
         ({}, 200),
@@ -88,9 +89,7 @@ async def test_a_forwarded_request_with_the_token_is_answered(tmp_path: Path) ->
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
-    "authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN]
-)
+@each_row("authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
 async def test_a_request_without_the_configured_token_is_refused(
     tmp_path: Path, authorization: str | None
 ) -> None:
@@ -102,7 +101,7 @@ async def test_a_request_without_the_configured_token_is_refused(
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         "localhost",
@@ -119,7 +118,7 @@ async def test_a_request_to_a_name_of_this_machine_is_answered(rpc: RpcClient, h
     assert (await call(rpc.server, Host=host)).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"),
@@ -146,7 +145,7 @@ async def test_a_token_does_not_excuse_a_wrong_host_name(tmp_path: Path) -> None
     answer.problem(403)
 
 
-@pytest.mark.parametrize("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
+@each_row("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
 async def test_host_names_from_the_settings_are_answered(tmp_path: Path, host: str) -> None:
     async with running_server(
         tmp_path / "data",
@@ -174,7 +173,7 @@ LOOPBACK = [
 ]
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
+@each_row("origin", FOREIGN)
 async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None:
     answer = await call(rpc.server, Origin=origin)
 
@@ -182,7 +181,7 @@ async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-@pytest.mark.parametrize("origin", LOOPBACK)
+@each_row("origin", LOOPBACK)
 @pytest.mark.own_server
 async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_keys(
     rpc: RpcClient, origin: str
@@ -254,7 +253,7 @@ def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
     return [(line["reason"], line["times"], line.get("others", 0)) for line in lines]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "headers", "cure"),
     [
         ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet: rpc_origins must name the"),
@@ -281,7 +280,7 @@ async def test_each_refusal_is_a_log_line_with_its_cure(
     assert TOKEN not in reason
 
 
-@pytest.mark.parametrize("settings", [{}, {"rpc_origins": [PAGE]}, {"dev_accounts": True}])
+@each_row("settings", [{}, {"rpc_origins": [PAGE]}, {"dev_accounts": True}])
 async def test_a_refused_preflight_is_a_log_line_too(tmp_path: Path, settings: dict[str, Any]) -> None:
     asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
     async with running_server(tmp_path / "data", **settings) as server:

@@ -29,6 +29,7 @@ from bridge_server.wallet.models import (
 )
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"
@@ -207,7 +208,7 @@ async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) ->
         await wallet.accounts.unlock(address(9), PASSPHRASE)
 
 
-@pytest.mark.parametrize(("seconds", "lasts"), [(None, 300), (1, 1), (3600, 3600)])
+@each_row(("seconds", "lasts"), [(None, 300), (1, 1), (3600, 3600)])
 async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | None, lasts: int) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, seconds)
 
@@ -221,7 +222,7 @@ async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | 
     assert not wallet.accounts.accounts()[3].is_unlocked
 
 
-@pytest.mark.parametrize("seconds", [-86_400, 86_400])
+@each_row("seconds", [-86_400, 86_400])
 async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
 
@@ -242,7 +243,7 @@ async def test_zero_seconds_last_until_the_server_stops(wallet: Wallet) -> None:
     assert not wallet.is_open(4)
 
 
-@pytest.mark.parametrize("seconds", [-1, LONGEST_UNLOCK_SECONDS + 1, 10**30])
+@each_row("seconds", [-1, LONGEST_UNLOCK_SECONDS + 1, 10**30])
 async def test_a_wrong_number_of_seconds_is_refused_before_the_passphrase_is_tried(
     wallet: Wallet, seconds: int
 ) -> None:
@@ -320,7 +321,7 @@ async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(
     assert PASSPHRASE not in str(log.calls)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", key_file(5)])
+@each_row("content", [b"", b"{}", key_file(5)])
 async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
     wallet: Wallet, content: bytes
 ) -> None:
@@ -485,7 +486,7 @@ async def test_a_key_is_imported_under_a_passphrase(wallet: Wallet) -> None:
     assert wallet.is_open(8)
 
 
-@pytest.mark.parametrize("bad", [bytes(32), bytes(31), b"\xff" * 32])
+@each_row("bad", [bytes(32), bytes(31), b"\xff" * 32])
 async def test_bytes_that_are_no_key_are_not_imported(wallet: Wallet, bad: bytes) -> None:
     with pytest.raises(InvalidInputError, match="This is no private key"):
         await wallet.accounts.import_key(bad, PASSPHRASE)
@@ -510,7 +511,7 @@ async def test_a_key_file_is_imported_as_it_is(wallet: Wallet) -> None:
     assert wallet.files.read(address(8)) == key_file(8)
 
 
-@pytest.mark.parametrize(("content", "passphrase"), [(key_file(8), WRONG), (b"{}", PASSPHRASE)])
+@each_row(("content", "passphrase"), [(key_file(8), WRONG), (b"{}", PASSPHRASE)])
 async def test_a_key_file_that_does_not_open_is_not_imported(
     wallet: Wallet, content: bytes, passphrase: str
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.ethereum.typed_data_examples import mail
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 from tests.web import inputs
@@ -74,7 +75,7 @@ async def ask(rpc: RpcClient, method: str, params: Any) -> Any:
     return answer
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_row("method", METHODS)
 async def test_wrong_parameters_at_every_place_get_a_clear_error(rpc: RpcClient, method: str) -> None:
     for wrong in WRONG:
         for params in ([wrong], [DEVELOPMENT_ADDRESS, wrong], [wrong, DEVELOPMENT_ADDRESS], [wrong] * 4):

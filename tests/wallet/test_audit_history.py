@@ -8,6 +8,7 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet.signing import MOST_BYTES, read_history
+from tests.support.rows import each_row
 
 
 def line(number: int, size: int = 0) -> bytes:
@@ -28,8 +29,8 @@ def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
         before = page.rest
 
 
-@pytest.mark.parametrize("limit", [1, 7, 1000])
-@pytest.mark.parametrize("count", [0, 1, 7, 500])
+@each_row("limit", [1, 7, 1000])
+@each_row("count", [0, 1, 7, 500])
 def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(b"".join(line(number, 300) for number in range(count)))
@@ -54,7 +55,7 @@ def test_a_line_longer_than_a_part_is_passed_over(tmp_path: Path) -> None:
     assert numbers(file, 10, 2**17) == [2, 0]
 
 
-@pytest.mark.parametrize("broken", [b'{"number":', b"\n", b"[1]\n", b"\xff\n", b'{"number":' + b"\n"])
+@each_row("broken", [b'{"number":', b"\n", b"[1]\n", b"\xff\n", b'{"number":' + b"\n"])
 def test_a_line_that_is_no_entry_is_left_out(tmp_path: Path, broken: bytes) -> None:
     file = tmp_path / "audit.log"
     end = b"" if broken.endswith(b"\n") else b"\n"

@@ -23,6 +23,7 @@ from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
@@ -214,7 +215,7 @@ ALREADY_KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("code", "message"), ALREADY_KNOWN)
+@each_row(("code", "message"), ALREADY_KNOWN)
 async def test_an_already_known_transaction_counts_as_sent(
     rig: Rig, fake: FakeNode, code: int, message: str
 ) -> None:

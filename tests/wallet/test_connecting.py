@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
@@ -13,7 +12,7 @@ PAGE = "https://dapp.example"
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
-@pytest.mark.parametrize("method", GOING_TO_A_CHAIN)
+@each_row("method", GOING_TO_A_CHAIN)
 async def test_the_wallet_is_on_its_own_chain_already(rpc: RpcClient, method: str) -> None:
     described = {"chainId": OWN_CHAIN, "chainName": "Here", "rpcUrls": ["http://127.0.0.1:8545"]}
 
@@ -21,7 +20,7 @@ async def test_the_wallet_is_on_its_own_chain_already(rpc: RpcClient, method: st
     assert await rpc.call(method, described) is None
 
 
-@pytest.mark.parametrize("method", GOING_TO_A_CHAIN)
+@each_row("method", GOING_TO_A_CHAIN)
 async def test_a_switch_to_another_chain_is_refused(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method, {"chainId": "0x1"})
 
@@ -36,7 +35,7 @@ async def test_a_wallet_without_a_chain_cannot_switch(tmp_path: Path) -> None:
     assert error.code == 4900
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},), ({"chainId": "0x01"},), ({}, {})],
 )
@@ -64,8 +63,8 @@ async def test_every_caller_has_the_permission_to_see_the_accounts(tmp_path: Pat
     assert of_program == [{**permission, "invoker": "127.0.0.1"}]
 
 
-@pytest.mark.parametrize("method", ["wallet_requestPermissions", "wallet_revokePermissions"])
-@pytest.mark.parametrize(
+@each_row("method", ["wallet_requestPermissions", "wallet_revokePermissions"])
+@each_row(
     "params",
     [(), ({},), ("eth_accounts",), ({"eth_sign": {}},), ({"eth_accounts": {}, "eth_sign": {}},), ([],)],
 )

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.version import VERSION
 from tests.ethereum.typed_data_examples import mail
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 
 MESSAGE = "0xdeadbeef"
@@ -20,7 +19,7 @@ def recovered(signature: str, message: bytes) -> str:
     return recover_address(personal_message_hash(message), bytes.fromhex(signature[2:])).lower()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "params"),
     [("personal_sign", (MESSAGE, DEVELOPMENT_ADDRESS)), ("eth_sign", (DEVELOPMENT_ADDRESS, MESSAGE))],
 )
@@ -35,7 +34,7 @@ async def test_a_message_is_signed_behind_its_prefix(
     assert recovered(signature, bytes.fromhex("deadbeef")) == DEVELOPMENT_ADDRESS
 
 
-@pytest.mark.parametrize("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
+@each_row("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
 async def test_typed_data_is_signed(rpc: RpcClient, method: str) -> None:
     signature = await rpc.call(method, DEVELOPMENT_ADDRESS, mail())
 
@@ -49,14 +48,14 @@ async def test_a_transaction_is_signed_without_a_node_when_nothing_is_left_open(
     assert signed.startswith("0xf8")
 
 
-@pytest.mark.parametrize("params", [("eth_sendTransaction", FILLED), ("eth_sendRawTransaction", "0xc0")])
+@each_row("params", [("eth_sendTransaction", FILLED), ("eth_sendRawTransaction", "0xc0")])
 async def test_without_a_node_nothing_is_sent(rpc: RpcClient, params: tuple[Any, ...]) -> None:
     error = await rpc.error(*params)
 
     assert error.code in (4900, -32602)
 
 
-@pytest.mark.parametrize("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
+@each_row("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
 async def test_there_are_ten_accounts_for_development(rpc: RpcClient, method: str) -> None:
     accounts = await rpc.call(method)
 
@@ -80,9 +79,7 @@ async def test_a_signer_is_recovered(rpc: RpcClient) -> None:
     assert await rpc.call("personal_ecRecover", "0xdead", signature) != DEVELOPMENT_ADDRESS
 
 
-@pytest.mark.parametrize(
-    "method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"]
-)
+@each_row("method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"])
 async def test_other_methods_go_to_the_node(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)
 
@@ -90,9 +87,7 @@ async def test_other_methods_go_to_the_node(rpc: RpcClient, method: str) -> None
     assert "node_url" in error.message
 
 
-@pytest.mark.parametrize(
-    "method", ["personal_ecrecover", "personal_", "wallet_watchAsset", "eth_signTypedData_v1"]
-)
+@each_row("method", ["personal_ecrecover", "personal_", "wallet_watchAsset", "eth_signTypedData_v1"])
 async def test_a_method_in_the_wallets_namespaces_never_reaches_the_node(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)
 

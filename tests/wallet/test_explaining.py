@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining import explain
 from tests.ethereum.signed_transactions import FIELDS, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import vectors
+from tests.support.rows import each_row
 
 ALICE = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 SPENDER = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
@@ -90,7 +90,7 @@ class TestTransactions:
         assert texts(lines, "fee") == ["at most 0.00063 ether (630000000000000 wei): 21000 gas at 30 gwei"]
         assert texts(lines, "tip") == ["1.5 gwei of it"]
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("wei", "text"),
         [
             (0, "0 ether"),
@@ -118,7 +118,7 @@ class TestTransactions:
         assert lines[0] == ("does", "call a function that is not known here: 0xdeadbeef")
         assert texts(lines, "input") == ["5 bytes: 0xdeadbeef01"]
 
-    @pytest.mark.parametrize("empty", ["input", "data"])
+    @each_row("empty", ["input", "data"])
     def test_data_are_not_hidden_by_their_other_name(self, empty: str) -> None:
         name = "data" if empty == "input" else "input"
 
@@ -144,14 +144,14 @@ class TestTransactions:
 
         assert texts(lines, "access list") == [json.dumps(entry)] * 2
 
-    @pytest.mark.parametrize("name", ["from", "to", "value", "nonce", "chainId", "data"])
-    @pytest.mark.parametrize("value", ["strange", 5, ["0x1"], {"a": 1}, True])
+    @each_row("name", ["from", "to", "value", "nonce", "chainId", "data"])
+    @each_row("value", ["strange", 5, ["0x1"], {"a": 1}, True])
     def test_a_member_of_another_kind_is_shown_as_it_came(self, name: str, value: Any) -> None:
         lines = explained("eth_sendTransaction", {**TRANSFER, name: value})
 
         assert any(json.dumps(value) in text for _, text in lines)
 
-    @pytest.mark.parametrize("missing", ["gas", "gasPrice"])
+    @each_row("missing", ["gas", "gasPrice"])
     def test_a_cost_that_is_not_known_is_a_warning(self, missing: str) -> None:
         transaction = {name: value for name, value in TRANSFER.items() if name != missing}
 
@@ -177,7 +177,7 @@ class TestTransactions:
         assert texts(lines, "chain") == ["1"]
         assert texts(lines, "nonce") == [str(int(vector["transaction"]["nonce"], 16))]
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("kind", "label", "text"),
         [
             ("fee market", "tip", "0.0000005 gwei of it"),
@@ -248,14 +248,14 @@ class TestTokens:
         ]
         assert texts(lines, "WARNING") == []
 
-    @pytest.mark.parametrize("amount", [2**96 - 1, 2**128, 2**160 - 1, 2**255, UNLIMITED])
+    @each_row("amount", [2**96 - 1, 2**128, 2**160 - 1, 2**255, UNLIMITED])
     def test_an_allowance_without_an_end_is_called_so(self, amount: int) -> None:
         lines = explained("eth_sendTransaction", call("approve(address,uint256)", SPENDER, amount))
 
         assert texts(lines, "")[:2] == [f"  spender: {SPENDER}", f"  amount: {amount}"]
         assert [text[:10] for text in texts(lines, "WARNING")] == ["UNLIMITED:"]
 
-    @pytest.mark.parametrize("amount", [1, 2**96 - 2, 2**96, 2**128 - 1])
+    @each_row("amount", [1, 2**96 - 2, 2**96, 2**128 - 1])
     def test_an_allowance_with_an_end_is_not_called_unlimited(self, amount: int) -> None:
         lines = explained("eth_sendTransaction", call("approve(address,uint256)", SPENDER, amount))
 
@@ -284,14 +284,14 @@ class TestTokens:
         ]
         assert texts(lines, "WARNING")[0].startswith("UNLIMITED")
 
-    @pytest.mark.parametrize(("approved", "warnings"), [(1, 1), (0, 0)])
+    @each_row(("approved", "warnings"), [(1, 1), (0, 0)])
     def test_an_approval_of_all_tokens(self, approved: int, warnings: int) -> None:
         lines = explained("eth_sendTransaction", call("setApprovalForAll(address,bool)", SPENDER, approved))
 
         assert texts(lines, "")[1] == f"  approved: {'true' if approved else 'false'}"
         assert ["EVERY token" in text for text in texts(lines, "WARNING")] == [True] * warnings
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("signature", "words", "standard"),
         [
             ("transferFrom(address,address,uint256)", (ALICE, SPENDER, 7), "ERC-20"),
@@ -315,7 +315,7 @@ class TestTokens:
         assert standard in lines[0][1]
         assert f"  {'spender' if 'Allowance' in signature else 'to'}: {SPENDER}" in texts(lines, "")
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("transaction", "fault"),
         [
             (call("transfer(address,uint256)", SPENDER), "has 32 bytes of arguments, and needs 64"),
@@ -361,7 +361,7 @@ class TestTypedData:
             ("EIP-712", vector["digest"]),
         ]
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("kind", "value", "text"),
         [
             ("address", SPENDER.lower(), SPENDER),
@@ -455,7 +455,7 @@ class TestTypedData:
             f"the holder of the signature: {SPENDER} can take 1000 of the token {TOKEN}"
         ]
 
-    @pytest.mark.parametrize(("allowed", "text"), [(True, "UNLIMITED of"), (False, "no more of")])
+    @each_row(("allowed", "text"), [(True, "UNLIMITED of"), (False, "no more of")])
     def test_a_permit_that_allows_all_or_nothing(self, allowed: bool, text: str) -> None:
         members = [{"name": "spender", "type": "address"}, {"name": "allowed", "type": "bool"}]
         typed_data = {
@@ -472,7 +472,7 @@ class TestTypedData:
 
         assert f"{SPENDER} can take {text} the token {TOKEN}" in warning
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("wallets", "line"),
         [
             ("0x1", ("chain", "1, which is the wallet's")),
@@ -501,7 +501,7 @@ class TestTypedData:
 
         assert lines == explained("eth_signTypedData_v4", mail["typed_data"])
 
-    @pytest.mark.parametrize("more", [{"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}])
+    @each_row("more", [{"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}])
     def test_a_permit_is_explained_by_its_signed_members(self, more: dict[str, Any]) -> None:
         typed_data = TYPED_DATA["EIP-2612 permit, unlimited"]["typed_data"]
         message = {**more, **typed_data["message"]}
@@ -544,7 +544,7 @@ class TestTypedData:
         assert len(lines) == 2_001
         assert lines[-1] == ("WARNING", "3004 more lines are not shown here: --json has everything")
 
-    @pytest.mark.parametrize("vector", TYPED_DATA.values(), ids=TYPED_DATA.keys())
+    @each_row("vector", TYPED_DATA.values(), ids=TYPED_DATA.keys())
     def test_all_typed_data_that_can_be_signed_can_be_explained(self, vector: dict[str, Any]) -> None:
         lines = explained("eth_signTypedData_v4", vector["typed_data"])
 
@@ -555,7 +555,7 @@ class TestTypedData:
 class TestMessages:
     """As text when they are text, always as bytes."""
 
-    @pytest.mark.parametrize("subject", [message("Hello, ♥"), {"message": message("Hello, ♥")}])
+    @each_row("subject", [message("Hello, ♥"), {"message": message("Hello, ♥")}])
     def test_a_text_is_shown_with_its_bytes_and_hash(self, subject: Any) -> None:
         assert explained("personal_sign", subject) == [
             ("text", "Hello, ♥"),
@@ -612,7 +612,7 @@ class TestMessages:
         ]
         assert ("", "I accept.") in lines
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("account", "warnings"),
         [
             (ALICE.lower(), []),
@@ -643,8 +643,8 @@ class TestMessages:
 class TestAnything:
     """Whatever stands in the database can be shown."""
 
-    @pytest.mark.parametrize("method", METHODS)
-    @pytest.mark.parametrize(
+    @each_row("method", METHODS)
+    @each_row(
         "subject",
         [
             b"",
@@ -661,7 +661,7 @@ class TestAnything:
     def test_no_subject_is_too_strange(self, method: str, subject: bytes) -> None:
         assert_clean(explain(method, subject))
 
-    @pytest.mark.parametrize("method", METHODS)
+    @each_row("method", METHODS)
     @given(value=json_values)
     @example(value={"to": {}, "data": [], "gas": -1, "value": None, "accessList": {"a": 1}, "input": "0x"})
     @example(value={"types": {}, "primaryType": [], "domain": None, "message": 1})

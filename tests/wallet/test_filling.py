@@ -10,6 +10,7 @@ from bridge_server.ethereum.address import data_of
 from bridge_server.ethereum.transactions import RawTransaction, read_raw_transaction
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from bridge_server.wallet.models import InvalidParamsError, NoChainError, NodeError, NoNodeError
+from tests.support.rows import each_row
 from tests.wallet.rig import ALICES_KEY, Rig, open_rig
 
 
@@ -43,7 +44,7 @@ async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: Fake
     assert "eth_estimateGas" not in fake.methods
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "tip", "most"),
     [
         ({"type": "0x2"}, 5, 2 * 50 + 5),
@@ -81,9 +82,7 @@ async def test_on_a_chain_without_a_base_fee_the_old_price_is_asked_for(rig: Rig
         await rig.sign(type="0x2")
 
 
-@pytest.mark.parametrize(
-    ("method", "fields"), [("eth_gasPrice", {}), ("eth_getBlockByNumber", {"type": "0x2"})]
-)
+@each_row(("method", "fields"), [("eth_gasPrice", {}), ("eth_getBlockByNumber", {"type": "0x2"})])
 async def test_the_nodes_error_is_passed_on(
     rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]
 ) -> None:
@@ -95,7 +94,7 @@ async def test_the_nodes_error_is_passed_on(
     assert await rig.queued() is None
 
 
-@pytest.mark.parametrize("answer", ["100", 100, None, "0x", {"a": 1}])
+@each_row("answer", ["100", 100, None, "0x", {"a": 1}])
 async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
     fake.results["eth_gasPrice"] = answer
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import running_server
 
@@ -137,7 +138,7 @@ async def test_notifications_are_forwarded_and_not_answered(rpc: RpcClient, node
     assert forwarded(node) == [["eth_blockNumber"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "method",
     [
         *("eth_sendTransactionSync", "eth_sendRawTransactionSync", "eth_sendUnsignedTransaction"),
@@ -166,7 +167,7 @@ async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
     assert method not in node.methods
 
 
-@pytest.mark.parametrize(
+@each_row(
     "method",
     [
         *("eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"),

@@ -6,9 +6,9 @@ from io import BytesIO
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
@@ -21,7 +21,7 @@ def error_of(answer: Any) -> tuple[Any, int]:
     return answer["id"], answer["error"]["code"]
 
 
-@pytest.mark.parametrize("number", ["1", '"a"', "null", "1.5", "123456789012345678901234567890", '"é\\n"'])
+@each_row("number", ["1", '"a"', "null", "1.5", "123456789012345678901234567890", '"é\\n"'])
 async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
     answer = await rpc.post(f'{{"jsonrpc":"2.0","id":{number},"method":"net_version"}}'.encode())
 
@@ -29,7 +29,7 @@ async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
     assert answer.headers["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "number", "code"),
     [
         ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600),
@@ -53,19 +53,17 @@ async def test_each_malformed_request_has_its_code(
     assert error_of(await rpc.send(document)) == (number, code)
 
 
-@pytest.mark.parametrize("body", [b"", b"nonsense", b"[" * 50, b'{"a":NaN}'])
+@each_row("body", [b"", b"nonsense", b"[" * 50, b'{"a":NaN}'])
 async def test_a_body_that_is_no_json_is_a_parse_error(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32700)
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"id":1,"id":1}', b"[" * 1_000 + b"]" * 1_000, b"[1%b]" % (b",1" * 70_000)]
-)
+@each_row("body", [b'{"id":1,"id":1}', b"[" * 1_000 + b"]" * 1_000, b"[1%b]" % (b",1" * 70_000)])
 async def test_json_that_breaks_a_limit_is_an_invalid_request(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32600)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [
         ACCOUNTS,
@@ -90,7 +88,7 @@ async def test_a_notification_is_carried_out(rpc: RpcClient) -> None:
     assert "0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a" in await rpc.call("eth_accounts")
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
+@each_row("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
 async def test_spaces_change_nothing(rpc: RpcClient, separators: tuple[str, str]) -> None:
     request = rpc.request("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS)
 
@@ -99,7 +97,7 @@ async def test_spaces_change_nothing(rpc: RpcClient, separators: tuple[str, str]
     assert result_of(answer.json) == await rpc.call("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS)
 
 
-@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+@each_row("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
 async def test_a_body_must_be_declared_as_json(rpc: RpcClient, content_type: str | None) -> None:
     answer = await rpc.post(orjson.dumps({**ACCOUNTS, "id": 1}), content_type=content_type)
 
@@ -114,7 +112,7 @@ async def test_json_may_be_declared_with_a_charset(rpc: RpcClient) -> None:
     assert DEVELOPMENT_ADDRESS in result_of(answer.json)
 
 
-@pytest.mark.parametrize(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
+@each_row(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
 async def test_a_body_has_at_most_a_mebibyte(rpc: RpcClient, size: int, status: int) -> None:
     body = orjson.dumps({**ACCOUNTS, "id": 1}).ljust(size)
     headers = {"Content-Type": "application/json"}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.ethereum.typed_data_examples import mail
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 
 pytestmark = pytest.mark.own_server
@@ -23,7 +24,7 @@ async def locked(rpc: RpcClient) -> RpcClient:
     return rpc
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "params"),
     [
         ("personal_sign", (MESSAGE, ADDRESS)),
@@ -67,7 +68,7 @@ async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked:
     assert (await locked.error("personal_sign", MESSAGE, ADDRESS)).code == 4100
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "params"),
     [
         ("personal_sign", (MESSAGE, ADDRESS, "wrong")),
@@ -85,7 +86,7 @@ async def test_a_wrong_passphrase_opens_nothing(
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-@pytest.mark.parametrize("passphrase", [None, ""])
+@each_row("passphrase", [None, ""])
 async def test_an_account_that_is_never_locked_needs_no_passphrase(
     rpc: RpcClient, passphrase: str | None
 ) -> None:
@@ -106,7 +107,7 @@ async def test_a_key_is_imported_with_or_without_its_prefix(rpc: RpcClient, spel
     assert await rpc.call("personal_importRawKey", spelled, PASSPHRASE) == ADDRESS
 
 
-@pytest.mark.parametrize("key", ["", "0x", "0x12", f"{KEY}00", "zz" * 32, "00" * 32, "ff" * 32, 1, None])
+@each_row("key", ["", "0x", "0x12", f"{KEY}00", "zz" * 32, "00" * 32, "ff" * 32, 1, None])
 async def test_a_malformed_key_is_not_imported_and_not_repeated_in_the_error(
     rpc: RpcClient, key: Any
 ) -> None:
@@ -118,7 +119,7 @@ async def test_a_malformed_key_is_not_imported_and_not_repeated_in_the_error(
     assert len(await rpc.call("eth_accounts")) == 10
 
 
-@pytest.mark.parametrize("seconds", ["60", "0x3c", 1.5, -1, True, 10**18, [], {}])
+@each_row("seconds", ["60", "0x3c", 1.5, -1, True, 10**18, [], {}])
 async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> None:
     error = await locked.error("personal_unlockAccount", ADDRESS, PASSPHRASE, seconds)
 

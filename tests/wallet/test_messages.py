@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.ethereum.vectors import vectors
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
@@ -35,7 +34,7 @@ async def signer_of(rpc: RpcClient, vector: dict[str, Any]) -> str:
     return signer
 
 
-@pytest.mark.parametrize("message", ["0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", "0x" + "00" * 32])
+@each_row("message", ["0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", "0x" + "00" * 32])
 async def test_any_bytes_are_signed(rpc: RpcClient, message: str) -> None:
     signature = await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS)
 
@@ -43,14 +42,14 @@ async def test_any_bytes_are_signed(rpc: RpcClient, message: str) -> None:
     assert await rpc.call("eth_sign", DEVELOPMENT_ADDRESS, message) == signature
 
 
-@pytest.mark.parametrize("spelled", [CHECKSUMMED, DEVELOPMENT_ADDRESS, "0x" + CHECKSUMMED[2:].upper()])
+@each_row("spelled", [CHECKSUMMED, DEVELOPMENT_ADDRESS, "0x" + CHECKSUMMED[2:].upper()])
 async def test_an_account_may_have_capitals(rpc: RpcClient, spelled: str) -> None:
     signature = await rpc.call("personal_sign", MESSAGE, spelled)
 
     assert signature == await rpc.call("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "account", "place"),
     [
         ("hello", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
@@ -76,7 +75,7 @@ async def test_an_error_names_the_place_of_the_wrong_parameter(
     assert error.message.startswith(place)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "params"),
     [
         ("personal_sign", (DEVELOPMENT_ADDRESS, "hello")),
@@ -100,7 +99,7 @@ async def test_a_message_of_twenty_bytes_is_no_account(rpc: RpcClient) -> None:
     assert await rpc.call("personal_ecRecover", UNKNOWN, signature) == DEVELOPMENT_ADDRESS
 
 
-@pytest.mark.parametrize("params", [(), (MESSAGE,), (MESSAGE, DEVELOPMENT_ADDRESS, None, None)])
+@each_row("params", [(), (MESSAGE,), (MESSAGE, DEVELOPMENT_ADDRESS, None, None)])
 async def test_a_wrong_number_of_parameters_gets_an_error_that_lists_them(
     rpc: RpcClient, params: tuple[Any, ...]
 ) -> None:
@@ -125,7 +124,7 @@ async def test_an_unknown_account_signs_nothing(rpc: RpcClient) -> None:
     assert UNKNOWN in error.message
 
 
-@pytest.mark.parametrize("signature", ["0x", "0x" + "00" * 64, "0x" + "00" * 65, "0x" + "11" * 64 + "25", 7])
+@each_row("signature", ["0x", "0x" + "00" * 64, "0x" + "00" * 65, "0x" + "11" * 64 + "25", 7])
 async def test_a_malformed_signature_has_no_signer(rpc: RpcClient, signature: Any) -> None:
     error = await rpc.error("personal_ecRecover", MESSAGE, signature)
 

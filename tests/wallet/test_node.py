@@ -26,6 +26,7 @@ from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.node import Node
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 PRICE = RpcCall("eth_gasPrice", [])
 SEND = RpcCall("eth_sendRawTransaction", ["0x01"])
@@ -165,7 +166,7 @@ RESETTING = [
 ]
 
 
-@pytest.mark.parametrize("method", RESETTING)
+@each_row("method", RESETTING)
 async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNode, method: str) -> None:
     heard: list[str] = []
 
@@ -279,7 +280,7 @@ async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
     assert asked(fake) == [*ANEW, *ANEW, ["eth_chainId"], ["eth_chainId", PRICE.method, SEND.method]]
 
 
-@pytest.mark.parametrize("is_silent", [False, True])
+@each_row("is_silent", [False, True])
 async def test_a_node_behind_a_proxy_that_closes_every_connection_is_sent_to_with_its_chain(
     fake: FakeNode, is_silent: bool
 ) -> None:
@@ -377,7 +378,7 @@ async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: Fa
     assert "params" not in batch.calls[2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         '{"jsonrpc":"2.0","id":1,"result":%s}',
@@ -389,7 +390,7 @@ async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: Fa
         '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
     ],
 )
-@pytest.mark.parametrize(
+@each_row(
     "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
 )
 async def test_results_are_passed_on_as_they_were_written(
@@ -480,8 +481,8 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("answer", GARBAGE, ids=range(len(GARBAGE)))
-@pytest.mark.parametrize("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
+@each_row("answer", GARBAGE, ids=range(len(GARBAGE)))
+@each_row("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
 async def test_an_answer_that_is_no_json_rpc_is_called_so(
     node: Node, fake: FakeNode, answer: bytes, calls: list[RpcCall]
 ) -> None:
@@ -496,7 +497,7 @@ async def test_an_answer_that_is_no_json_rpc_is_called_so(
     assert await node.forward([PRICE]) != []
 
 
-@pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 502, 503])
+@each_row("status", [301, 401, 403, 404, 429, 500, 502, 503])
 async def test_an_http_status_other_than_200_is_in_the_error(node: Node, fake: FakeNode, status: int) -> None:
     fake.script.append(body("sorry", status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):

@@ -9,17 +9,18 @@ from bridge_server.wallet.accounts import (
     read_private_key,
     read_private_keys,
 )
+from tests.support.rows import each_row
 
 ONE, TWO = f"{1:064x}", f"{2:064X}"
 ADDRESSES = [SigningKey(number.to_bytes(32)).address for number in (1, 2)]
 
 
-@pytest.mark.parametrize("text", [ONE, f"0x{ONE}", f"0X{ONE}", f" {ONE}\n"])
+@each_row("text", [ONE, f"0x{ONE}", f"0X{ONE}", f" {ONE}\n"])
 def test_a_key_is_64_digits_with_a_prefix_or_without(text: str) -> None:
     assert read_private_key(text) == (1).to_bytes(32)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         f"{ONE},{TWO}",
@@ -32,12 +33,12 @@ def test_keys_are_separated_by_commas_spaces_or_lines(text: str) -> None:
     assert [key.address for key in read_private_keys(text)] == ADDRESSES
 
 
-@pytest.mark.parametrize("text", ["", "\n", "# none yet", ","])
+@each_row("text", ["", "\n", "# none yet", ","])
 def test_a_text_may_have_no_keys(text: str) -> None:
     assert read_private_keys(text) == []
 
 
-@pytest.mark.parametrize("bad", ["5ec7e7", f"{ONE}0", "\u0661" * 64, "g" * 64, f"0x0x{ONE[4:]}"])
+@each_row("bad", ["5ec7e7", f"{ONE}0", "\u0661" * 64, "g" * 64, f"0x0x{ONE[4:]}"])
 def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
     with pytest.raises(PrivateKeyError, match=r"^key 2 of 3: a private key has 64 hexadecimal") as raised:
         read_private_keys(f"{ONE},{bad},{TWO}")
@@ -45,7 +46,7 @@ def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
     assert bad not in str(raised.value)
 
 
-@pytest.mark.parametrize("bad", ["0" * 64, "f" * 64])
+@each_row("bad", ["0" * 64, "f" * 64])
 def test_a_number_beyond_the_curve_is_no_key(bad: str) -> None:
     with pytest.raises(PrivateKeyError, match=r"^key 1 of 1: a private key lies between 0 and the order"):
         read_private_keys(bad)

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import pytest
-
 import bridge_server.assembly.application  # every room's failures, by importing all of them
 from bridge_server.kernel.errors import (
     BridgeError,
@@ -29,6 +27,7 @@ from bridge_server.wallet.models import (
     WrongPassphraseError,
 )
 from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
+from tests.support.rows import each_row
 
 assert bridge_server.assembly.application
 
@@ -43,7 +42,7 @@ def kinds(root: type[BridgeError] = BridgeError) -> Iterator[type[BridgeError]]:
         yield from kinds(kind)
 
 
-@pytest.mark.parametrize("kind", list(kinds()))
+@each_row("kind", list(kinds()))
 def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
     if kind is NodeError:
         return  # has the node's
@@ -53,7 +52,7 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
     assert code in STANDARD | OF_ETHEREUM
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "code"),
     [
         (InvalidInputError("x"), -32602),

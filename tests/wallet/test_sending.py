@@ -14,6 +14,7 @@ from bridge_server.wallet.models import (
     TransactionRefusedError,
     UnknownAccountError,
 )
+from tests.support.rows import each_row
 from tests.wallet.anvil import CHAIN_ID, Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, Rig, open_rig, signed_elsewhere, transaction
 
@@ -63,7 +64,7 @@ async def test_open_fields_are_filled_in(rig: Rig, anvil: Anvil) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "kind"),
     [
         ({"gasPrice": "0xb2d05e00"}, "0x0"),
@@ -211,7 +212,7 @@ async def test_a_transaction_signed_for_another_chain_is_not_sent(
         await rig.send_raw(raw)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "fault"),
     [
         ("0x", "is not a signed transaction"),
@@ -229,7 +230,7 @@ async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: st
     assert await rig.queued() is None
 
 
-@pytest.mark.parametrize("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
+@each_row("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
 async def test_a_lookup_by_a_malformed_parameter_is_refused(rig: Rig, which: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
         await rig.queued(which)

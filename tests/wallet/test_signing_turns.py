@@ -8,6 +8,7 @@ import pytest
 
 from bridge_server.wallet.rpc import routes
 from bridge_server.wallet.rpc.routes import BatchTurns, SigningTurns
+from tests.support.rows import each_row
 
 
 def somebody_waits() -> bool:
@@ -107,7 +108,7 @@ async def test_a_client_that_left_costs_no_turn() -> None:
     assert stayed.done()
 
 
-@pytest.mark.parametrize("others_wait", [somebody_waits, nobody_waits])
+@each_row("others_wait", [somebody_waits, nobody_waits])
 async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Callable[[], bool]) -> None:
     batch = BatchTurns(SigningTurns(others_wait, nobody_works))
     others = asyncio.ensure_future(turned(3))

@@ -9,6 +9,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.wallet.models import Address, Caller, SendRequest, TransactionId, TransactionState
 from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionStore
+from tests.support.rows import each_row
 from tests.support.schema_databases import ENGINES, schema_database
 
 SENDER = Address("0x" + "11" * 20)
@@ -42,11 +43,9 @@ async def all_pages(
         before = page.rest
 
 
-@pytest.mark.parametrize("rows_per_page", [1, 4, 10_000])
-@pytest.mark.parametrize("limit", [1, 3, 100])
-@pytest.mark.parametrize(
-    "state", [None, TransactionState.MINED, TransactionState.QUEUED, TransactionState.SENT]
-)
+@each_row("rows_per_page", [1, 4, 10_000])
+@each_row("limit", [1, 3, 100])
+@each_row("state", [None, TransactionState.MINED, TransactionState.QUEUED, TransactionState.SENT])
 async def test_pages_have_every_wanted_transaction_once_newest_first(
     database: Database, state: TransactionState | None, limit: int, rows_per_page: int
 ) -> None:

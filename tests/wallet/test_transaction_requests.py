@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bridge_server.wallet.models import InvalidParamsError
 from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
+from tests.support.rows import each_row
 from tests.wallet.rig import ALICE, BOB, transaction
 
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -49,7 +50,7 @@ def test_a_missing_or_null_field_is_open() -> None:
     assert (request.value, request.data, request.type) == (0, b"", 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "fault"),
     [
         ({"from_": None}, "params[0].from is missing"),
@@ -110,14 +111,14 @@ def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -
     assert fault in fault_of(**fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "fields"), [(0, {"gasPrice": "0x1"}), (1, {"accessList": []}), (2, {"maxFeePerGas": "0x1"})]
 )
 def test_the_type_may_be_a_json_number(number: int, fields: dict[str, Any]) -> None:
     assert read_transaction(transaction(type=number, **fields)).type == number
 
 
-@pytest.mark.parametrize("kind", ["2", "0x02", 2.0, "0x3", [], True])
+@each_row("kind", ["2", "0x02", 2.0, "0x3", [], True])
 def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
     with pytest.raises(InvalidParamsError) as refused:
         read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
@@ -125,7 +126,7 @@ def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
     assert [fault.pointer for fault in refused.value.faults] == ["params[0].type"]
 
 
-@pytest.mark.parametrize("value", [None, [], "0x", 1, True])
+@each_row("value", [None, [], "0x", 1, True])
 def test_a_transaction_that_is_no_object_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\] must be a transaction object"):
         read_transaction(value)
@@ -140,7 +141,7 @@ def test_every_fault_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "kind"),
     [
         ({}, 0),
@@ -157,7 +158,7 @@ def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> 
     assert read_transaction(transaction(**fields)).type == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [{"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}],
     ids=["data", "input", "both"],
@@ -172,7 +173,7 @@ def test_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
     assert request.gas == 0x5208
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"gas": "0x1", "gasPrice": "0x2", "nonce": "0x3", "chainId": "0x4", "data": "0x05"},

@@ -23,6 +23,7 @@ from bridge_server.wallet.transactions.states import (
     state_after,
     states_before,
 )
+from tests.support.rows import each_row
 
 PAGE = Path(__file__).parents[2] / "docs" / "rpc.md"
 HEADER = "| state of a transaction | means | becomes |"
@@ -85,7 +86,7 @@ def test_every_state_is_reached_from_the_two_that_a_request_begins_in() -> None:
     assert reached == set(State)
 
 
-@pytest.mark.parametrize("state", State)
+@each_row("state", State)
 def test_an_event_that_a_state_does_not_list_changes_nothing(state: State) -> None:
     for event in TransactionEvent:
         after = next_state(state, event)
@@ -106,8 +107,8 @@ def test_conditions_are_spelled_as_the_indexes_spell_them(database: sqlite3.Conn
     }
 
 
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize(
+@each_row("state", State)
+@each_row(
     ("event", "statement", "values"),
     [
         (TransactionEvent.ACCEPT, store.ACCEPT, ("one",)),
@@ -126,7 +127,7 @@ def test_a_statement_moves_a_row_as_the_table_says(
     assert state_after_statement(database, state, statement, *values) == next_state(state, event)
 
 
-@pytest.mark.parametrize("state", State)
+@each_row("state", State)
 def test_only_a_queued_transaction_becomes_signed(database: sqlite3.Connection, state: State) -> None:
     values = ("one", "0xa1", "{}", 0, "", None, "", 1, State.SIGNED, 7, "0xnew", "0xnew", 0)
 

@@ -12,6 +12,7 @@ from bridge_server.ethereum.signing_key import personal_message_hash, recover_ad
 from bridge_server.ethereum.typed_data import read_typed_data
 from tests.ethereum.typed_data_examples import mail
 from tests.ethereum.vectors import vectors
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError, result_of
 from tests.support.server import running_server
 
@@ -63,7 +64,7 @@ async def test_a_string_is_read_as_strictly_as_an_object(rpc: RpcClient) -> None
     assert error.message == "params[1] has an object with the name 'contents' twice."
 
 
-@pytest.mark.parametrize("text", ["", "hello", "[]", "1", "null", "{", '{"types":NaN}', "[" * 1000])
+@each_row("text", ["", "hello", "[]", "1", "null", "{", '{"types":NaN}', "[" * 1000])
 async def test_a_string_that_is_no_typed_data_is_refused(rpc: RpcClient, text: str) -> None:
     error = await rpc.error("eth_signTypedData", DEVELOPMENT_ADDRESS, text)
 
@@ -97,7 +98,7 @@ async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
         result_of(as_float.json)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "place"),
     [
         (lambda data: data["message"].pop("contents"), "message.contents"),
@@ -129,7 +130,7 @@ def for_chain(chain_id: Any) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("settings", [{"chain_id": 5}, {}, {"node_url": "http://127.0.0.1:1"}])
+@each_row("settings", [{"chain_id": 5}, {}, {"node_url": "http://127.0.0.1:1"}])
 async def test_a_wallet_signs_for_any_chain(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with running_server(tmp_path / "data", private_keys=COW_KEY, **settings) as server:
         assert await RpcClient(server).call("eth_signTypedData", COW, mail()) == PUBLISHED
@@ -143,12 +144,12 @@ async def own(tmp_path: Path) -> AsyncIterator[RpcClient]:
         yield RpcClient(server)
 
 
-@pytest.mark.parametrize("chain_id", [5, "5", "0x5", None])
+@each_row("chain_id", [5, "5", "0x5", None])
 async def test_typed_data_chain_own_allows_the_own_chain_and_no_chain(own: RpcClient, chain_id: Any) -> None:
     assert len(await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))) == 132
 
 
-@pytest.mark.parametrize("chain_id", [1, 55, "1", "0x1", 0])
+@each_row("chain_id", [1, 55, "1", "0x1", 0])
 async def test_typed_data_chain_own_refuses_another_chain(own: RpcClient, chain_id: Any) -> None:
     error = await own.error("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))
 

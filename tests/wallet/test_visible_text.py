@@ -2,21 +2,19 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.wallet.visible_text import folded, visible
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
-    "text", ["", "plain", "Grüße", "日本語", "emoji 🎉", "a\u0301", "<U+0041>", "{}[]\\"]
-)
+@each_row("text", ["", "plain", "Grüße", "日本語", "emoji 🎉", "a\u0301", "<U+0041>", "{}[]\\"])
 def test_visible_characters_stay_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("\x1b[2J", "<U+001B>[2J"),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO
 
 import aiohttp
-import pytest
 from aiohttp.http_websocket import WebSocketReader
 
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.web.aiohttp_internals import has_known_sockets
+from tests.support.rows import each_row
 from tests.support.socket_client import SocketClient
 
 _RUN = "\nfrom bridge_server.__main__ import main\nmain()"
@@ -86,7 +86,7 @@ async def payloads_by_socket(url: str) -> list[str]:
         return payloads
 
 
-@pytest.mark.parametrize("change", [_MOVED, _OTHER_START], ids=["moved", "other"])
+@each_row("change", [_MOVED, _OTHER_START], ids=["moved", "other"])
 async def test_sockets_are_served_the_public_way_by_an_aiohttp_without_the_private_names(
     tmp_path: Path, change: str
 ) -> None:

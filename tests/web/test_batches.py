@@ -1,11 +1,11 @@
 """Batches of requests: what they give back, and the numbers of the requests in them."""
 
 import orjson
-import pytest
 
 from bridge_server.kernel.signals import Signals
 from bridge_server.web.traffic import MOST_REQUESTS, Batch, Exchange, Kind, TrafficLog, batch_of
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 
 POLL = Kind("dapp", "GET", "session", 204)
 
@@ -34,7 +34,7 @@ def test_a_batch_gives_its_requests_back_newest_first() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "answered", "gist"),
     [
         (404, orjson.dumps({"title": "Session not found", "detail": "secret"}), "Session not found"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.asking import ask
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
 
@@ -56,7 +57,7 @@ async def test_a_body_in_chunks_has_the_limit_of_any_body(
     assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
 
 
-@pytest.mark.parametrize(("method", "route"), [*WITH_A_BODY, ("POST", "/session/new")])
+@each_row(("method", "route"), [*WITH_A_BODY, ("POST", "/session/new")])
 async def test_every_route_that_takes_a_body_refuses_a_large_one(
     server: RunningServer, method: str, route: str
 ) -> None:

@@ -11,6 +11,7 @@ from structlog.testing import CapturingLogger
 
 from bridge_server.web import addresses
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 _ONE_REQUEST: dict[str, Any] = {"requests_burst": 1, "requests_per_second": 0.001}
@@ -103,7 +104,7 @@ async def test_a_last_hop_that_is_no_address_is_not_exempt(tmp_path: Path, hop: 
     assert statuses == [200, 429]
 
 
-@pytest.mark.parametrize("hop", ["127.0.0.2:5678", "[::1]:80", "::1"])
+@each_row("hop", ["127.0.0.2:5678", "[::1]:80", "::1"])
 async def test_the_port_of_a_hop_does_not_matter(tmp_path: Path, hop: str) -> None:
     async with running_server(tmp_path, trusted_proxies=("127.0.0.1/32",), **_ONE_REQUEST) as server:
         statuses = [await status_for(server, hop) for _ in range(2)]  # loopback is exempt

@@ -14,6 +14,7 @@ from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.web.guarded import Guarded, guarded
 
 EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
@@ -65,7 +66,7 @@ async def test_an_address_has_its_share_of_connections_and_others_have_theirs() 
     assert orjson.loads(body)["status"] == 429
 
 
-@pytest.mark.parametrize("address", [EXEMPT, PROXY])
+@each_row("address", [EXEMPT, PROXY])
 async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
     async with guarded(greet, per_address=2, trusted=PROXY) as server:
         with ExitStack() as stack:
@@ -101,7 +102,7 @@ async def test_refusals_are_one_line_soon_and_one_a_minute(
     assert {tuple(line["addresses"]) for line in lines} == {(SOMEBODY,)}
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"])
+@each_row("said", [b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"])
 async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes) -> None:
     async with guarded(greet, head_seconds=0.3) as server:
         with client(server.port, SOMEBODY, said) as connection:

@@ -3,17 +3,16 @@
 import gzip
 import zlib
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
 
 _BODY = b'{"encryptionPayload":"a"}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content_type",
     [
         None,
@@ -35,7 +34,7 @@ async def test_json_is_taken(server: RunningServer, content_type: str | None) ->
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content_type",
     [
         "",
@@ -64,7 +63,7 @@ async def test_anything_else_is_415(server: RunningServer, content_type: str) ->
     assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
 
 
-@pytest.mark.parametrize(("method", "path"), WITH_A_BODY)
+@each_row(("method", "path"), WITH_A_BODY)
 async def test_the_rule_holds_on_every_route_that_reads_json(
     server: RunningServer, method: str, path: str
 ) -> None:
@@ -81,7 +80,7 @@ async def test_bytes_that_are_no_text_are_no_media_type(server: RunningServer) -
     (await ask_raw(server, request)).problem(415)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("encoding", "body"),
     [
         ("gzip", gzip.compress(_BODY)),

@@ -1,9 +1,8 @@
 """Cross-origin requests: web pages of any origin may use the bridge; nobody else's routes."""
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.figures import METRICS_TOKEN
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import ANY_ORIGIN, EVERY_ENDPOINT, NO_ORIGIN, SESSION_ID, Endpoint
 
@@ -17,7 +16,7 @@ def preflight_headers(headers: str | None, method: str = "PUT") -> dict[str, str
     return sent if headers is None else {**sent, "Access-Control-Request-Headers": headers}
 
 
-@pytest.mark.parametrize(("path", "methods"), ANY_ORIGIN.items())
+@each_row(("path", "methods"), ANY_ORIGIN.items())
 async def test_a_preflight_is_answered_for_every_path(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
@@ -32,7 +31,7 @@ async def test_a_preflight_is_answered_for_every_path(
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     ["prefer", "content-type,x-request-id", "Content-Type, Prefer", "a" * 1024, "x-!#$%&'*+.^_`|~9"],
 )
@@ -42,7 +41,7 @@ async def test_headers_that_a_page_wants_to_send_are_allowed(server: RunningServ
     assert answer.headers["Access-Control-Allow-Headers"] == headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers", [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
 )
 async def test_a_faulty_list_of_header_names_is_not_repeated(
@@ -54,7 +53,7 @@ async def test_a_faulty_list_of_header_names_is_not_repeated(
     assert answer.headers["Access-Control-Allow-Headers"] == USUAL
 
 
-@pytest.mark.parametrize("endpoint", EVERY_ENDPOINT, ids=str)
+@each_row("endpoint", EVERY_ENDPOINT, ids=str)
 async def test_answers_of_the_bridge_may_be_read_by_any_origin(
     server: RunningServer, endpoint: Endpoint
 ) -> None:
@@ -68,7 +67,7 @@ async def test_answers_of_the_bridge_may_be_read_by_any_origin(
     assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-@pytest.mark.parametrize("origin", ["null", "https://other.example", "nonsense", "*", "é"])
+@each_row("origin", ["null", "https://other.example", "nonsense", "*", "é"])
 async def test_the_origin_is_never_repeated(server: RunningServer, origin: str) -> None:
     answer = await ask(server, "GET", "/hello", headers={"Origin": origin})
 
@@ -99,7 +98,7 @@ async def test_a_request_without_an_origin_needs_no_leave(server: RunningServer)
     assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
 
 
-@pytest.mark.parametrize("path", NO_ORIGIN)
+@each_row("path", NO_ORIGIN)
 async def test_refusals_of_routes_that_are_not_for_web_pages_may_not_be_read(
     server: RunningServer, path: str
 ) -> None:

@@ -5,10 +5,10 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import pytest
 from aiohttp import web
 
 from bridge_server.web.answers import MOST_BUFFERED_BYTES, EventStream, piece
+from tests.support.rows import each_row
 
 
 class Flood:
@@ -63,7 +63,7 @@ def connect_without_reading(port: int) -> socket.socket:
     return client
 
 
-@pytest.mark.parametrize("source_of", [Flood, Stuck])
+@each_row("source_of", [Flood, Stuck])
 async def test_a_client_that_does_not_read_is_cut_off(source_of: type[Flood]) -> None:
     source = source_of()
     async with streaming(source) as port, AsyncExitStack() as stack:

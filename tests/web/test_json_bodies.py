@@ -2,9 +2,8 @@
 
 import gzip
 
-import pytest
-
 from tests.support.asking import ask
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 DEEPEST = 64
@@ -99,7 +98,7 @@ REFUSED: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
+@each_row("body", REFUSED.values(), ids=REFUSED.keys())
 async def test_a_body_that_is_not_strictly_a_json_object_is_400(server: RunningServer, body: bytes) -> None:
     session_id = await server.open_session()
 
@@ -109,7 +108,7 @@ async def test_a_body_that_is_not_strictly_a_json_object_is_400(server: RunningS
     assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         nested(DEEPEST, "[", "]"),

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from bridge_server.web.json_rpc import (
     write_error,
     write_result,
 )
+from tests.support.rows import each_row
 from tests.web import inputs
 from tests.web.test_json_bodies import DEEPEST
 
@@ -41,7 +41,7 @@ def unreadable(body: bytes) -> Unreadable:
     return request
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("0", "1", "-7", "9007199254740993", "18446744073709551616", "1" * 300),
@@ -69,14 +69,12 @@ def test_an_id_comes_back_as_it_was_sent(text: str) -> None:
     assert compact.id_text == text.encode()
 
 
-@pytest.mark.parametrize(
-    "body", [b'"\\"' * 100_000, b'{"id":1e400,' + b'"\\"' * 100_000, b'{"id":1e400,"' * 50_000]
-)
+@each_row("body", [b'"\\"' * 100_000, b'{"id":1e400,' + b'"\\"' * 100_000, b'{"id":1e400,"' * 50_000])
 def test_ids_in_what_is_no_json_are_looked_for_in_no_time(body: bytes) -> None:
     assert unreadable(body).error.code in (PARSE_ERROR, INVALID_REQUEST)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b'{"jsonrpc":"2.0","id":1e400,"method":"m","params":[1e400]}',
@@ -105,13 +103,13 @@ def test_without_an_id_it_is_a_notification() -> None:
     assert read_requests(spelled(id=...)) == MethodCall("m", [], None)
 
 
-@pytest.mark.parametrize(("params", "read"), [([1], [1]), ({"a": 1}, {"a": 1}), (..., None)])
+@each_row(("params", "read"), [([1], [1]), ({"a": 1}, {"a": 1}), (..., None)])
 def test_params_are_an_array_or_an_object_or_left_out(params: Any, read: Any) -> None:
     assert read_requests(spelled(params=params)) == MethodCall("m", read, b"1")
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
-@pytest.mark.parametrize("number", [2**53 + 1, 2**64, -(2**63) - 1, 2**256 - 1])
+@each_row("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
+@each_row("number", [2**53 + 1, 2**64, -(2**63) - 1, 2**256 - 1])
 def test_integers_are_exact(number: int, separators: tuple[str, str]) -> None:
     body = json.dumps({**CALL, "params": [number, {"n": number}]}, separators=separators).encode()
 
@@ -122,7 +120,7 @@ def test_unknown_members_are_ignored() -> None:
     assert read_requests(spelled(chainId="0x1", jsonrpc2=None)) == MethodCall("m", [], b"1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "id_text", "place"),
     [
         (b"1", b"null", "object"),
@@ -151,7 +149,7 @@ def test_a_faulty_request_is_answered_with_its_fault(body: bytes, id_text: bytes
     assert place in request.error.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "reason"),
     [
         (b"", "empty"),
@@ -171,7 +169,7 @@ def test_a_text_that_is_not_json_is_a_parse_error(body: bytes, reason: str) -> N
     assert reason in request.error.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "reason"),
     [
         (b'{"id":1,"id":1}', "'id' twice"),

@@ -1,16 +1,15 @@
 """Unknown routes are 404, other methods 405 with the allowed ones."""
 
-import pytest
-
 from tests.support.asking import ask
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import ANY_ORIGIN, NO_ORIGIN, NOTIFY, WALLET
 
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "M-SEARCH", "LOCK"}
 
 
-@pytest.mark.parametrize(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
+@each_row(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
@@ -24,7 +23,7 @@ async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_i
         assert answer.headers["Allow"] == allow
 
 
-@pytest.mark.parametrize(("path", "methods"), NO_ORIGIN.items())
+@each_row(("path", "methods"), NO_ORIGIN.items())
 async def test_routes_that_are_not_for_web_pages_know_no_preflight(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
@@ -34,7 +33,7 @@ async def test_routes_that_are_not_for_web_pages_know_no_preflight(
     assert answer.headers["Allow"] == ("GET, HEAD" if methods == {"GET"} else "POST")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", [path for path, methods in {**ANY_ORIGIN, **NOTIFY, **WALLET}.items() if "GET" not in methods]
 )
 async def test_head_is_no_method_of_a_route_that_cannot_be_read(server: RunningServer, path: str) -> None:
@@ -44,7 +43,7 @@ async def test_head_is_no_method_of_a_route_that_cannot_be_read(server: RunningS
     assert answer.headers["Allow"] == ("OPTIONS, POST" if path in ANY_ORIGIN else "POST")
 
 
-@pytest.mark.parametrize("path", ["/hello", "/info", "/livez", "/readyz"])
+@each_row("path", ["/hello", "/info", "/livez", "/readyz"])
 async def test_head_says_what_get_would_without_the_body(server: RunningServer, path: str) -> None:
     read = await ask(server, "GET", path)
 
@@ -55,7 +54,7 @@ async def test_head_says_what_get_would_without_the_body(server: RunningServer, 
         assert answer.headers[name] == read.headers[name]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "//",
@@ -105,7 +104,7 @@ async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
         assert answer.problem(404)["type"].endswith(":not-found")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_line",
     [
         "GET /line%0Abreak",
@@ -122,9 +121,7 @@ async def test_an_unusual_target_is_a_problem_too(server: RunningServer, request
     answer.problem(answer.status)
 
 
-@pytest.mark.parametrize(
-    "request_line", ["OPTIONS *", "CONNECT example.org:443", "GET http://bridge.example/*"]
-)
+@each_row("request_line", ["OPTIONS *", "CONNECT example.org:443", "GET http://bridge.example/*"])
 async def test_a_target_without_a_path_is_nowhere(server: RunningServer, request_line: str) -> None:
     method, target = request_line.split()
 
@@ -133,7 +130,7 @@ async def test_a_target_without_a_path_is_nowhere(server: RunningServer, request
     answer.problem(404)
 
 
-@pytest.mark.parametrize("target", ["/hello", "/hello?a=http://b", "", "?a=b", "//hello"])
+@each_row("target", ["/hello", "/hello?a=http://b", "", "?a=b", "//hello"])
 async def test_a_target_may_name_the_server(server: RunningServer, target: str) -> None:
     answer = await ask_raw(server, spell("GET", f"http://bridge.example:8080{target}"))
 
@@ -143,8 +140,8 @@ async def test_a_target_may_name_the_server(server: RunningServer, target: str) 
 FORGIVEN = ["//hello", "/hello/", "///hello//", "/session//new", "//session/new/", "/session/new//"]
 
 
-@pytest.mark.parametrize("prefix", ["", "/compat/v0.7", "//compat//v0.7"])
-@pytest.mark.parametrize("path", FORGIVEN)
+@each_row("prefix", ["", "/compat/v0.7", "//compat//v0.7"])
+@each_row("path", FORGIVEN)
 async def test_the_bridge_forgives_slashes(server: RunningServer, prefix: str, path: str) -> None:
     method = "GET" if "hello" in path else "POST"
 

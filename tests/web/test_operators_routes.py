@@ -6,6 +6,7 @@ from multidict import CIMultiDict
 from tests.support.asking import Answer, ask
 from tests.support.figures import METRICS_TOKEN
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -14,7 +15,7 @@ async def metrics(server: RunningServer, *authorizations: str) -> Answer:
     return await ask(server, "GET", "/metrics", headers=headers)
 
 
-@pytest.mark.parametrize(("path", "word"), [("/livez", b"alive\n"), ("/readyz", b"ready\n")])
+@each_row(("path", "word"), [("/livez", b"alive\n"), ("/readyz", b"ready\n")])
 async def test_a_server_that_works_says_so(server: RunningServer, path: str, word: bytes) -> None:
     answer = await ask(server, "GET", path)
 
@@ -34,7 +35,7 @@ async def test_the_bearer_of_the_token_reads_the_metrics(server: RunningServer, 
     assert 'bridge_http_requests_total{route="unrouted",status="404"} 1.0\n' in answer.body.decode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "authorizations",
     [
         [],

@@ -10,12 +10,13 @@ from bridge_server.web import request_log
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
 from tests.support.asking import ask
 from tests.support.failures import every_failure
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 _ORIGIN = {"Origin": "https://dapp.example"}
 
 
-@pytest.mark.parametrize("failure", every_failure(), ids=lambda failure: failure.__name__)
+@each_row("failure", every_failure(), ids=lambda failure: failure.__name__)
 def test_every_failure_has_a_status_and_a_name(failure: type[BridgeError]) -> None:
     status = status_of(failure.__new__(failure))
 
@@ -54,7 +55,7 @@ async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once
     assert (await ask(server, "GET", "/hello")).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "status", "code"),
     [
         ("PUT", "/session/a", b"{", 400, "invalid-input"),

@@ -15,6 +15,7 @@ from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import until_waiting
 from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 _CLOSE = b"Connection: close"
@@ -82,7 +83,7 @@ async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
     assert faults() == []
 
 
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+@each_row("garbage", GARBAGE.values(), ids=GARBAGE.keys())
 async def test_garbage_is_answered_or_hung_up_on(
     server: RunningServer, garbage: bytes, faults: Faults
 ) -> None:
@@ -97,7 +98,7 @@ async def test_garbage_is_answered_or_hung_up_on(
     await assert_unharmed(server, faults)
 
 
-@pytest.mark.parametrize("cut", [1, 20, 60, -20, -1])
+@each_row("cut", [1, 20, 60, -20, -1])
 async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
     session_id = await server.open_session()
     request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
@@ -148,8 +149,8 @@ async def test_requests_in_one_piece_are_answered_in_their_order(server: Running
     assert answers[1].body == b'{"encryptionPayload":"one"}'
 
 
-@pytest.mark.parametrize("coding", [b"gzip, chunked", b"GZIP,chunked", b"identity, chunked", b", chunked"])
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
+@each_row("coding", [b"gzip, chunked", b"GZIP,chunked", b"identity, chunked", b", chunked"])
+@each_row(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
 async def test_a_body_in_another_transfer_coding_is_refused(
     server: RunningServer, coding: bytes, method: str, path: str
 ) -> None:
@@ -210,7 +211,7 @@ async def test_an_unknown_expectation_is_ignored(server: RunningServer) -> None:
     assert answer.status == 200
 
 
-@pytest.mark.parametrize("headers", [[], [b"Connection: keep-alive"], [b"Host: bridge.example"]])
+@each_row("headers", [[], [b"Connection: keep-alive"], [b"Host: bridge.example"]])
 async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -> None:
     request = b"\r\n".join([b"GET /hello HTTP/1.0", *headers, b"", b""])
 
@@ -220,7 +221,7 @@ async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -
     assert answer.body.startswith(b"Hello World")
 
 
-@pytest.mark.parametrize("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
+@each_row("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
 async def test_an_upgrade_is_declined_and_the_request_answered(
     server: RunningServer, protocol: bytes
 ) -> None:
@@ -238,7 +239,7 @@ async def test_an_upgrade_is_declined_and_the_request_answered(
     assert (read.status, written.status) == (200, 200)
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT"])
+@each_row("method", ["GET", "PUT"])
 async def test_a_broken_encoding_is_no_fault_of_the_server(
     server: RunningServer, method: str, faults: Faults
 ) -> None:

@@ -14,6 +14,7 @@ from bridge_server.web import request_log
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 
@@ -128,9 +129,9 @@ async def test_without_that_level_it_is_none(server: RunningServer, log: Capturi
     assert log.calls == []
 
 
-@pytest.mark.parametrize("length", [0, 5, 200_000])
-@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/session/a"), ("GET", "/hello"), ("POST", "/nope")])
+@each_row("length", [0, 5, 200_000])
+@each_row("protocol", [b"h2c", b"websocket"])
+@each_row(("method", "path"), [("PUT", "/session/a"), ("GET", "/hello"), ("POST", "/nope")])
 async def test_a_declined_upgrade_ends_the_connection_in_good_order(
     server: RunningServer, method: str, path: str, protocol: bytes, length: int
 ) -> None:
@@ -167,7 +168,7 @@ async def test_a_client_that_expected_to_be_asked_may_leave(
     assert [call.args for call in log.calls if call.method_name != "debug"] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "host", "status"),
     [
         ("http://localhost/rpc", b"evil.example", 200),

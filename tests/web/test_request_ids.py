@@ -1,10 +1,10 @@
 """The id of a request: taken over when it is sane, made otherwise."""
 
-import pytest
 from multidict import CIMultiDict
 
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
@@ -13,7 +13,7 @@ async def named(server: RunningServer, path: str, *ids: str) -> Answer:
     return await ask(server, "GET", path, headers=headers)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_id",
     ["x", "X" * 128, "0192f0c1-2d3e-7f00-8000-000000000000", "a.b_c:d/e+f=g-h", "Root=1-67891233-abcdef"],
 )
@@ -27,7 +27,7 @@ async def test_a_sane_id_is_taken_over(server: RunningServer, request_id: str) -
     assert secret.problem(401)["instance"] == request_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_id",
     ["", "X" * 129, "a b", "<script>", 'a"b', "a,b", "a;b", "é", "😀", "٣", "a\tb", "{}", "a\\b", "%0a"],
 )

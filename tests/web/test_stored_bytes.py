@@ -14,6 +14,7 @@ from bridge_server.web.limits import Cost, QuotaError, Quotas, SavedBucket, Stor
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 ADDRESS, OTHER = "192.0.2.1", "192.0.2.2"
@@ -255,7 +256,7 @@ async def test_a_restart_does_not_refill(tmp_path: Path) -> None:
     assert (before.status, after.status, left(after)) == (200, 429, "r=5")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size_bytes", "window_seconds", "window_us"),
     [
         (1, 1, 10**6),
@@ -284,7 +285,7 @@ async def test_a_size_beyond_the_whole_bucket_costs_all_of_it() -> None:
     assert quotas.standing((limit.name, ADDRESS), limit).spending.remaining == 0
 
 
-@pytest.mark.parametrize(("before", "after"), [(1_000, 4 * 2**30), (4 * 2**30, 1_000)])
+@each_row(("before", "after"), [(1_000, 4 * 2**30), (4 * 2**30, 1_000)])
 async def test_spent_bytes_stay_spent_when_the_limit_changes(before: int, after: int) -> None:
     quotas, limit = Quotas(ManualClock()), storage_limit("own", before, HOUR)
     stored = StoredBytes(quotas, lambda _: ADDRESS, limit, storage_limit("all", 2**50, HOUR))
@@ -356,7 +357,7 @@ def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
     quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR), size_bytes),))
 
 
-@pytest.mark.parametrize("spend", [spend, spend_slowly])
+@each_row("spend", [spend, spend_slowly])
 def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(
     quotas: Quotas, spend: Callable[[Quotas, int], None]
 ) -> None:

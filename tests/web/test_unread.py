@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack
 from typing import TypeAlias
 
-import pytest
 from aiohttp import web
 
 from bridge_server.web.answers import EventStream, StreamedAnswer, WholeAnswer, json_answer, piece
@@ -13,6 +12,7 @@ from bridge_server.web.open_connections import Backlog, Unread, UnreadLimits
 from bridge_server.web.sockets import Socket, text_frame
 from tests.support.idle_clients import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get
 from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 from tests.web.guarded import guarded
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -98,7 +98,7 @@ KINDS: dict[str, tuple[Handler, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("handler", "request_"), KINDS.values(), ids=KINDS.keys())
+@each_row(("handler", "request_"), KINDS.values(), ids=KINDS.keys())
 async def test_a_client_that_takes_nothing_is_cut_off(handler: Handler, request_: bytes) -> None:
     async with guarded(handler, patience_seconds=0.3) as server:
         with client(server.port, SOMEBODY, request_):
@@ -150,7 +150,7 @@ PATIENT: dict[str, tuple[Handler, bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize(("handler", "request_", "answers"), PATIENT.values(), ids=PATIENT.keys())
+@each_row(("handler", "request_", "answers"), PATIENT.values(), ids=PATIENT.keys())
 async def test_a_client_that_reads_after_a_while_has_everything(
     handler: Handler, request_: bytes, answers: int
 ) -> None:

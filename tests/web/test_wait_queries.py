@@ -5,9 +5,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.prefer import Wait, wanted_wait
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "seconds"),
     [
         ("", 0),
@@ -33,7 +34,7 @@ def test_a_query_asks_for_a_wait(query: str, seconds: int) -> None:
     assert wanted_wait(make_mocked_request("GET", f"/session/a{query}"), 25) == Wait(seconds)
 
 
-@pytest.mark.parametrize("value", ["", "-1", "+7", "7.0", " 7", "7%20", "x", "٧", "9" * 4001])
+@each_row("value", ["", "-1", "+7", "7.0", " 7", "7%20", "x", "٧", "9" * 4001])
 def test_a_wait_that_is_not_a_number_of_seconds_is_refused(value: str) -> None:
     with pytest.raises(InvalidInputError, match="whole seconds"):
         wanted_wait(make_mocked_request("GET", f"/session/a?wait={value}"), 25)

@@ -7,6 +7,7 @@ import pytest
 from tests.pubsub.irn.conftest import Join
 from tests.support.engines import database_of
 from tests.support.irn_client import RelayError, topic_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 TOPIC = topic_of("topic")
@@ -76,7 +77,7 @@ BAD += [
 ]
 
 
-@pytest.mark.parametrize(("method", "params", "code", "tag"), BAD)
+@each_row(("method", "params", "code", "tag"), BAD, empties=True)
 async def test_a_bad_call_is_answered_and_nothing_is_stored(
     join: Join, server: RunningServer, method: str, params: Any, code: int, tag: str
 ) -> None:
@@ -91,7 +92,7 @@ async def test_a_bad_call_is_answered_and_nothing_is_stored(
     assert await client.publish(TOPIC) is True
 
 
-@pytest.mark.parametrize("request_id", [None, -1, 1.5, 2**64, True, "", "-1", "x", "1" * 21, [1], "٣"])
+@each_row("request_id", [None, -1, 1.5, 2**64, True, "", "-1", "x", "1" * 21, [1], "٣"])
 async def test_a_wrong_id_is_answered_without_one(join: Join, server: RunningServer, request_id: Any) -> None:
     client = await join()
     await client.socket.send_json(
@@ -115,7 +116,7 @@ async def test_another_version_of_json_rpc_is_refused(join: Join) -> None:
     assert refused.value.tag == "InvalidJsonRpcVersion"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "code"),
     [
         ("{", 1007),
@@ -138,7 +139,7 @@ async def test_a_frame_that_is_no_json_rpc_closes_its_own_socket(join: Join, fra
     assert await other.publish(TOPIC) is True
 
 
-@pytest.mark.parametrize(("frame", "code"), [(b"{", 1007), (b'{"id":"\xff"}', 1007), (b"{}", 1008)])
+@each_row(("frame", "code"), [(b"{", 1007), (b'{"id":"\xff"}', 1007), (b"{}", 1008)])
 async def test_a_binary_frame_that_is_no_json_rpc_closes_its_socket(
     join: Join, frame: bytes, code: int
 ) -> None:
@@ -155,7 +156,7 @@ async def test_a_frame_that_is_much_too_large_closes_its_socket(join: Join) -> N
     assert (await client.closed())[0] == 1009
 
 
-@pytest.mark.parametrize("answer", [{"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}])
+@each_row("answer", [{"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}])
 async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answer: dict[str, Any]) -> None:
     client = await join()
     await client.send(jsonrpc="2.0", **answer)

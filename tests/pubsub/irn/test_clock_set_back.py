@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from tests.support.clock import ManualClock
 from tests.support.irn_client import TOKEN_TIME, Identity, irn_connected, topic_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 TOPIC = topic_of("topic")
@@ -20,7 +20,7 @@ def token(identity: Identity, back_seconds: int) -> str:
     return identity.token(iat=issued_at, exp=issued_at + 86_400)
 
 
-@pytest.mark.parametrize("back_seconds", BACK_SECONDS)
+@each_row("back_seconds", BACK_SECONDS)
 async def test_both_there_hear_everything_once(tmp_path: Path, back_seconds: int) -> None:
     async with running_server(tmp_path) as server, aiohttp.ClientSession() as session:
         dapp_identity, wallet_identity = Identity(), Identity()
@@ -44,7 +44,7 @@ async def test_both_there_hear_everything_once(tmp_path: Path, back_seconds: int
             await wallet.nothing()
 
 
-@pytest.mark.parametrize("back_seconds", BACK_SECONDS)
+@each_row("back_seconds", BACK_SECONDS)
 async def test_a_wallet_that_was_away_hears_everything_once_across_a_restart(
     tmp_path: Path, back_seconds: int
 ) -> None:

@@ -13,6 +13,7 @@ from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.irn_client import TOKEN_TIME, Identity, base58, irn_connected, topic_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import connected
 
@@ -56,7 +57,7 @@ async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
         assert (await socket.receive_json())["id"] == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "times",
     [
         {"exp": None},
@@ -75,7 +76,7 @@ async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> Non
     assert await client.publish(TOPIC) is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     "claims",
     [
         {"iat": TOKEN_TIME - DAY, "exp": TOKEN_TIME - 120},
@@ -115,13 +116,13 @@ async def test_a_wrong_token_is_refused_before_the_upgrade(
     assert (status, problem["type"]) == (401, "urn:bridge-server:problem:invalid-relay-token")
 
 
-@pytest.mark.parametrize("broken", ["", "x", "a.b", "a.b.c", "..", "é.b.c", "a" * 5_000])
+@each_row("broken", ["", "x", "a.b", "a.b.c", "..", "é.b.c", "a" * 5_000])
 async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
     assert (await refusal(server, broken))[0] == 401
     assert (await refusal(server, broken, path="/"))[0] == 401
 
 
-@pytest.mark.parametrize("key", KEYS_OF_SMALL_ORDER)
+@each_row("key", KEYS_OF_SMALL_ORDER)
 async def test_a_key_for_which_everybody_can_sign_is_refused(server: RunningServer, key: str) -> None:
     client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
     signed = Identity().token(iss=client).rpartition(".")[0]
@@ -176,13 +177,13 @@ async def test_a_token_expires_also_once_it_was_checked(join: Join, server: Runn
     assert (await refusal(server, token))[0] == 401
 
 
-@pytest.mark.parametrize("path", ["/compat/v2", "/"])
+@each_row("path", ["/compat/v2", "/"])
 async def test_browsers_see_a_page(server: RunningServer, path: str) -> None:
     async with server.client.get(f"{server.url}{path}") as response:
         assert (response.status, response.content_type) == (200, "text/html")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("public_url", "audience", "is_right"),
     [
         ("https://relay.example.org", "wss://relay.example.org", True),
@@ -218,7 +219,7 @@ async def test_without_a_public_url_the_audience_is_the_host_that_is_asked(tmp_p
         assert (await refusal(server, identity.token()))[0] == 401
 
 
-@pytest.mark.parametrize("projects", ["q, p", ("p",)])
+@each_row("projects", ["q, p", ("p",)])
 async def test_a_listed_project_may_connect(tmp_path: Path, projects: Any) -> None:
     async with (
         running_server(tmp_path, project_ids=projects) as server,

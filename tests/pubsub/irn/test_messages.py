@@ -6,11 +6,11 @@ from typing import Any
 
 import aiohttp
 import orjson
-import pytest
 
 from tests.pubsub.irn.conftest import Join
 from tests.support.heard_socket import PATIENCE_SECONDS
 from tests.support.irn_client import TOKEN_TIME, Identity, irn_connected, topic_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
@@ -44,7 +44,7 @@ async def test_a_message_goes_to_who_is_there(join: Join, server: RunningServer)
     assert 10**9 <= request["id"] < 2**53
 
 
-@pytest.mark.parametrize("path", ["/", "/compat/v2"])
+@each_row("path", ["/", "/compat/v2"])
 async def test_both_paths_meet(join: Join, path: str) -> None:
     dapp, wallet = await join(path=path), await join(path="/")
     await wallet.subscribe(TOPIC)
@@ -54,9 +54,7 @@ async def test_both_paths_meet(join: Join, path: str) -> None:
     assert await wallet.messages(1) == ["message"]
 
 
-@pytest.mark.parametrize(
-    "request_id", [0, 7, 2**53 + 1, 2**64 - 1, "7", "007", "1700000000000000001", str(2**64 - 1)]
-)
+@each_row("request_id", [0, 7, 2**53 + 1, 2**64 - 1, "7", "007", "1700000000000000001", str(2**64 - 1)])
 async def test_an_id_is_repeated_exactly(join: Join, request_id: Any) -> None:
     client = await join()
 
@@ -157,7 +155,7 @@ async def test_an_acknowledgement_counts_for_its_client_alone(join: Join) -> Non
         assert await again.messages(number) == ["message"] * number
 
 
-@pytest.mark.parametrize("answer", [{"result": False}, {"error": {"code": 1, "message": "no"}}])
+@each_row("answer", [{"result": False}, {"error": {"code": 1, "message": "no"}}])
 async def test_only_true_is_an_acknowledgement(join: Join, answer: dict[str, Any]) -> None:
     identity = Identity()
     dapp, wallet = await join(), await join(identity)
@@ -173,7 +171,7 @@ async def test_only_true_is_an_acknowledgement(join: Join, answer: dict[str, Any
     assert await again.messages(1) == ["message"]
 
 
-@pytest.mark.parametrize("later", [300, 299])
+@each_row("later", [300, 299], empties=True)
 async def test_a_message_waits_its_time(join: Join, server: RunningServer, later: int) -> None:
     dapp, wallet = await join(), await join()
     await dapp.publish(TOPIC, ttl=300)
@@ -281,7 +279,7 @@ async def test_a_batch_is_published_in_order(join: Join) -> None:
     assert await wallet.messages(500) == [str(number) for number in range(500)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "shape"),
     [
         ("irn_subscribe", "one"),

@@ -6,13 +6,14 @@ import pytest
 
 from tests.pubsub.irn.conftest import Join
 from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 TOPIC = topic_of("topic")
 
 
-@pytest.mark.parametrize("later", [0, 299, 300])
-@pytest.mark.parametrize("somebody_is_there", [True, False])
+@each_row("later", [0, 299, 300], empties=True)
+@each_row("somebody_is_there", [True, False], empties=True)
 async def test_a_repetition_is_answered_and_not_published(
     join: Join, server: RunningServer, later: int, somebody_is_there: bool
 ) -> None:

@@ -9,6 +9,7 @@ from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.rows import each_row
 
 SECOND_US = 1_000_000
 
@@ -83,7 +84,7 @@ def test_elapsed_time_is_the_machines(machine: ManualClock) -> None:
     assert clock.tick_seconds == machine.tick_seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("skew_us", "troubles", "missing"),
     [(250_000, 0, 0), (250_001, 1, 0), (-300_000, 1, 0), (2_000_000, 1, 0), (-2_000_001, 1, 1)],
 )

@@ -7,8 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from bridge_server.console.access import AccessStore, LinkRefusedError
 from bridge_server.inbox.devices import DeviceStore
 from bridge_server.inbox.models import DeviceId, NewDevice
@@ -31,6 +29,7 @@ from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
 from tests.support.postgres import needs_postgres
+from tests.support.rows import each_row
 
 pytestmark = needs_postgres
 
@@ -162,7 +161,7 @@ async def test_one_name_is_given_to_one_project(processes: Processes) -> None:
     assert created == 1
 
 
-@pytest.mark.parametrize("signing_in", range(2))
+@each_row("signing_in", range(2))
 async def test_nobody_stays_signed_in_after_all_are_signed_out(processes: Processes, signing_in: int) -> None:
     access = [AccessStore(process) for process in processes]
     for number in range(ATTEMPTS):

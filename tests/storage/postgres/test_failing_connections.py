@@ -21,6 +21,7 @@ from tests.storage.notes import names, put, text_of
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
 from tests.support.eventually import eventually
 from tests.support.postgres import connected, needs_postgres
+from tests.support.rows import each_row
 
 pytestmark = needs_postgres
 
@@ -373,7 +374,7 @@ def beginning_of_few(jobs: Iterable[Turns]) -> str:
     return f"BEGIN; {refusal}" if len(list(jobs)) > 4 else "BEGIN"
 
 
-@pytest.mark.parametrize("code", ["40001", "40P01", "23503"])
+@each_row("code", ["40001", "40P01", "23503"])
 async def test_a_transaction_alone_is_tried_so_many_times_and_then_fails(
     database: PostgresDatabase, code: str
 ) -> None:
@@ -395,7 +396,7 @@ async def test_a_transaction_alone_is_tried_so_many_times_and_then_fails(
     assert await names(database) == []
 
 
-@pytest.mark.parametrize("code", ["53100", "53300", "57P03", "58030", "08006"])
+@each_row("code", ["53100", "53300", "57P03", "58030", "08006"])
 async def test_a_passing_failure_is_answered_and_not_tried_again(
     database: PostgresDatabase, code: str
 ) -> None:

@@ -21,6 +21,7 @@ from tests.support.command import run_command
 from tests.support.engines import make_rooms
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.rows import each_row
 from tests.support.server import running_server
 
 pytestmark = needs_postgres
@@ -164,7 +165,7 @@ async def test_another_encoding(postgres: PostgresServer) -> None:
             await connection.execute("DROP DATABASE ascii")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "said", "passes"),
     [
         (asyncpg.InvalidPasswordError("password authentication failed"), "refuses the login", False),
@@ -198,7 +199,7 @@ def test_errors_of_the_server_and_the_network_have_texts_and_some_pass(
     assert isinstance(caught.value, DatabaseAwayError) is passes
 
 
-@pytest.mark.parametrize(("command", "instead"), [("backup", "pg_dump"), ("restore", "pg_restore")])
+@each_row(("command", "instead"), [("backup", "pg_dump"), ("restore", "pg_restore")])
 def test_copies_of_the_file_are_refused(tmp_path: Path, command: str, instead: str) -> None:
     environment = {"BRIDGE_DATABASE": "postgresql://bridge@127.0.0.1:1/bridge"}
 

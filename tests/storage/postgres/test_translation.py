@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +15,12 @@ from bridge_server.storage.postgres.statements import (
     translated,
     unescaped,
 )
+from tests.support.rows import each_row
 
 TEXTS = st.text(st.sampled_from(["\0", MARK, "0", "1", "a", "é", "🎉"]) | st.characters(codec="utf-8"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sql", "expected"),
     [
         ("SELECT ? + ?", "SELECT $1 + $2"),
@@ -91,7 +91,7 @@ def test_an_override_takes_the_place_of_a_statement() -> None:
     assert texts.of("SELECT json(?) ").sql == "SELECT json($1)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sql", "has_rows", "expected"),
     [
         (
@@ -118,7 +118,7 @@ def test_the_form_for_many_executions_says_whose_row_it_is(sql: str, has_rows: b
     assert text.of_many(1, has_rows) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sql", "may_change", "is_grouped"),
     [
         ("SELECT 1", False, True),
