@@ -19,7 +19,7 @@ _PAGES = [_README, *sorted((_ROOT / "docs").rglob("*.md"))]
 _OTHERS = [_ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 _WIDTH = 120
 
-_TASKS = ("dapp", "wallet", "testing", "operate", "notify")
+_DOORS = ("connect", "connect", "test", "operate", "notify")
 _SEARCHED = """
     pip install | pipx | uvx | uv tool | docker | compose | Kubernetes | systemd | systemctl | pytest |
     vitest | playwright | GitHub Actions | Jest | backup | restore | upgrade | TLS | Caddy | nginx |
@@ -91,10 +91,11 @@ def test_no_line_is_too_long(page: Path) -> None:
 
 
 def test_the_first_words_of_the_readme_sort_readers() -> None:
-    first = _README.read_text("utf-8").split("\n\n")[1].splitlines()
+    first = _README.read_text("utf-8").partition("\n![")[0].replace("\n  ", " ").splitlines()
+    doors = [line for line in first if line.startswith("- ")]
 
-    assert [re.findall(r"\]\(docs/(\w+)\.md\)", line) for line in first] == [[task] for task in _TASKS]
-    assert all(line.startswith("- **I ") for line in first)
+    assert [re.findall(r"\]\(docs/(\w+)\.md[#\w-]*\)", line) for line in doors] == [[page] for page in _DOORS]
+    assert all(line.startswith("- **I ") for line in doors)
 
 
 @each_row("words", [words.strip() for words in _SEARCHED.split("|")])
@@ -144,7 +145,8 @@ def test_every_drawing_has_a_text_and_stands_on_a_page() -> None:
 
 
 def test_settings_in_examples_are_valid(tmp_path: Path) -> None:
-    text = "\n".join((_ROOT / "docs" / name).read_text("utf-8") for name in ("reference.md", "operate.md"))
+    pages = ("reference.md", "operate.md", "processes.md")
+    text = "\n".join((_ROOT / "docs" / name).read_text("utf-8") for name in pages)
     examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert len(examples) == 3
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from bridge_server.settings.settings import Settings
-from tests.support.free_ports import free_ports
 from tests.support.server import server_process
 from tests.support.slow import slow
 
@@ -19,7 +18,6 @@ _PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
 _README = "\n".join(page.read_text("utf-8") for page in _PAGES)
 _REFERENCE = (_ROOT / "docs" / "reference.md").read_text("utf-8")
 _PRINTED_URL = "http://127.0.0.1:8080"
-_PRINTED_PORT_OF_A_RECEIVER = "8081"
 _SECONDS = 240
 
 
@@ -41,10 +39,8 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
     commands = [line.removeprefix("$ ").replace("\0", "\n") for line in lines if line.startswith("$ ")]
     shown = [line for line in lines if not line.startswith("$ ")]
 
-    (port,) = free_ports(1)
-    with server_process(tmp_path / "data", "--dev-accounts", "--allow-private-webhooks") as server:
+    with server_process(tmp_path / "data", "--dev-accounts") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
-        script = script.replace(_PRINTED_PORT_OF_A_RECEIVER, str(port))
         script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
         printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")
 

@@ -41,7 +41,7 @@ def test_the_first_parts_are_the_failures_that_readers_meet_first() -> None:
 
 def test_the_settings_of_the_cures_exist() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", _PAGE))
-    others = {"rpc_refused", "clock_jumped", "settings_taken", "settings_not_taken", "needs_restart"}
+    others = {"rpc_refused", "clock_jumped"}
     others |= {"database_awaited", "more_requests_failed"}
     members = {"not_found", "invalid_grant", "relay_url", "personal_sign"}
 
@@ -53,7 +53,7 @@ def test_the_codes_of_the_symptoms_are_in_the_reference() -> None:
     codes = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", _PAGE))
 
     assert {code for code in codes if f"- `{code}`: " not in reference} == set()
-    assert codes >= {"session-not-found", "database-full", "limit-exceeded"}
+    assert codes >= {"database-full", "limit-exceeded"}
 
 
 async def test_a_page_is_refused_as_the_page_says_until_its_origin_is_named(server: RunningServer) -> None:

@@ -211,10 +211,8 @@ def every_problem() -> Mapping[str, Problem]:
     return {code: Problem(code=code, **fields) for code, fields in written.items()}
 
 
-# swagger-ui-dist, with which a reader tries operations in the browser.
-#
-# It is on npm alone, and not part of this program: `scripts/build` puts it, with its licence, beside this
-# module, and so does `scripts/serve` in a checkout where npm is there.
+# swagger-ui-dist, with which a reader tries operations in the browser. It is on npm alone: `scripts/build`
+# and, where npm is there, `scripts/serve` put it with its licence beside this module.
 
 FOLDER = Path(__file__).parent / "swagger"
 _NAMES = ("swagger-ui.css", "swagger-ui-bundle.js")
@@ -236,7 +234,8 @@ _OF_CHECKOUT = Path(__file__).parents[2] / "docs"
 _TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 _FIRST = (
-    "quickstart", "dapp", "wallet", "testing", "operate", "notify", "reference", "troubleshooting", "moving",
+    "quickstart", "connect", "notify", "wallet", "test", "operate", "admin", "processes", "reference",
+    "protocol", "troubleshooting", "moving",
 )  # fmt: skip
 """The order of the pages in the navigation; others follow by their titles."""
 

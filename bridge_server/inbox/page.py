@@ -32,7 +32,7 @@ _IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js'\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const|class|function|async)", re.MULTILINE)
 _ENTRY = "component"
 _HEADER = (
-    "// Bridge Server's inbox for web pages, <bridge-inbox>: docs/inbox.md. Joined from several modules.\n"
+    "// Bridge Server's inbox for web pages, <bridge-inbox>: docs/notify.md. Joined from several modules.\n"
 )
 
 

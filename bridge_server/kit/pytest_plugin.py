@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a bridge for each test, a project, an Ethereum node, a wallet (docs/testing.md).
+"""Fixtures for pytest: a bridge for each test, a project, an Ethereum node, a wallet (docs/test.md).
 
 pytest loads this module in every environment that has the server: nothing else of the server is imported
 before a test uses a fixture.

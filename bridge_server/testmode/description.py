@@ -1,4 +1,4 @@
-"""The control routes in OpenAPI: texts and shapes that their rows do not have (docs/test-mode.md)."""
+"""The control routes in OpenAPI: texts and shapes that their rows do not have (docs/test.md)."""
 
 from collections.abc import Mapping
 from functools import partial

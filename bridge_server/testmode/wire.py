@@ -1,4 +1,4 @@
-"""JSON of the control routes to models and back (docs/test-mode.md)."""
+"""JSON of the control routes to models and back (docs/test.md)."""
 
 import math
 import re

@@ -14,12 +14,12 @@ from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
-PAGE = (Path(__file__).parents[2] / "docs" / "admin-api.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "admin.md").read_text("utf-8")
 COMMANDS = [
     line
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     for line in block.replace("\\\n", "").splitlines()
-    if line
+    if line.startswith("curl ")
 ]
 
 

@@ -8,8 +8,8 @@ from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.settings.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("protocol.md", "notify.md", "admin-api.md")
-"""The protocol page leaves the list of the admin API's routes to the others."""
+PAGES = ("protocol.md", "admin.md")
+"""The protocol page leaves the list of the admin API's routes to the other."""
 
 TOKEN = "t" * 40
 GENERATION_07 = "/compat/v0.7"

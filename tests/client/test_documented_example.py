@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
-_PAGE = (Path(__file__).parent.parent.parent / "docs" / "clients.md").read_text("utf-8")
+_PAGE = (Path(__file__).parent.parent.parent / "docs" / "connect.md").read_text("utf-8")
 _EVERY_GENERATION, _GENERATION_2, _SIGN_IN = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 _PRINTED_URL = "http://127.0.0.1:8080"
 _PRINTED_DAPP = 'name="Example Dapp"'

@@ -1,4 +1,4 @@
-"""The examples of docs/notifier.md run as they stand."""
+"""The examples of docs/notify.md run as they stand."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.support.project import App, create_app, operator_beside, subscribe
 from tests.support.server import RunningServer
 
 _ROOT = Path(__file__).parent.parent.parent
-_PAGE = (_ROOT / "docs" / "notifier.md").read_text("utf-8")
+_PAGE = (_ROOT / "docs" / "notify.md").read_text("utf-8")
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 _PRINTED_URL, _PRINTED_SECRET = "http://127.0.0.1:8080", "bsk_..."
 _SECONDS = 240
@@ -33,7 +33,8 @@ async def app(server: RunningServer) -> AsyncIterator[App]:
 
 
 def example(app: App, language: str) -> str:
-    (found,) = re.findall(rf"```{language}\n(.*?)```", _PAGE, re.DOTALL)
+    section = _PAGE.partition("\n## From your backend\n")[2].partition("\n### HTTP\n")[0]
+    (found,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
     program: str = found.replace(_PRINTED_URL, app.server.url).replace(_PRINTED_SECRET, app.secret)
     return program
 
@@ -72,9 +73,9 @@ async def test_the_example_in_javascript(app: App, tmp_path: Path) -> None:
         f"Sent to [ '{_ACCOUNT}' ] but not to [] []",
         "eth-4000-all 0 of undefined",
         "eth-4000-all 1 of 1",
-        _ACCOUNT,
+        "Map(1) {",
     ]
-    assert lines[-1] == "400"
+    assert f"  '{_ACCOUNT}' => {{" in lines
 
 
 async def test_the_commands(app: App, tmp_path: Path) -> None:
@@ -89,5 +90,4 @@ async def test_the_commands(app: App, tmp_path: Path) -> None:
     lines = await printed("sh", "-euc", script, cwd=tmp_path, environment=environment)
 
     assert lines[:3] == ["would be sent  1", "id    eth-4000", "sent  1"]
-    assert '"sent":1' in lines[3]
-    assert lines[4:] == ["id    eth-4000-users", "sent  1"]
+    assert lines[3:] == ["id    eth-4000-users", "sent  1"]

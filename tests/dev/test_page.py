@@ -1,4 +1,4 @@
-"""The lines for programs in docs/dev.md run as they stand."""
+"""The lines for programs in docs/quickstart.md run as they stand."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from click import Option
 from bridge_server.cli.dev import dev_command
 from bridge_server.kit.testing.server import environment_without_settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "dev.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text("utf-8")
 _SECONDS = 60.0
 
 

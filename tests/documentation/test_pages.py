@@ -101,7 +101,7 @@ async def test_a_page_of_markdown_has_tables_anchors_and_links(server: RunningSe
 
     assert page == page_of(await ask(server, "GET", "/docs/protocol.md"))
     assert '<h2 id="d-wallet">D. Wallet</h2>' in page
-    assert "<td><code>notification.title</code></td>" in page
+    assert "<td>idle, empty</td>" in page_of(await ask(server, "GET", "/docs/operate"))
     assert re.search(r'<a href="/docs/[\w-]+', page)
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/headless-wallet.md do what the page says."""
+"""The examples of docs/wallet.md do what the page says."""
 
 import asyncio
 import os
@@ -17,7 +17,11 @@ from tests.support.command import run_command
 from tests.support.eventually import until
 from tests.support.server import RunningServer
 
-_PAGE = (Path(__file__).parent.parent.parent / "docs" / "headless-wallet.md").read_text("utf-8")
+_PAGE = (
+    (Path(__file__).parent.parent.parent / "docs" / "wallet.md")
+    .read_text("utf-8")
+    .partition("\n## The headless wallet\n")[2]
+)
 _COMMAND, _CONTROL = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
 (_PRINTED,) = re.findall(r"```\n(12:.*?)```", _PAGE, re.DOTALL)
 (_PROGRAM,) = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
@@ -76,8 +80,8 @@ async def test_the_control_api_of_the_page_writes_its_ready_file(tmp_path: Path)
 
 def test_the_rules_of_the_page_can_be_read() -> None:
     texts = [rule.text for rule in read_rule_file(_RULES.encode()).rules]
-    table = _PAGE.partition("## Rules")[2].partition("##")[0]
-    actions = re.findall(r"^\| ((?:`[^`|]+`(?:, )?)+) \|", table, re.MULTILINE)
+    section = _PAGE.partition("### Rules")[2].partition("##")[0]
+    actions = re.findall(r"^- ((?:`[^`]+`(?:, |; )?)+): ", section, re.MULTILINE)
 
     assert texts[:2] == ["personal_sign=approve*3", "personal_sign=reject"]
     for action in re.findall(r"`([^`]+)`", " ".join(actions)):

@@ -1,4 +1,4 @@
-"""The steps of action.yml and of the workflow in docs/testing.md, run as GitHub Actions runs them."""
+"""The steps of action.yml and of the workflow in docs/test.md, run as GitHub Actions runs them."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md, by the file names in their first lines."""
+"""The examples of docs/test.md, by the file names in their first lines."""
 
 import re
 
@@ -15,7 +15,7 @@ def section(title: str) -> str:
 
 def page() -> str:
     """The whole page."""
-    return (ROOT / "docs" / "testing.md").read_text("utf-8")
+    return (ROOT / "docs" / "test.md").read_text("utf-8")
 
 
 def files_of(title: str) -> dict[str, str]:

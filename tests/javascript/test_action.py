@@ -1,4 +1,4 @@
-"""action.yml starts a server that the other steps of a job find, and the steps on docs/testing.md use it."""
+"""action.yml starts a server that the other steps of a job find, and the steps on docs/test.md use it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md pass with the real test runners, as they stand."""
+"""The examples of docs/test.md pass with the real test runners, as they stand."""
 
 import os
 import re
@@ -14,6 +14,7 @@ from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 from tests.support.slow import slow
 
 _NODE_FILE = "session-test.js"
+_SCAN = Path(__file__).parent / "scan"
 _JEST_CONFIGURATION = """
 export default {
   globalSetup: '@bridge-server/test/jest',
@@ -45,20 +46,33 @@ def test_vitest_and_node_take_each_its_own_of_the_files_of_the_page(tmp_path: Pa
     by_vitest = project.run(project.program("vitest"), "run")
     by_node = project.run("--test", "--test-reporter=tap")
 
-    assert "5 passed" in by_vitest
-    assert "2 passed" in by_vitest  # files
+    assert "3 passed" in by_vitest
+    assert "1 passed" in by_vitest  # files
     assert "# tests 1\n# suites 0\n# pass 1\n" in by_node
 
 
 @needs_test_runners
 @needs_chromium
 def test_the_suite_for_playwright_passes(tmp_path: Path) -> None:
-    project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
+    project = NodeProject(tmp_path, "@playwright/test")
     project.write(files_of("Playwright"))
 
     output = project.run(project.program("@playwright/test"), "test")
 
-    assert "3 passed" in output
+    assert "1 passed" in output
+
+
+@needs_test_runners
+@needs_chromium
+def test_a_wallet_refuses_in_the_page_and_scans_its_qr_code(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
+    configuration = files_of("Playwright")["playwright.config.js"]
+    files = {file.name: file.read_text("utf-8") for file in _SCAN.iterdir()}
+    project.write({"playwright.config.js": configuration, **files})
+
+    output = project.run(project.program("@playwright/test"), "test")
+
+    assert "2 passed" in output
 
 
 @needs_test_runners

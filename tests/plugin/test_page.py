@@ -1,11 +1,11 @@
-"""The suite in docs/testing.md passes as it stands."""
+"""The suite in docs/test.md passes as it stands."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
 def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:

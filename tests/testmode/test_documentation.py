@@ -16,7 +16,9 @@ import pytest
 from bridge_server.testmode.wire import CHANNELS, FaultShape
 from tests.testmode.conftest import Controlled
 
-PAGE = (Path(__file__).parents[2] / "docs" / "test-mode.md").read_text("utf-8")
+PAGE = (
+    (Path(__file__).parents[2] / "docs" / "test.md").read_text("utf-8").partition("\n## The control API\n")[2]
+)
 
 
 def blocks(language: str) -> list[str]:
@@ -30,7 +32,7 @@ async def test_the_programs_run(controlled: Controlled, capsys: pytest.CaptureFi
     names: dict[str, Any] = {"url": controlled.server.url, "test_token": controlled.server.test_token}
 
     for program in blocks("python"):
-        code = compile(program, "test-mode.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(program, "test.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         pending = eval(code, names)
         if code.co_flags & CO_COROUTINE:
             await pending

@@ -25,16 +25,17 @@ from bridge_server.wallet.transactions.states import (
 )
 from tests.support.rows import each_row
 
-PAGE = Path(__file__).parents[2] / "docs" / "rpc.md"
-HEADER = "| state of a transaction | means | becomes |"
+PAGE = Path(__file__).parents[2] / "docs" / "wallet.md"
+HEADER = "States of a transaction, and what each becomes:"
 
 
 def rows_of_the_page() -> Iterator[tuple[str, set[str]]]:
     """Each state that the page lists, with the states that it says it becomes."""
-    _, _, table = PAGE.read_text("utf-8").partition(f"{HEADER}\n")
-    for line in table.split("\n\n")[0].splitlines()[1:]:
-        state, _, becomes = (cell.strip() for cell in line.strip("|").split("|"))
-        yield state.strip("`"), set(re.findall(r"`(\w+)`", becomes)) & set(State)
+    _, _, table = PAGE.read_text("utf-8").partition(f"{HEADER}\n\n")
+    for item in table.split("\n\n")[0].replace("\n  ", " ").splitlines():
+        states, _, becomes = item.rpartition(": ")
+        for state in re.findall(r"`(\w+)`", states):
+            yield state, set(re.findall(r"`(\w+)`", becomes)) & set(State)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Generation 1.x: topics over a WebSocket, one key for the whole session (docs/clients.md)."""
+"""Generation 1.x: topics over a WebSocket, one key for the whole session (docs/connect.md)."""
 
 import asyncio
 import logging

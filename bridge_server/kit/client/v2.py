@@ -1,4 +1,4 @@
-"""Generation 2.x: both sides of a session (docs/clients.md)."""
+"""Generation 2.x: both sides of a session (docs/connect.md)."""
 
 import logging
 import time

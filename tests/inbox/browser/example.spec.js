@@ -1,4 +1,4 @@
-// The example of docs/inbox.md, whose files and policy stand beside this one, under the name of the real server.
+// The example of docs/notify.md, whose files and policy stand beside this one, under the name of the real server.
 
 import { readFileSync } from 'node:fs'
 import { expect, SHOP, Shop, signIn, test, titles } from './shop.js'

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.browser_tests import BROWSER_MARKS, run_specification
 
 _HERE = Path(__file__).parent
-_PAGE = _HERE.parents[2] / "docs" / "inbox.md"
+_PAGE = _HERE.parents[2] / "docs" / "notify.md"
 _FILE = re.compile(r"```(?:html|js|css)\n(?:// |<!-- |/\* )([\w.]+)(?: -->| \*/)?\n(.*?)```", re.DOTALL)
 _POLICY = re.compile(r"^Content-Security-Policy: [^`]*", re.MULTILINE)
 
