@@ -100,7 +100,7 @@ def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
     ids=lambda command: command[0],
 )  # fmt: skip
 def test_an_empty_file_in_the_place_of_the_database(data_dir: Path, command: tuple[str, ...]) -> None:
-    data_dir.mkdir(mode=0o700)
+    data_dir.mkdir(mode=0o700, exist_ok=True)
     database = data_dir / "bridge.sqlite3"
     database.touch()
 

@@ -140,7 +140,7 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter
 
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(started(tmp_path / str(number), way, starter_seconds))
+            stack.enter_context(started(tmp_path / f"{starter_seconds}-{number}", way, starter_seconds))
             for number, way in enumerate(ways)
         ]
 
@@ -151,7 +151,7 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter
 
 @each_row("way", WAYS)
 def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
-    with started(tmp_path / "run", WAYS[way], _PATIENCE_SECONDS) as server:
+    with started(tmp_path / way.replace(" ", "-"), WAYS[way], _PATIENCE_SECONDS) as server:
         pid = server.until_ready()["pid"]
         assert is_running(pid)
 

@@ -164,7 +164,7 @@ def test_a_target_that_cannot_be_used_is_refused(
     tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
     file = tmp_path / "data" / "bridge.sqlite3"
-    file.parent.mkdir(mode=0o700)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
     migrate(file, packaged_migrations())
 
     done = run_command("copy", "--data-dir", file.parent, *arguments)
