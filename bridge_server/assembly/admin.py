@@ -40,7 +40,6 @@ from bridge_server.assembly.foundation import PUSHES, Foundation, Observation, n
 from bridge_server.assembly.operated import Operated
 from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room, afterwards
-from bridge_server.assembly.storage import neighbours_of
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.kernel.background import running
@@ -352,7 +351,7 @@ def operator_rooms(
     foundation: Foundation, observation: Observation, rooms: Sequence[Room], operated: Operated
 ) -> OperatorRooms:
     """The operator's rooms over these rooms. Only `admin_token` turns on the routes of the admin API."""
-    neighbours = neighbours_of(foundation)
+    neighbours = foundation.backend.neighbours(lambda: secret_of(foundation.live.current.admin_token))
     desks = operator_desks(foundation, observation, operated, neighbours)
     views = operator_views(foundation, observation, rooms, operated, neighbours)
     return OperatorRooms(

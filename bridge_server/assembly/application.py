@@ -14,7 +14,6 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from bridge_server.assembly.bridge import pubsub_room, relay_room
-from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
 from bridge_server.assembly.foundation import Foundation, lay_foundation, observer_of, request_fault
 from bridge_server.assembly.notifications import inbox_room, inbox_services, notifications_of, notify_room
 from bridge_server.assembly.operated import Operated
@@ -25,7 +24,6 @@ from bridge_server.assembly.room import DemoProject, Room, Running, demo_room
 from bridge_server.assembly.storage import (
     commands_room,
     limits_room,
-    processes_room,
     save_quotas,
     storage_room,
     sweeper_of,
@@ -64,7 +62,8 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
     inbox = inbox_services(foundation, projects, push.addresses)
-    wallet = assembled_wallet(foundation, wallet_role_of(foundation.settings, foundation.database))
+    wallet = assembled_wallet(foundation, foundation.backend.wallet_role())
+    pages = _console_pages(foundation)
     serving = (
         relay_room(foundation),
         projects_room(projects),
@@ -73,16 +72,16 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         wallet_room(foundation, wallet),
         inbox_room(foundation, inbox),
         pubsub_room(foundation),
-        _console_access_room(foundation),
+        Room(name="console-access") if pages is None else pages.access_room(foundation),
     )
-    leases = leases_of(foundation.settings, foundation.database)
+    leases = foundation.backend.leases()
     dispatcher = outbox_dispatcher(foundation, serving, leases)
     stock = stock_of(foundation, dispatcher)
     outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (
         storage_room(foundation),
-        processes_room(foundation),
+        foundation.backend.processes_room(foundation.own_url, foundation.stopping),
         limits_room(foundation),
         outbox,
         *serving,
@@ -98,11 +97,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     house = (
         *rooms,
         *(() if operator is None else (operator.admin,)),
-        commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
+        commands_room(foundation.backend.outside_changes(), dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
-        *(() if mode is None else (import_module("bridge_server.assembly.testmode").testmode_room(mode),)),
-        *_console_rooms(foundation, operator, mode),
+        *(() if mode is None else (mode.room,)),
+        *(() if pages is None else (pages.pages_room(foundation, operator.parts(mode)),)),
     )
     return (*house, *description_rooms(foundation, house))
 
@@ -118,20 +117,9 @@ def _operator_rooms(foundation: Foundation, rooms: Sequence[Room], operated: Ope
     return admin.operator_rooms(foundation, foundation.observation, rooms, operated)
 
 
-def _console_access_room(foundation: Foundation) -> Room:
-    """Deletes expired sign-ins to the console."""
-    if not foundation.settings.console:
-        return Room(name="console-access")
-    room: Room = import_module("bridge_server.assembly.console_pages").access_room(foundation)
-    return room
-
-
-def _console_rooms(foundation: Foundation, operator: Any, mode: Any) -> tuple[Room, ...]:
-    """The console's pages, over the `OperatorRooms`; none while the console is off."""
-    if not foundation.settings.console:
-        return ()
-    pages = import_module("bridge_server.assembly.console_pages")
-    return (pages.pages_room(foundation, operator.parts(mode)),)
+def _console_pages(foundation: Foundation) -> Any:
+    """The module that makes the console's rooms: sign-in, and the pages. None while the console is off."""
+    return import_module("bridge_server.assembly.console_pages") if foundation.settings.console else None
 
 
 def _test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Any:

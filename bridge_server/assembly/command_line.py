@@ -4,7 +4,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from bridge_server.assembly.engine import opened_postgres
 from bridge_server.assembly.foundation import Foundation, lay_foundation
 from bridge_server.assembly.projects import project_services
 from bridge_server.assembly.push import push_services
@@ -16,8 +15,6 @@ from bridge_server.projects.service import Projects
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.push.service import PushServer
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
-from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.wallet.approvals import ApprovalStore
 
 
@@ -50,7 +47,7 @@ async def operations(
     """
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)
-    async with _opened(foundation, may_create=may_create):
+    async with foundation.backend.opened_for_command(may_create=may_create):
         yield OperatorServices(
             foundation,
             services.projects,
@@ -69,35 +66,6 @@ async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
         for provider in services.providers:
             await stack.enter_async_context(provider())
         yield services.server
-
-
-@asynccontextmanager
-async def _opened(foundation: Foundation, *, may_create: bool) -> AsyncIterator[None]:
-    settings, database = foundation.settings, foundation.database
-    if settings.database is not None:
-        async with opened_postgres(settings, database, foundation.events, may_create=may_create):
-            yield
-        return
-    if not may_create and not settings.database_file.exists():
-        raise DataDirectoryError(
-            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
-        )
-    _bring_up_to_date(settings)
-    async with database.opened():
-        yield
-
-
-def _bring_up_to_date(settings: Settings) -> None:
-    migrations = packaged_migrations()
-    if settings.database_file.exists() and is_up_to_date(settings.database_file, migrations):
-        return
-    try:
-        with held(settings.data_dir):
-            migrate(settings.database_file, migrations)
-    except DataDirectoryInUseError as error:
-        raise DataDirectoryError(
-            f"{error}, or restart it: its database has an older schema than this command needs"
-        ) from error
 
 
 # Sign-in to the console, for the server and for the command that prints links.

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridge_server.assembly.engine import OwnUrl, clock_of, engine_of, token_buckets_of
-from bridge_server.assembly.room import DemoProject
+from bridge_server.assembly.engine import backend_of
+from bridge_server.assembly.room import Backend, DemoProject, OwnUrl
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
@@ -200,7 +200,8 @@ class Foundation:
     stopping: Stopping
     own_url: OwnUrl
     """The URL at which other processes on the database reach this one."""
-    database: Engine
+    backend: Backend
+    """The parts that depend on the kind of the database."""
     addresses: ClientAddresses
     connections: Connections
     quotas: TokenBuckets
@@ -228,6 +229,11 @@ class Foundation:
     """The records of requests for an operator; None where no operator looks."""
 
     @property
+    def database(self) -> Engine:
+        """The database of all rooms."""
+        return self.backend.database
+
+    @property
     def database_file(self) -> SqliteDatabase | None:
         """The database, if it is a file of this process alone; None if it is PostgreSQL's."""
         return self.database if isinstance(self.database, SqliteDatabase) else None
@@ -252,7 +258,8 @@ def lay_foundation(
     `origins` names the source of each setting.
     """
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
-    clock = machine_clock = clock or clock_of(settings)
+    backend = backend_of(settings, events, clock)
+    clock = machine_clock = backend.clock
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
     observation = observation_of(settings, clock, signals, instruments)
@@ -260,8 +267,9 @@ def lay_foundation(
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    database = _database(settings, events, machine_clock, instruments)
-    quotas = token_buckets_of(database, clock)
+    if instruments is not None and isinstance(backend.database, SqliteDatabase):
+        break_disk(backend.database, instruments)
+    quotas = backend.token_buckets(clock)
     return Foundation(
         settings=settings,
         live=live,
@@ -272,7 +280,7 @@ def lay_foundation(
         signals=signals,
         stopping=Stopping(),
         own_url=OwnUrl(settings.internal_url),
-        database=database,
+        backend=backend,
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
@@ -289,13 +297,6 @@ def lay_foundation(
         observation=observation,
         demo=demo,
     )
-
-
-def _database(settings: Settings, events: Events, clock: Clock, instruments: Instruments | None) -> Engine:
-    database = engine_of(settings, events, clock)
-    if instruments is not None and isinstance(database, SqliteDatabase):
-        break_disk(database, instruments)
-    return database
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:

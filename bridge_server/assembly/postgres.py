@@ -7,18 +7,19 @@ from functools import partial
 
 import structlog
 
-from bridge_server.assembly.engine import OwnUrl, WalletRole
-from bridge_server.assembly.foundation import Foundation
+from bridge_server.admin.other_processes import Neighbours
 from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Backend, OwnUrl, Room, WalletRole
 from bridge_server.inbox.models import MarkedRead, SignedOut
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.signals import Touched
+from bridge_server.kernel.sweeper import Hold
 from bridge_server.notify.models import AllMarkedRead, Delivered
 from bridge_server.outbox.models import OutboxChanged, OutboxCounted, OutboxGrew
+from bridge_server.outbox.queues import Leases
 from bridge_server.projects.models import ProjectChanged
 from bridge_server.pubsub.v1_store import MessagesStored
 from bridge_server.pubsub.v2_models import IrnMessagesStored, IrnReceiptsGiven, IrnReceiptsStored
@@ -44,21 +45,8 @@ from bridge_server.wallet.transactions.states import (
     TransactionsOwed,
     TransactionsPostponed,
 )
-from bridge_server.web.limits import BucketsSaved
+from bridge_server.web.limits import BucketsSaved, TokenBuckets
 from bridge_server.web.shared_limits import SharedQuotas
-
-__all__ = [
-    "corrected_clock",
-    "database_fault",
-    "leases_of",
-    "opened_postgres",
-    "outside_changes",
-    "postgres_engine",
-    "shared_buckets_open",
-    "shared_quotas",
-    "sweeper_hold",
-    "wallet_role_of",
-]
 
 _LEASE_BEYOND_DELIVERY_SECONDS = 10
 _DELIVERY_MARGIN_SECONDS = 2
@@ -97,114 +85,104 @@ KEPT: tuple[type[DomainEvent], ...] = (
 """The events that concern their process only."""
 
 
-def postgres_engine(settings: Settings, events: Events, clock: Clock) -> PostgresDatabase:
-    """The database that the settings name, which corrects the clock if it can be. Nothing is opened."""
-    url = secret_of(settings.database)
-    assert url is not None
-    database = PostgresDatabase(
-        url, events, OVERRIDES, direct_url=secret_of(settings.database_direct), heavy=HEAVY
-    )
-    database.clock = clock if isinstance(clock, CorrectedClock) else None
-    return database
+class PostgresBackend(Backend):
+    """A PostgreSQL database, which several processes may share."""
 
+    database: PostgresDatabase
 
-@asynccontextmanager
-async def opened_postgres(
-    database: PostgresDatabase, events: Events, url: str, *, may_create: bool, hears: bool
-) -> AsyncIterator[None]:
-    """The database, brought up to date and open; its clock is right.
+    def __init__(self, settings: Settings, events: Events, clock: Clock | None) -> None:
+        url = secret_of(settings.database)
+        assert url is not None
+        self.clock = clock or CorrectedClock(SystemClock())
+        self.database = PostgresDatabase(
+            url, events, OVERRIDES, direct_url=secret_of(settings.database_direct), heavy=HEAVY
+        )
+        self.database.clock = self.clock if isinstance(self.clock, CorrectedClock) else None
+        self._direct_url = secret_of(settings.database_direct) or url
+        self._settings, self._events = settings, events
+        self._buckets: SharedQuotas | None = None
 
-    Other processes hear of its commits; it `hears` of theirs if it waits for any. A database without a schema
-    is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
-    """
-    crossing = opened_with_wake_ups(database, events, CARRIED, hears=hears)
-    async with opened(crossing, url, may_create=may_create):
-        if database.clock is None:
-            yield
-            return
-        async with kept_right(database.clock, database):
-            yield
+    def opened_for_server(self) -> AbstractAsyncContextManager[None]:
+        return self._opened(may_create=True, hears=True)
 
+    def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
+        return self._opened(may_create=may_create, hears=False)
 
-def outside_changes(database: PostgresDatabase) -> Callable[[], Awaitable[bool]]:
-    """A function that tells whether a command has committed something since it was last called."""
-    return OutsideCommits(database).have_come
+    @asynccontextmanager
+    async def _opened(self, *, may_create: bool, hears: bool) -> AsyncIterator[None]:
+        """The database is open, its clock is right, and others hear of its commits; it `hears` of theirs."""
+        database = self.database
+        crossing = opened_with_wake_ups(database, self._events, CARRIED, hears=hears)
+        async with opened(crossing, self._direct_url, may_create=may_create):
+            if database.clock is None:
+                yield
+                return
+            async with kept_right(database.clock, database):
+                yield
 
+    def fault(self) -> str | None:
+        try:
+            asyncio.run(_examine(self._settings))
+        except (DatabaseRefusedError, NewerSchemaError) as error:
+            return str(error)
+        return None
 
-def corrected_clock() -> CorrectedClock:
-    """The machine's clock, as the database server's corrects it while the database is open."""
-    return CorrectedClock(SystemClock())
+    def token_buckets(self, clock: Clock) -> TokenBuckets:
+        database = self.database
+        buckets = SharedBuckets(database.link, clock)
+        self._buckets = SharedQuotas(buckets, clock, lambda: database.other_processes)
+        return self._buckets
 
+    def buckets_opened(self) -> AbstractAsyncContextManager[None]:
+        """Tokens of the buckets that were leased and not used are given back at the end."""
+        assert self._buckets is not None
+        return self._buckets.running()
 
-def shared_quotas(database: PostgresDatabase, clock: Clock) -> SharedQuotas:
-    """The token buckets in the database."""
-    return SharedQuotas(SharedBuckets(database.link, clock), clock, lambda: database.other_processes)
+    def sweeper_hold(self) -> Hold:
+        return sweeper_hold(self.database)
 
+    def outside_changes(self) -> Callable[[], Awaitable[bool]]:
+        return OutsideCommits(self.database).have_come
 
-def shared_buckets_open(quotas: SharedQuotas) -> AbstractAsyncContextManager[None]:
-    """Tokens of the buckets that were leased and not used are given back at the end."""
-    return quotas.running()
+    def leases(self) -> Leases:
+        settings, database = self._settings, self.database
+        delivery_seconds = max(settings.webhook_timeout, settings.push_timeout)
+        return LeasedDestinations(
+            database,
+            lambda: database.number,
+            delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
+            delivery_seconds + _DELIVERY_MARGIN_SECONDS,
+        )
 
+    def wallet_role(self) -> WalletRole:
+        role = Role("wallet", self.database, is_wanted=self._settings.holds_wallet)
+        return WalletRole(
+            fence=role.fence,
+            is_here=lambda: role.is_served,
+            is_held=lambda: role.is_held,
+            holder_url=role.holder_url,
+            announce=role.announce,
+            serve_forever=role.serve_forever,
+            first_look=role.first_look,
+        )
 
-def leases_of(settings: Settings, database: PostgresDatabase) -> LeasedDestinations:
-    """The outbox's destinations that this process leases."""
-    delivery_seconds = max(settings.webhook_timeout, settings.push_timeout)
-    return LeasedDestinations(
-        database,
-        lambda: database.number,
-        delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
-        delivery_seconds + _DELIVERY_MARGIN_SECONDS,
-    )
+    def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
+        """Sweeps rows that other processes have left. The process ends when an upgrade leaves it behind."""
+        processes, newest_known = Processes(self.database), packaged_migrations()[-1].version
+        keep = partial(_keep_row, processes, own_url, stopping, newest_known)
+        return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
 
+    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours:
+        return Neighbours(self.processes, lambda: self.database.number, admin_token)
 
-def database_fault(settings: Settings) -> str | None:
-    """The reason why a server with these settings could not use the database; None if it could."""
-    try:
-        asyncio.run(_examine(settings))
-    except (DatabaseRefusedError, NewerSchemaError) as error:
-        return str(error)
-    return None
+    async def processes(self) -> Sequence[Process]:
+        return await Processes(self.database).all()
 
 
 async def _examine(settings: Settings) -> None:
     for url in dict.fromkeys(filter(None, map(secret_of, (settings.database, settings.database_direct)))):
         async with examined(url) as connection:
             await require_known(connection, packaged_migrations()[-1].version)
-
-
-def wallet_role_of(settings: Settings, database: PostgresDatabase) -> WalletRole:
-    """The wallet's role, which one process has at a time."""
-    role = Role("wallet", database, is_wanted=settings.holds_wallet)
-    return WalletRole(
-        fence=role.fence,
-        is_here=lambda: role.is_served,
-        is_held=lambda: role.is_held,
-        holder_url=role.holder_url,
-        announce=role.announce,
-        serve_forever=role.serve_forever,
-        first_look=role.first_look,
-    )
-
-
-# Each process on a PostgreSQL database has its row there, and ends when an upgrade leaves it behind.
-
-
-def postgres_processes_room(foundation: Foundation) -> Room:
-    """The row of this process, and the removal of rows that other processes have left."""
-    assert isinstance(foundation.database, PostgresDatabase)
-    processes, newest_known = Processes(foundation.database), packaged_migrations()[-1].version
-    keep = partial(_keep_row, processes, foundation.own_url, foundation.stopping, newest_known)
-    return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
-
-
-def number_in(database: PostgresDatabase) -> Callable[[], int]:
-    """Gives the number of this process, once the database is open."""
-    return lambda: database.number
-
-
-async def processes_on(database: PostgresDatabase) -> Sequence[Process]:
-    """The servers on the database, oldest first."""
-    return await Processes(database).all()
 
 
 async def _keep_row(processes: Processes, own_url: OwnUrl, stopping: Stopping, newest_known: int) -> None:

@@ -1,16 +1,27 @@
-"""A room as a value: everything that the server has to know of one of its subjects."""
+"""A room as a value: everything that the server has to know of one of its subjects.
 
+A backend as a value, too: everything that depends on the database, which is a file or PostgreSQL.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from bridge_server.kernel.sweeper import Sweep
+from bridge_server.admin.other_processes import Neighbours
+from bridge_server.kernel.background import Stopping
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.sweeper import Hold, Sweep
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
+from bridge_server.outbox.queues import Leases
 from bridge_server.projects.service import Projects
+from bridge_server.storage.database import Engine, Process, Transaction
+from bridge_server.wallet.models import NoNodeError
+from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
 
@@ -92,3 +103,117 @@ def demo_room(projects: Projects, demo: DemoProject | None) -> Room:
         await ensure()
 
     return Room(name="demo", running=(before,), emptied=(after_reset,))
+
+
+# Several processes can share a PostgreSQL database: each has a URL for the others, and one has the wallet.
+
+
+class OwnUrl:
+    """The URL that the settings name, or else the URL at which the process listens."""
+
+    def __init__(self, chosen: str | None) -> None:
+        self._url = chosen
+        self._is_chosen = chosen is not None
+        self._known = asyncio.Event()
+
+    def announce(self, url: str) -> None:
+        """Take the URL at which the process listens; it no longer changes."""
+        if not self._is_chosen:
+            self._url = url
+        self._known.set()
+
+    async def known(self) -> str:
+        """The URL, once the process listens."""
+        await self._known.wait()
+        assert self._url is not None
+        return self._url
+
+
+Resources: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class WalletRole(NamedTuple):
+    """The wallet's role, as this process has it or waits for it."""
+
+    fence: Callable[[], Transaction[None]]
+    """The first steps of each write of the wallet."""
+    is_here: Callable[[], bool]
+    """Whether this process has the wallet, ready to serve."""
+    is_held: Callable[[], bool]
+    """Whether this process has the wallet, ready or not, and no other one can have taken it over."""
+    holder_url: Callable[[], Awaitable[str | None]]
+    """The URL of the process that has the wallet, if another one has."""
+    announce: Callable[[str], None]
+    """Lets others know how they reach this process."""
+    serve_forever: Callable[[Resources], Awaitable[None]]
+    """Keeps the wallet's resources open whenever this process has the wallet."""
+    first_look: Callable[[], Awaitable[None]]
+    """Returns once it is known whether this process has the wallet at its start."""
+
+    def require_held(self) -> None:
+        """Raise NoNodeError where this process may not speak to the node for the wallet any more."""
+        if not self.is_held():
+            raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
+
+
+class Backend(Protocol):
+    """What the rooms take from the kind of database: a file of this process alone, or a shared PostgreSQL."""
+
+    clock: Clock
+    """The clock of the machine, corrected where the database server's is known."""
+    database: Engine
+
+    def opened_for_server(self) -> AbstractAsyncContextManager[None]:
+        """The database, brought up to date and open. What other processes commit is heard.
+
+        Raises DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """
+        ...
+
+    def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
+        """The database, brought up to date and open, beside a server that may use it.
+
+        Without `may_create`, a database that does not exist is refused. Raises DataDirectoryError,
+        DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """
+        ...
+
+    def fault(self) -> str | None:
+        """The reason why a server could not use PostgreSQL; None if it could, and for a file."""
+        ...
+
+    def token_buckets(self, clock: Clock) -> TokenBuckets:
+        """The token buckets of callers: in memory beside a file, and else in the database."""
+        ...
+
+    def buckets_opened(self) -> AbstractAsyncContextManager[None]:
+        """The token buckets can be charged inside, where the database has them."""
+        ...
+
+    def sweeper_hold(self) -> Hold:
+        """The lock that a sweep takes first: of several processes one sweeps at a time."""
+        ...
+
+    def outside_changes(self) -> Callable[[], Awaitable[bool]]:
+        """A function that tells whether a command has committed something since it was last called."""
+        ...
+
+    def leases(self) -> Leases:
+        """The outbox's destinations of this process: all of them, or the leased ones."""
+        ...
+
+    def wallet_role(self) -> WalletRole | None:
+        """The wallet's role among several processes; None where there is one process."""
+        ...
+
+    def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
+        """The row of this process among the others' rows; an empty room beside a file."""
+        ...
+
+    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours | None:
+        """The other processes on the database, to be asked for their figures; None beside a file."""
+        ...
+
+    async def processes(self) -> Sequence[Process]:
+        """The servers on a PostgreSQL database, oldest first; a file's are not listed."""
+        ...

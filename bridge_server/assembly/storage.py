@@ -1,17 +1,14 @@
-"""The database's own rooms: opened and closed, swept, shared with other processes and with commands."""
+"""The database's own rooms: opened and closed, swept, with token buckets, and shared with commands."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from importlib import import_module
 from time import perf_counter
 from typing import TypeAlias
 
 import structlog
 
-from bridge_server.admin.other_processes import Neighbours
-from bridge_server.assembly.engine import opened_for_a_server, shared_buckets_open, sweeper_hold
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
@@ -19,13 +16,11 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.settings.types import secret_of
-from bridge_server.storage.database import ChangedOutside, Database, Process, Transaction
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.database import ChangedOutside, Transaction
 from bridge_server.wallet.approvals import Approvals, ApprovalsChanged
 from bridge_server.web.limits import BucketsSaved, BucketStore, Quotas, save
 from bridge_server.web.metrics import Family
-
-_POSTGRES = "bridge_server.assembly.postgres"
 
 log = structlog.get_logger()
 
@@ -41,11 +36,28 @@ def storage_room(foundation: Foundation) -> Room:
 
     return Room(
         name="storage",
-        running=(partial(opened_for_a_server, foundation.settings, database, foundation.events),),
+        running=(partial(_opened, foundation),),
         gauges=gauges,
         totals=_TOTALS if foundation.database_file is not None else _TOTALS | {"database_runs_again"},
         troubles=lambda: database.troubles,
     )
+
+
+@asynccontextmanager
+async def _opened(foundation: Foundation) -> AsyncIterator[None]:
+    """The database is open, and no other server uses the data directory.
+
+    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    """
+    data_dir = foundation.settings.data_dir
+    with held(data_dir) as mode_before:
+        if mode_before is not None:
+            log.warning(
+                "data_directory_made_private",
+                directory=str(data_dir), mode="0700", mode_before=f"{mode_before:04o}",
+            )  # fmt: skip
+        async with foundation.backend.opened_for_server():
+            yield
 
 
 # The sweeper, which deletes expired rows in every room.
@@ -60,7 +72,7 @@ def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
         foundation.clock,
         settings.sweep_interval,
         minds_jumps=not settings.test,
-        hold=sweeper_hold(foundation.database),
+        hold=foundation.backend.sweeper_hold(),
     )
 
 
@@ -116,7 +128,7 @@ async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIt
     """
     quotas, file = foundation.quotas, foundation.database_file
     if not isinstance(quotas, Quotas) or file is None:
-        async with shared_buckets_open(quotas):
+        async with foundation.backend.buckets_opened():
             yield
         return
     quotas.restore(await buckets.load(foundation.clock.now_us()))
@@ -141,35 +153,6 @@ async def _save_forever(foundation: Foundation) -> None:
         await asyncio.sleep(_SAVE_SECONDS)
         with suppress(UnavailableError):  # the next second tries again
             await save_quotas(foundation)
-
-
-# The processes on one PostgreSQL database. A file belongs to one process alone.
-
-
-def processes_room(foundation: Foundation) -> Room:
-    """This process among the others; nothing where the database is a file."""
-    if foundation.settings.database is None:
-        return Room(name="processes")
-    room: Room = import_module(_POSTGRES).postgres_processes_room(foundation)
-    return room
-
-
-def neighbours_of(foundation: Foundation) -> Neighbours | None:
-    """The other processes on the database, to be asked for their figures; None where it is a file."""
-    if foundation.settings.database is None:
-        return None
-    database, live = foundation.database, foundation.live
-    return Neighbours(
-        lambda: processes_on(database),
-        import_module(_POSTGRES).number_in(database),
-        lambda: secret_of(live.current.admin_token),
-    )
-
-
-async def processes_on(database: Database) -> Sequence[Process]:
-    """The servers on a PostgreSQL database, oldest first."""
-    found: Sequence[Process] = await import_module(_POSTGRES).processes_on(database)
-    return found
 
 
 # Commands that write to the database of a running server, which then notices their changes.

@@ -33,6 +33,8 @@ class TestMode:
     controls: Controls
     routes: frozenset[str]
     words: Words
+    room: Room
+    """The control routes."""
 
 
 def controls_of(
@@ -49,11 +51,6 @@ def controls_of(
     )
     names = frozenset(row.name for room in rooms for row in room.routes)
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
-    return TestMode(instruments, controls, names, words)
-
-
-def testmode_room(mode: TestMode) -> Room:
-    """The control routes."""
-    handlers = TestModeHandlers(mode.controls, mode.instruments, mode.routes, mode.words)
-    routes = testmode_routes(handlers, OneToken(mode.instruments.token), only_this_machine())
-    return Room(name="testmode", routes=routes)
+    handlers = TestModeHandlers(controls, instruments, names, words)
+    routes = testmode_routes(handlers, OneToken(instruments.token), only_this_machine())
+    return TestMode(instruments, controls, names, words, Room(name="testmode", routes=routes))

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from bridge_server.assembly.engine import OwnUrl, WalletRole, served_in_turn
 from bridge_server.assembly.foundation import Foundation, node_failure
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
 from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.kernel.background import KeyedLock, running
 from bridge_server.kernel.sweeper import Sweep
@@ -178,7 +177,22 @@ async def _running(
         async with _signing(wallet):
             yield
         return
-    async with elsewhere.opened(), served_in_turn(wallet.role, partial(_signing_here, wallet), own_url):
+    async with elsewhere.opened(), _served_in_turn(wallet.role, partial(_signing_here, wallet), own_url):
+        yield
+
+
+@asynccontextmanager
+async def _served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUrl) -> AsyncIterator[None]:
+    """Have the wallet inside, or wait for it."""
+
+    async def serve() -> None:
+        await role.serve_forever(resources)
+
+    async def announce() -> None:
+        role.announce(await own_url.known())
+
+    async with running(serve()), running(announce()):
+        await role.first_look()
         yield
 
 

@@ -14,10 +14,9 @@ import orjson
 from bridge_server.admin import approvals
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.assembly.wallet_accounts import wallet_accounts
-from bridge_server.cli.commands import Group
 from bridge_server.cli.database_command import Operator, for_operator, one_line
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, replacing
-from bridge_server.cli.output import columns, table
+from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs, local_url
 from bridge_server.cli.running_server import development_accounts, json_of, running_url
 from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of

@@ -148,8 +148,6 @@ def _restored_lines(fields: dict[str, object], is_older: bool) -> list[str]:
 
 # `bridge-server copy`: everything that is in the database file, into a PostgreSQL database.
 
-_COPYING = "bridge_server.assembly.postgres_copy"
-
 
 @click.command("copy")
 @click.option(
@@ -167,7 +165,7 @@ def copy_command(operator: Operator, url: str) -> None:
     _require_possible(operator, url)
     try:
         require_data(operator.settings.database_file)
-        copying = import_module(_COPYING)
+        copying = import_module("bridge_server.assembly.postgres_copy")
         with progress_bar("copying", copying.rows_in(operator.settings), is_quiet=operator.as_json) as bar:
             copied = copying.copied_to_postgres(
                 operator.settings, url, lambda table, rows: bar.update(rows, table)

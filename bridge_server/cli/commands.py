@@ -13,24 +13,9 @@ from typing import Any
 import click
 import orjson
 
-from bridge_server.cli.output import discard_the_rest, json_option
+from bridge_server.cli.output import Group, discard_the_rest, json_option
 from bridge_server.kernel.process import garbage_left_alone
 from bridge_server.version import NAME, VERSION
-
-_UNLIMITED = 1_000
-"""Characters: longer than the first sentence of any command's help."""
-
-
-class Group(click.Group):
-    """A group whose help shows the whole first sentence of each command's help."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands and their first sentences, wrapped at the width of the terminal."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(_UNLIMITED)) for name, command in commands if command]
-            )
 
 
 class LazyGroup(Group):

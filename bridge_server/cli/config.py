@@ -8,8 +8,7 @@ import orjson
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bridge_server.assembly.engine import database_fault
-from bridge_server.cli.commands import Group
+from bridge_server.assembly.engine import backend_of
 from bridge_server.cli.options import (
     CommandError,
     config_option,
@@ -17,7 +16,8 @@ from bridge_server.cli.options import (
     loaded_settings,
     set_option,
 )
-from bridge_server.cli.output import columns, json_option
+from bridge_server.cli.output import Group, columns, json_option
+from bridge_server.kernel.events import Events
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, Settings, shown_settings, shown_value
 
 
@@ -47,7 +47,7 @@ def check_command(
         _print_table(rows)
     for variable in loaded.unknown_variables:
         click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
-    fault = database_fault(loaded.settings)
+    fault = backend_of(loaded.settings, Events()).fault()
     if fault is not None:
         raise CommandError(fault)
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from bridge_server.cli.main import PARENT_OPTION, PARENT_VARIABLE
+from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE
 from bridge_server.settings.sources import (
     CONFIG_VARIABLE,
     NO_COMMAND,

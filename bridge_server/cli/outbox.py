@@ -11,10 +11,9 @@ from bridge_server.admin.delivery_tests import TestedDelivery, WebhookTests, tes
 from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
 from bridge_server.assembly.command_line import OperatorServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.cli.commands import Group
 from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.output import columns, table
+from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs
 from bridge_server.cli.running_server import running_url, troubles_of
 from bridge_server.kernel.fields import http_url

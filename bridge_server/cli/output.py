@@ -1,4 +1,4 @@
-"""What commands print: text for terminals and pipes, tables, sizes, times, progress, and the option `--json`.
+"""What commands print: text for terminals and pipes, tables, sizes, times, progress, help, option `--json`.
 
 It loads no settings, so that `version` starts at once.
 """
@@ -21,6 +21,8 @@ _COLUMN_GAP = "  "
 _UNITS = ("kB", "MB", "GB", "TB")
 _STEP = 1_000
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_UNLIMITED = 1_000
+"""Characters: longer than the first sentence of any command's help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +149,15 @@ def progress_bar(
         update_min_steps=least_steps,
     ) as bar:  # fmt: skip
         yield bar
+
+
+class Group(click.Group):
+    """A group whose help shows the whole first sentence of each command's help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and their first sentences, wrapped at the width of the terminal."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(_UNLIMITED)) for name, command in commands if command]
+            )

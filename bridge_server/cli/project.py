@@ -14,10 +14,9 @@ import orjson
 
 from bridge_server.admin import projects
 from bridge_server.assembly.command_line import OperatorServices
-from bridge_server.cli.commands import Group
 from bridge_server.cli.database_command import Operator, for_operator, one_line
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, regular_size, replacing
-from bridge_server.cli.output import columns, progress_bar, table
+from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.values import dataclass

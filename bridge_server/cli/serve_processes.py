@@ -24,7 +24,6 @@ import click
 import orjson
 import structlog
 
-from bridge_server.cli.main import stop_with
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import (
     hangup_stops,
@@ -34,6 +33,7 @@ from bridge_server.cli.process import (
     server_file_at,
 )
 from bridge_server.cli.server_run import ServerRun, Started, banner, reason_of, run_server
+from bridge_server.kernel.process import stop_with
 from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings, SettingsError

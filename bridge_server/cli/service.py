@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from bridge_server.cli.commands import Group
 from bridge_server.cli.options import CommandError, loaded_settings
+from bridge_server.cli.output import Group
 from bridge_server.cli.process import local_url, own_command
 from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings

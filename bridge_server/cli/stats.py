@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from bridge_server.assembly.storage import processes_on
 from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.output import columns, duration_text, size_text, table
@@ -150,7 +149,7 @@ def processes_command(operator: Operator) -> None:
             "the database is a file in data_dir, which one process uses: several share a PostgreSQL "
             "database, which `database` names"
         )
-    found = operator.run(lambda opened: processes_on(opened.foundation.database))
+    found = operator.run(lambda opened: opened.foundation.backend.processes())
     lines = table(_PROCESSES_HEADER, [_process_row(each) for each in found], "no server uses the database")
     operator.show({"processes": [_process_fields(each) for each in found]}, lines)
 

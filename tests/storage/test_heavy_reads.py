@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.assembly.postgres import postgres_engine
+from bridge_server.assembly.postgres import PostgresBackend
 from bridge_server.assembly.postgres_overrides import HEAVY
 from bridge_server.inbox import store as inbox_sql
 from bridge_server.kernel.clock import SystemClock
@@ -34,6 +34,6 @@ def test_the_database_of_the_server_is_given_them(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(database.PostgresDatabase, "__init__", lambda *_, heavy, **__: given.append(heavy))
 
     settings = Settings(data_dir=tmp_path, database="postgresql://bridge@localhost/bridge")
-    postgres_engine(settings, Events(), SystemClock())
+    PostgresBackend(settings, Events(), SystemClock())
 
     assert given == [HEAVY]

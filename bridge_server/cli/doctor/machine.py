@@ -15,11 +15,12 @@ from typing import TypeAlias
 import aiohttp
 import orjson
 
-from bridge_server.assembly.engine import database_fault
+from bridge_server.assembly.engine import backend_of
 from bridge_server.cli.doctor.findings import Examination, Finding, Level, fail, ok, warn
 from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
+from bridge_server.kernel.events import Events
 from bridge_server.storage.backup import read_record
 from bridge_server.storage.data_directory import DataDirectoryError, require_data
 from bridge_server.storage.migrate import packaged_migrations
@@ -152,7 +153,7 @@ _RESTORE = "stop the server, and restore a backup with `bridge-server restore`"
 def check_database(seen: Examination) -> Iterator[Finding]:
     """Its schema, its size, its integrity, its log and its limit. PostgreSQL has to answer, as at a start."""
     if seen.settings.database is not None:
-        fault = database_fault(seen.settings)
+        fault = backend_of(seen.settings, Events()).fault()
         yield ok(_DATABASE, f"{seen.settings.database} answers") if fault is None else fail(_DATABASE, fault)
         return
     file = seen.settings.database_file
