@@ -127,6 +127,59 @@ def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
         headers[name] = f"{value}, {headers[name]}" if name in headers else value
 
 
+Standing: TypeAlias = tuple[str, str]
+"""The header fields RateLimit-Policy and RateLimit."""
+
+
+class _Shown:
+    """The header fields about one limit. That of its policy is made once a change of the limit."""
+
+    __slots__ = ("_burst", "_interval_us", "_limit", "_policy", "_window_us")
+
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self._burst = self._interval_us = self._window_us = 0
+        self._policy = ""
+
+    def standing(self, reset_us: int) -> Standing:
+        """The fields for a bucket that is full again after this time."""
+        limit, interval_us = self._limit, self._limit.interval_us
+        if limit.burst != self._burst or interval_us != self._interval_us:
+            self._burst, self._interval_us, self._window_us = limit.burst, interval_us, limit.window_us
+            self._policy = f'"{limit.name}";q={limit.burst};w={whole_seconds(self._window_us)}'
+        left = (self._window_us - reset_us) * limit.gain // interval_us
+        return self._policy, f'"{limit.name}";r={left};t={-(-reset_us // MICROSECONDS)}'
+
+
+def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
+    """A function that charges a key one token of each limit while all are far from being reached.
+
+    It makes no object but the text of a header field. It returns None, and has charged nothing, if
+    `TokenBuckets.charge` is to do it.
+    """
+    take_one = quotas.take_one
+    (first, *others), (shown, *others_shown) = limits, map(_Shown, limits)
+
+    def charge(key: str) -> Standing | None:
+        reset_us = take_one(key, first)
+        return None if reset_us is None else shown.standing(reset_us)
+
+    def charge_all(key: str) -> Standing | None:
+        standing = charge(key)
+        if standing is None:
+            return None
+        for position, limit in enumerate(others):
+            reset_us = take_one(key, limit)
+            if reset_us is None:
+                quotas.give_back([Cost(key, each, 1) for each in limits[: position + 1]])
+                return None
+            policy, left = others_shown[position].standing(reset_us)
+            standing = f"{standing[0]}, {policy}", f"{standing[1]}, {left}"
+        return standing
+
+    return charge_all if others else charge
+
+
 class TokenBuckets(Protocol):
     """Charges callers, each known by a key, to their buckets.
 
@@ -138,6 +191,13 @@ class TokenBuckets(Protocol):
         """Spend one token of each limit, and return the charges, at once or `later`.
 
         Raises QuotaError, and then has spent none.
+        """
+        ...
+
+    def take_one(self, key: str, limit: Limit) -> int | None:
+        """Spend one token of a bucket that is far from empty; returns the microseconds until it is full.
+
+        None if `charge` is to do it: then nothing was spent.
         """
         ...
 
@@ -235,6 +295,19 @@ class Quotas:
         self._charged += 1
         is_worth_saving = any(charge.spending.reset_us > _WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
+
+    def take_one(self, key: str, limit: Limit) -> int | None:
+        """Spend one token of a bucket that is full again so soon that it is not worth saving; else None."""
+        now_us, interval_us = self._clock.now_us(), limit.interval_us
+        if self._interval_us.get(limit.name) != interval_us or len(self._full_at_us) > self._prune_above:
+            return None
+        bucket = limit.name, key
+        full_at_us = self._full_at_us.get(bucket, 0)
+        reset_us = (full_at_us - now_us if full_at_us > now_us else 0) - (-interval_us // limit.gain)
+        if reset_us > _WORTH_SAVING_US or reset_us > -(-limit.burst * interval_us // limit.gain):
+            return None
+        self._full_at_us[bucket] = now_us + reset_us
+        return reset_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
         """Charge several buckets. Raises QuotaError, and then has charged none.

@@ -132,6 +132,9 @@ class SharedQuotas:
                 return Charged([self.standing((limit.name, key), limit)])
         return Charged([], later=self._charge_later(key, limits))
 
+    def take_one(self, key: str, limit: Limit) -> None:
+        """Leave it to `charge`: the lease of a bucket knows what others may have spent."""
+
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         return Charged([], later=self._look(key, limits))
 
