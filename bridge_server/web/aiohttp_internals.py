@@ -78,6 +78,8 @@ def has_known_requests() -> bool:
     return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
 
 
+_HAS_KNOWN_REQUESTS = has_known_requests()
+
 # Functions of C, because a function of Python would cost as much as the attribute that it reads.
 head_of: Callable[[web.Request], Any] = attrgetter("_message")
 """The method, path and header fields of a request, as they were sent."""
@@ -97,7 +99,7 @@ def take_body(request: web.Request) -> bytes | None:
 
     Raises what aiohttp found wrong with it, such as RequestPayloadError.
     """
-    if not has_known_requests() or not request.content.is_eof():
+    if not _HAS_KNOWN_REQUESTS or not request.content.is_eof():
         return None
     found: bytes | None = request._read_bytes  # noqa: SLF001
     if found is None:

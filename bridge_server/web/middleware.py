@@ -152,12 +152,11 @@ def request_log(
     """
     name, count = request_ids.name, figures.of_route(row.name).count
     begin, note = (None, None) if observer is None else observer.of_route(row)
-    is_read = row.body_limit_bytes > 0  # handlers of other requests never ask for the id
 
     def enter(passage: Passage) -> None:
         passage.started = perf_counter()
         passage.request_id = name(passage.request)
-        if is_read:
+        if row.reads_id:
             passage.request[REQUEST_ID] = passage.request_id
         if begin is not None:
             passage.held = begin(passage.request)
