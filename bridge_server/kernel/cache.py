@@ -127,7 +127,9 @@ class ReadCache:
         self._size_bytes = 0
 
     def _on_touched(self, event: Touched) -> None:
-        self.forget(event.key)
+        key = event.key
+        if key in self._entries or key in self._loads or key[0] in self._owner_kinds:
+            self.forget(key)
 
     def _remember(self, key: Key, entry: Cached) -> None:
         if key in self._entries:

@@ -101,7 +101,9 @@ class Signals:
                 self._leave(key, tick, waiter)
 
     def _on_touched(self, event: Touched) -> None:
-        self.touch(event.key)
+        key = event.key
+        if key in self._first or key in self._further:  # nearly always nobody waits
+            self.touch(key)
 
     def _join(self, key: Key, waiter: asyncio.Future[bool]) -> None:
         if key in self._first:

@@ -186,7 +186,7 @@ class MessageCharges:
         """
         limit = self._limit
         tokens = min(messages, limit.burst)
-        if self._quotas.take((limit.name, address), limit, tokens):
+        if self._quotas.take((limit.name, address), limit, tokens) is not None:
             return None
         return self._quotas.charge_costs((Cost(address, limit, tokens),))
 

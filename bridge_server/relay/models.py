@@ -48,8 +48,7 @@ class OpenedSession(NamedTuple):
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionUpdate:
+class SessionUpdate(NamedTuple):
     """The wallet's update: a payload that replaces the last one, and a change of its push details."""
 
     payload: Payload
@@ -64,7 +63,7 @@ class SessionUpdate:
         """The update with another spelling of its webhook, if it has one."""
         if not isinstance(self.push, PushDetails):
             return self
-        return replace(self, push=replace(self.push, webhook=judged(self.push.webhook)))
+        return self._replace(push=replace(self.push, webhook=judged(self.push.webhook)))
 
 
 class NewCall(NamedTuple):
@@ -93,15 +92,18 @@ class CallAudience(NamedTuple):
     webhooks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slot:
-    """A stored thing that may have no payload yet, valid until `expires_at_ms`."""
+    """A stored thing that may have no payload yet, valid until `expires_at_ms`.
+
+    It is made for every first read, and so not frozen: making it would take twice as long.
+    """
 
     payload: Payload | None
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StatusSlot(Slot):
     """The status of a call, and the session that it ends with."""
 

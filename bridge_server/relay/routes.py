@@ -70,7 +70,9 @@ class RelayHandlers:
 
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        update = wire.read_session_update(await self._bodies.json_object(request))
+        update = wire.read_session_update(
+            self._bodies.at_once(request) or await self._bodies.json_object(request)
+        )
         rule = self._webhook_rule
         if rule is not None:
             update = update.with_webhook(lambda webhook: rule(webhook, "#/push/webhook"))
@@ -98,7 +100,8 @@ class RelayHandlers:
 
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        call = wire.read_new_call(await self._bodies.json_object(request))
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        call = wire.read_new_call(document)
         request[_DAPP_NAME] = call.dapp_name
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
@@ -122,7 +125,8 @@ class RelayHandlers:
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        payload = wire.read_status(await self._bodies.json_object(request))
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        payload = wire.read_status(document)
         with self._payloads.bill(request, len(payload)) as bill:
             if bill.late is not None:
                 await bill.late
@@ -135,7 +139,9 @@ class RelayHandlers:
         return self._polled(await self._polling.status(call_id, wait.seconds), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
-        topic, webhook = wire.read_subscription(await self._bodies.json_object(request))
+        topic, webhook = wire.read_subscription(
+            self._bodies.at_once(request) or await self._bodies.json_object(request)
+        )
         if self._webhook_rule is not None:
             webhook = self._webhook_rule(webhook, "#/webhook")
         with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:

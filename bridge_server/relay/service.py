@@ -223,18 +223,18 @@ class RelayReads:
 
     async def _look(self, key: Key, read: Read) -> Found | None:
         """Read, and cache also that there is no value: those who do not wait ask often."""
-        return _found(await self._load(key, read, self._clock.now_ms(), keeps_empty=True))
+        now_ms = self._clock.now_ms()
+        entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=True)
+        # Another's read may have begun a moment before the expiry: then this one reads for itself.
+        return _found(entry if entry.expires_at_ms > now_ms else await read(key, now_ms))
 
     async def _glance(self, key: Key, read: Read) -> Found | None:
         """Read without caching that there is no value: waiters wake at changes, and are many."""
         now_ms = self._clock.now_ms()
-        return _found(self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False))
-
-    async def _load(self, key: Key, read: Read, now_ms: int, *, keeps_empty: bool) -> Cached:
-        entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=keeps_empty)
-        if entry.expires_at_ms > now_ms:
-            return entry
-        return await read(key, now_ms)  # another's read, begun a moment before the expiry
+        entry = self._cache.get(key, now_ms) or await self._cache.load(
+            key, partial(read, key, now_ms), keeps_empty=False
+        )
+        return _found(entry if entry.expires_at_ms > now_ms else await read(key, now_ms))
 
     async def _read_session(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.session(SessionId(key[1]), now_ms))

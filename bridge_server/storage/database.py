@@ -8,10 +8,10 @@ others, and may be run again from its start if the first attempt was rolled back
 anything but the database.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, final, overload
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 from zlib import crc32
 
@@ -36,6 +36,7 @@ Row: TypeAlias = tuple[Any, ...]
 """The values of one row, each a `Value`; their types follow from the statement."""
 
 
+@final
 class Statement(NamedTuple):
     """One statement of portable SQL and its parameters."""
 
@@ -43,6 +44,7 @@ class Statement(NamedTuple):
     parameters: Sequence[Value] = ()
 
 
+@final
 class ForEach(NamedTuple):
     """A statement that changes rows, to execute with each of these parameters in one exchange."""
 
@@ -101,13 +103,13 @@ class Database(Protocol):
         """Raise UnavailableError when it is full."""
         ...
 
-    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+    def read(self, sql: str, parameters: Sequence[Value] = ()) -> Awaitable[list[Row]]:
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
         ...
 
-    async def transaction(
+    def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
-    ) -> Result:
+    ) -> Awaitable[Result]:
         """Run the transaction that `begin` makes; return its result once it is on disk.
 
         A transaction that `adds` data on a client's demand is refused while the database is full.
@@ -136,8 +138,8 @@ AnyStore = TypeVar("AnyStore", bound=Store)
 Work: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Transaction[Result]]
 """A generator of a store, whose calls are transactions."""
 
-Method: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]
-"""A method of a store. A call runs one transaction."""
+Method: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Awaitable[Result]]
+"""A method of a store. A call runs one transaction, without a coroutine between the caller and the commit."""
 
 TurnsOf: TypeAlias = Callable[..., Turns]
 """The turns of a transaction, by the arguments of the store's method."""
@@ -191,8 +193,8 @@ def _decorated(work: Any, *, adds: bool, turns_of: TurnsOf | None) -> Any:
 
 
 def _method(work: Work[AnyStore, Parameters, Result], adds: bool) -> Method[AnyStore, Parameters, Result]:
-    async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return await store.database.transaction(partial(work, store, *args, **kwargs), adds=adds)
+    def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Awaitable[Result]:
+        return store.database.transaction(partial(work, store, *args, **kwargs), adds=adds)
 
     return run
 
@@ -200,11 +202,11 @@ def _method(work: Work[AnyStore, Parameters, Result], adds: bool) -> Method[AnyS
 def _method_with_turns(
     work: Work[AnyStore, Parameters, Result], adds: bool, turns_of: TurnsOf
 ) -> Method[AnyStore, Parameters, Result]:
-    async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Awaitable[Result]:
         database, begin = store.database, partial(work, store, *args, **kwargs)
         if not database.takes_turns:
-            return await database.transaction(begin, adds=adds)
-        return await database.transaction(begin, adds=adds, turns=turns_of(*args, **kwargs))
+            return database.transaction(begin, adds=adds)
+        return database.transaction(begin, adds=adds, turns=turns_of(*args, **kwargs))
 
     return run
 

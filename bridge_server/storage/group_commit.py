@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import aiosqlite
 import structlog
 
+from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.connection import (
@@ -61,8 +62,12 @@ class SizeLimit:
     def require(self) -> None:
         """Raise DatabaseFullError if the database is over its limit."""
         if self.is_full:
-            assert self.limit_bytes is not None
-            raise DatabaseFullError(self.limit_bytes)
+            raise self.error()
+
+    def error(self) -> DatabaseFullError:
+        """The error of a database over its limit."""
+        assert self.limit_bytes is not None
+        return DatabaseFullError(self.limit_bytes)
 
     def guarding(self, begin: Callable[[], Transaction[Result]]) -> Callable[[], Transaction[Result]]:
         """The transaction, which checks the limit again when it runs: others may have filled the database."""
@@ -148,7 +153,7 @@ class GroupCommit:
     def submit(self, begin: Callable[[], Transaction[Any]]) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
         if len(self._waiting) >= self._waiting_limit:
-            raise unavailable("too many writes are waiting for the disk")
+            return self.refused(unavailable("too many writes are waiting for the disk"))
         job = Job(begin, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         if len(self._waiting) == self._siblings:
@@ -156,6 +161,14 @@ class GroupCommit:
         if self._drain is None:
             self._drain = asyncio.create_task(self._commit_until_idle())
         return job.done
+
+    @staticmethod
+    def refused(error: UnavailableError) -> asyncio.Future[Any]:
+        """The outcome of a transaction that is not queued."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done.set_exception(error)
+        done.exception()  # a caller that was cancelled never asks
+        return done
 
     def add_commit_hook(self, hook: CommitHook) -> None:
         """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
@@ -259,19 +272,18 @@ def _commit_batch(connection: sqlite3.Connection, batch: list[Job], size_limit: 
     try:
         _run_batch(connection, batch, size_limit, _run_bare)
     except _UncleanError:
-        _run_batch(connection, batch, size_limit, _run_in_savepoint)
+        _run_batch(connection, batch, size_limit, _run_in_savepoints)
 
 
 def _run_batch(
     connection: sqlite3.Connection,
     batch: list[Job],
     size_limit: SizeLimit,
-    run_job: Callable[[sqlite3.Connection, Job], None],
+    run_jobs: Callable[[sqlite3.Cursor, list[Job]], None],
 ) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
-        for job in batch:
-            run_job(connection, job)
+        run_jobs(connection.cursor(), batch)
         size_limit.measure(connection)
         connection.execute("COMMIT")
     except BaseException:
@@ -280,44 +292,47 @@ def _run_batch(
         raise
 
 
-def _run_bare(connection: sqlite3.Connection, job: Job) -> None:
-    changes = connection.total_changes
-    try:
-        _play(connection, job)
-    except Exception as error:
-        if passing_failure(error) is not None:
-            raise
-        if connection.total_changes != changes:
-            raise _UncleanError from error
-        job.error = error
+def _run_bare(cursor: sqlite3.Cursor, batch: list[Job]) -> None:
+    connection = cursor.connection
+    for job in batch:
+        changes = connection.total_changes
+        try:
+            _play(cursor, job)
+        except Exception as error:
+            if passing_failure(error) is not None:
+                raise
+            if connection.total_changes != changes:
+                raise _UncleanError from error
+            job.error = error
 
 
-def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
-    connection.execute("SAVEPOINT job")
-    try:
-        _play(connection, job)
-    except Exception as error:
-        if passing_failure(error) is not None:
-            raise
-        connection.execute("ROLLBACK TO job")
-        job.error = error
-    connection.execute("RELEASE job")
+def _run_in_savepoints(cursor: sqlite3.Cursor, batch: list[Job]) -> None:
+    for job in batch:
+        cursor.execute("SAVEPOINT job")
+        try:
+            _play(cursor, job)
+        except Exception as error:
+            if passing_failure(error) is not None:
+                raise
+            cursor.execute("ROLLBACK TO job")
+            job.error = error
+        cursor.execute("RELEASE job")
 
 
-def _play(connection: sqlite3.Connection, job: Job) -> None:
+def _play(cursor: sqlite3.Cursor, job: Job) -> None:
     """Drive the generator: execute its statements, send it their rows, keep its events and its result."""
     job.error = None
     events: list[DomainEvent] = []
     steps = job.begin()
-    cursor = connection.cursor()
+    execute, send = cursor.execute, steps.send
     try:
         step = next(steps)
         while True:
-            if isinstance(step, ForEach):
-                step = steps.send([(cursor.executemany(step.sql, step.parameters).rowcount,)])
-            elif isinstance(step, Statement):
-                rows = cursor.execute(step.sql, step.parameters).fetchall()
-                step = steps.send(rows if cursor.description else [(_changes(connection, cursor),)])
+            if type(step) is Statement:  # it is final; isinstance would take longer
+                execute(*step)
+                step = send(cursor.fetchall() if cursor.description else [(_changes(cursor),)])
+            elif type(step) is ForEach:
+                step = send([(cursor.executemany(*step).rowcount,)])
             else:
                 events.append(step)
                 step = next(steps)
@@ -326,8 +341,9 @@ def _play(connection: sqlite3.Connection, job: Job) -> None:
         job.events = events
 
 
-def _changes(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> int:
+def _changes(cursor: sqlite3.Cursor) -> int:
     if cursor.rowcount >= 0:
         return cursor.rowcount
-    changes: int = connection.execute("SELECT changes()").fetchone()[0]  # begun with WITH, it is not counted
+    # Begun with WITH, it is not counted.
+    changes: int = cursor.connection.execute("SELECT changes()").fetchone()[0]
     return changes

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -85,17 +85,17 @@ class SqliteDatabase:
                 await self._writer.finish()
                 await self._readers.finish()
 
-    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        return await self._readers.read(sql, parameters)
+    def read(self, sql: str, parameters: Sequence[Value] = ()) -> Awaitable[list[Row]]:
+        return self._readers.read(sql, parameters)
 
-    async def transaction(
+    def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
-    ) -> Result:
+    ) -> Awaitable[Result]:
         if adds and self._size_limit.is_limited:
-            self._size_limit.require()
+            if self._size_limit.is_full:
+                return self._writer.refused(self._size_limit.error())
             begin = self._size_limit.guarding(begin)
-        result: Result = await self._writer.submit(begin)
-        return result
+        return self._writer.submit(begin)
 
     def add_commit_hook(self, hook: CommitHook) -> None:
         """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
@@ -190,7 +190,7 @@ class _Readers:
         """Read on these connections from now on."""
         self._idle = list(connections)
 
-    async def read(self, sql: str, parameters: Sequence[Value]) -> list[Row]:
+    def read(self, sql: str, parameters: Sequence[Value]) -> asyncio.Future[list[Row]]:
         """All rows of the statement, from a snapshot taken after this call began."""
         read = _Read(sql, parameters, asyncio.get_running_loop().create_future())
         self._waiting.append(read)
@@ -198,7 +198,7 @@ class _Readers:
             task = asyncio.create_task(self._serve(self._idle.pop()))
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
-        return await read.done
+        return read.done
 
     @property
     def are_busy(self) -> bool:

@@ -11,6 +11,7 @@ from aiohttp import web
 from multidict import istr
 
 from bridge_server.kernel.fields import IpAddress, is_loopback, parse_ip_address, web_origin
+from bridge_server.web.aiohttp_internals import has_known_requests, peer_key_of
 
 UNKNOWN = "unknown"
 """The key of a client whose address a trusted proxy does not name."""
@@ -35,6 +36,8 @@ class ClientAddresses:
         self._trusted_proxies = trusted_proxies
         self._exempt = exempt
         self._mentioned = False
+        self._peers_tell = has_known_requests() and not trusted_proxies
+        """Whether a connection knows the key of all its requests."""
         self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
         self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
 
@@ -48,6 +51,13 @@ class ClientAddresses:
 
         IPv6 clients count by their /64, the least that one customer is given.
         """
+        if self._peers_tell:
+            try:
+                key = peer_key_of(request)
+            except AttributeError:  # a connection that is not guarded
+                key = None
+            if key is not None:
+                return key
         key = self._bucket_key(self.client(request))
         if key is None and not self._mentioned and _FORWARDED_FOR in request.headers:
             self._mention_proxy(request.remote or "")

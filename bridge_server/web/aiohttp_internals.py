@@ -9,19 +9,30 @@ Where an operator may look, a few facts of every request are kept. aiohttp's pub
 and kept with the request, which costs more than all that is done with them: `head_of`, `client_of` and
 `path_names_of` read private attributes. Without these each request is kept by itself.
 
+An answer that is whole needs none of what aiohttp prepares for one that may be streamed: `ReadyResponse`
+fills in its attributes, and makes a mapping of its headers only for somebody who asks. A path with one id is
+found in a dictionary (`quick_routes`); aiohttp walks along the parts of a path and asks each candidate's
+pattern. A body that has come is taken as it is (`take_body`). Without these attributes aiohttp's own ways are
+taken.
+
 aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
 the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
 the event loop, unless another one waits. Without that, the task processes every frame.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
+from http import HTTPStatus
 from inspect import signature
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSMsgType, hdrs, web
+from aiohttp.http import HttpVersion11
+from aiohttp.web_urldispatcher import UrlMappingMatchInfo
+from multidict import CIMultiDict, CIMultiDictProxy
 
 try:
     from aiohttp._websocket.reader import WebSocketDataQueue
@@ -38,7 +49,16 @@ aiohttp joins continuation frames, and puts none into a queue.
 _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _PAUSED_ABOVE_BYTES = 256 * 1024
 _OF_CONNECTIONS = ("_current_request", "_messages", "_request_count", "_waiter")
-_OF_REQUESTS = frozenset({"_match_info", "_message", "_protocol"})
+_OF_REQUESTS = frozenset({"_match_info", "_message", "_payload", "_protocol", "_read_bytes"})
+_OF_RESPONSES = frozenset(
+    {
+        "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
+        "_zlib_executor",
+    }
+)  # fmt: skip
+_OF_MATCHES = ("_route", "_apps", "_current_app", "_frozen")
+_UNCOMPRESSED_BYTES = 1_024
+_REASONS = {each.value: each.phrase for each in HTTPStatus}
 _OF_SOCKETS = ("_max_msg_size", "_reader", "_writer", "_ws_protocol")
 _AT_START = ["self", "request", "protocol", "writer"]
 _HELLO = b"hello"
@@ -58,6 +78,8 @@ def has_known_requests() -> bool:
     return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
 
 
+_HAS_KNOWN_REQUESTS = has_known_requests()
+
 # Functions of C, because a function of Python would cost as much as the attribute that it reads.
 head_of: Callable[[web.Request], Any] = attrgetter("_message")
 """The method, path and header fields of a request, as they were sent."""
@@ -65,6 +87,134 @@ client_of: Callable[[web.Request], str] = attrgetter("_protocol.client")
 """The address of the client of a guarded connection; AttributeError for any other connection."""
 path_names_of: Callable[[web.Request], Mapping[str, str]] = attrgetter("_match_info")
 """The names of the path of a request that has a route."""
+
+
+peer_key_of: Callable[[web.Request], str | None] = attrgetter("_protocol.peer_key")
+"""The key of the buckets of a guarded connection's peer, None if it is exempt; AttributeError for any other
+connection."""
+
+
+def take_body(request: web.Request) -> bytes | None:
+    """The whole body, which `request.read()` gives from now on, too; None while some of it is on its way.
+
+    Raises what aiohttp found wrong with it, such as RequestPayloadError.
+    """
+    if not _HAS_KNOWN_REQUESTS or not request.content.is_eof():
+        return None
+    found: bytes | None = request._read_bytes  # noqa: SLF001
+    if found is None:
+        found = request._read_bytes = request.content.read_nowait()  # noqa: SLF001
+    return found
+
+
+def body_of(request: web.Request) -> bytes | None:
+    """The body that was received before; None if it must be awaited."""
+    return getattr(request, "_read_bytes", None)
+
+
+def lets_be_quick(request: web.BaseRequest) -> bool:
+    """Whether an answer may be written at once: HTTP/1.1, not to HEAD, and the connection stays open."""
+    head = getattr(request, "_message", None)
+    if head is None:
+        return request.version == HttpVersion11 and request.keep_alive and request.method != hdrs.METH_HEAD
+    return head.version == HttpVersion11 and not head.should_close and head.method != hdrs.METH_HEAD
+
+
+@lru_cache(maxsize=1)
+def has_known_responses() -> bool:
+    """Whether a new response has the attributes that `ReadyResponse` fills in, and no others."""
+    return vars(web.Response()).keys() == _OF_RESPONSES
+
+
+class ReadyResponse(web.Response):
+    """A response with ready-made headers, which become a mapping of its own when somebody asks for them."""
+
+    own_headers: CIMultiDict[str] | None = None
+
+    def __init__(self, ready: CIMultiDictProxy[str], body: bytes | None, status: int) -> None:
+        self.ready = ready
+        if not has_known_responses():
+            super().__init__(headers=ready, body=body, status=status)
+            return
+        self._state = {}
+        self._status = status
+        self._reason = _REASONS[status]
+        self._body = body
+        self._zlib_executor_size = _UNCOMPRESSED_BYTES
+        self._zlib_executor = None
+
+    def add_fields(self, headers: CIMultiDict[str]) -> None:
+        """Called once with the new mapping: a subclass adds what it has kept besides."""
+
+    @property  # type: ignore[override]
+    def _headers(self) -> CIMultiDict[str]:
+        own = self.own_headers
+        if own is None:
+            own = self.own_headers = CIMultiDict(self.ready)
+            self.add_fields(own)
+        return own
+
+    @_headers.setter
+    def _headers(self, headers: CIMultiDict[str]) -> None:
+        self.own_headers = headers
+
+
+class QuickRoute(NamedTuple):
+    """A route whose path has one id, `/first/{name}/rest`, with the characters that need no quoting."""
+
+    first: str
+    name: str
+    rest: str
+    route: web.AbstractRoute
+
+
+_QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
+
+
+class _QuickMatch(UrlMappingMatchInfo):
+    """What aiohttp makes of a path, without its steps."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, value: str, route: web.AbstractRoute, apps: list[web.Application]) -> None:
+        self[name] = value
+        self._route = route
+        self._apps = apps
+        self._current_app = apps[0]
+        self._frozen = True
+
+
+def quick_routes(
+    app: web.Application,
+    routes: Iterable[QuickRoute],
+    fixed: Iterable[str],
+    otherwise: Callable[[Any], Awaitable[web.StreamResponse]],
+) -> Callable[[Any], Awaitable[web.StreamResponse]]:
+    """Handles requests to these routes at once, and all others by `otherwise`: aiohttp's router.
+
+    `fixed` are the other paths, which win: the id of `/session/{id}` is never `new`.
+    """
+    table = {(each.route.method, each.first, each.rest): (each.name, each.route) for each in routes}
+    words = {path.split("/")[2] for path in fixed if path.count("/") > 1}
+    is_known = has_known_requests() and all(hasattr(UrlMappingMatchInfo, name) for name in _OF_MATCHES)
+    if not is_known or app.middlewares:
+        return otherwise
+    find, apps = _QUICK.fullmatch, [app]
+
+    def handle(request: Any) -> Awaitable[web.StreamResponse]:
+        head = head_of(request)
+        found = find(head.path)
+        if found is None:
+            return otherwise(request)
+        first, value, rest = found.groups()
+        entry = table.get((head.method, first, rest))
+        if entry is None or value in words or hdrs.EXPECT in head.headers:
+            return otherwise(request)
+        name, route = entry
+        request._match_info = _QuickMatch(name, value, route, apps)  # noqa: SLF001
+        return route.handler(request)
+
+    return handle
 
 
 class ObservedHandler(web.RequestHandler):

@@ -13,16 +13,25 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
-from aiohttp.http import HttpVersion11
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME
+from bridge_server.web.aiohttp_internals import ReadyResponse, lets_be_quick
 from bridge_server.web.connection import Connection, connection_of
 
 _SHORT_BYTES = 64 * 1024
 _NO_CONTENT = 204
+
+REQUEST_ID_HEADER = istr("X-Request-ID")
+_POLICY, _STANDING = istr("RateLimit-Policy"), istr("RateLimit")
+_EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
+_SHARED_WITH_ANY = f"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {_EXPOSED}\r\n".encode(
+    "ascii"
+)
+
+_MOST_HEADS = 256
 
 log = structlog.get_logger()
 
@@ -67,23 +76,64 @@ _EVENT_HEADERS = ready_made(
 )
 
 
-class WholeAnswer(web.Response):
+_heads: dict[tuple[int, int], tuple[bytes, CIMultiDictProxy[str]]] = {}
+"""The beginnings of heads by their status and the identity of their ready-made headers, which are kept alive
+beside them. These are constants, some dozens in all.
+"""
+
+
+def _head_of(status: int, reason: str, headers: CIMultiDictProxy[str]) -> bytes:
+    """The status line and the ready-made header fields."""
+    found = _heads.get((status, id(headers)))
+    if found is not None:
+        return found[0]
+    head = _lines(status, reason, headers).encode()
+    if len(_heads) < _MOST_HEADS:
+        _heads[status, id(headers)] = head, headers
+    return head
+
+
+def _lines(status: int, reason: str, headers: Mapping[str, str]) -> str:
+    return "".join(
+        [f"HTTP/1.1 {status} {reason}\r\n", *(f"{name}: {value}\r\n" for name, value in headers.items())]
+    )
+
+
+class WholeAnswer(ReadyResponse):
     """An answer whose body, bytes or none, is whole from the start and written in one piece.
 
     aiohttp prepares a response as if it might be streamed, compressed or given cookies, which costs more than
-    all else that a poll costs here. A short answer on a connection that stays open needs none of that; in
-    every other case aiohttp's own way is taken. Header values are not checked: they are constant or were
-    checked before.
+    all else that a poll costs here. A short answer on a connection that stays open needs none of that: it is
+    a ready-made head, some fields and the body, joined once. In every other case aiohttp's own way is taken,
+    and the headers become a mapping, as they do for everybody who reads or changes them. Header values are
+    not checked: they are constant or were checked before.
 
     A long answer goes out in slices, each when the one before has left: what waits for a slow client is the
     body itself, which others may be sent too, and no copy of it.
     """
 
+    request_id: str | None = None
+    limits: tuple[str, str] | None = None
+    """The fields RateLimit-Policy and RateLimit."""
+    is_for_any_origin = False
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None
     """The request of a long body that is still to be sent."""
     _is_sent = False
     _ends_connection = False
+
+    def __init__(
+        self, *, headers: CIMultiDictProxy[str] | None = None, body: bytes | None = None, status: int = 200
+    ) -> None:
+        super().__init__(_NOTHING if headers is None else headers, body, status)
+
+    def add_fields(self, headers: CIMultiDict[str]) -> None:
+        if self.limits is not None:
+            headers[_POLICY], headers[_STANDING] = self.limits
+        if self.is_for_any_origin:
+            share(headers)
+        if self.request_id is not None:
+            headers[REQUEST_ID_HEADER] = self.request_id
 
     @property
     def prepared(self) -> bool:
@@ -108,15 +158,13 @@ class WholeAnswer(web.Response):
             self.headers[hdrs.CONTENT_LENGTH] = str(len(before) + len(body) + len(after))
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        transport = request.transport
-        body = self.body or b""
+        protocol = request.protocol
+        transport, body = protocol.transport, self._body or b""
         if (
             transport is None
             or transport.is_closing()
-            or request.version != HttpVersion11
-            or not request.keep_alive
             or self._ends_connection
-            or request.method == hdrs.METH_HEAD
+            or not lets_be_quick(request)
             or not isinstance(body, bytes)
             or len(body) > _SHORT_BYTES
         ):
@@ -124,11 +172,30 @@ class WholeAnswer(web.Response):
             return await super().prepare(request)
         if self._is_sent:
             return None
-        transport.write(self._head(len(body)).encode() + body)
-        if request.protocol.writing_paused:  # a client that asks and does not read
+        transport.write(self._written(body))
+        if protocol.writing_paused:  # a client that asks and does not read
             await request.writer.drain()
         self._is_sent = True
         return None
+
+    def _written(self, body: bytes) -> bytes:
+        """The whole answer."""
+        fields = b""
+        if self.own_headers is not None:
+            head = _lines(self._status, self._reason, self.own_headers).encode()
+        else:
+            head = _head_of(self._status, self._reason, self.ready)
+            if self.limits is not None:
+                policy, standing = self.limits
+                fields = f"RateLimit-Policy: {policy}\r\nRateLimit: {standing}\r\n".encode()
+            if self.is_for_any_origin:
+                fields += _SHARED_WITH_ANY
+            if self.request_id is not None:
+                fields += b"X-Request-ID: %b\r\n" % self.request_id.encode()
+        date = rfc822_formatted_time().encode()
+        if self._status == _NO_CONTENT:
+            return b"%b%bDate: %b\r\n\r\n" % (head, fields, date)
+        return b"%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b" % (head, fields, date, len(body), body)
 
     async def write_eof(self, data: bytes = b"") -> None:
         if self._is_sent:
@@ -158,13 +225,42 @@ class WholeAnswer(web.Response):
             if connection is not None:
                 connection.release()
 
-    def _head(self, length_bytes: int) -> str:
-        lines = [f"HTTP/1.1 {self.status} {self.reason}"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        lines.append(f"Date: {rfc822_formatted_time()}")
-        if self.status != _NO_CONTENT:
-            lines.append(f"Content-Length: {length_bytes}")
-        return "\r\n".join(lines) + "\r\n\r\n"
+
+# What the layers add to an answer: to a whole one beside its ready-made head, to any other among its headers.
+
+
+def name_on(response: web.StreamResponse, request_id: str) -> None:
+    """Add the request's id."""
+    if isinstance(response, WholeAnswer) and response.own_headers is None:
+        response.request_id = request_id
+    else:
+        response.headers[REQUEST_ID_HEADER] = request_id
+
+
+def declare_on(response: web.StreamResponse, policy: str, standing: str) -> None:
+    """Add what limits the client has and what is left of them, before what is said of other limits."""
+    if isinstance(response, WholeAnswer) and response.own_headers is None:
+        if response.limits is not None:
+            policy, standing = f"{policy}, {response.limits[0]}", f"{standing}, {response.limits[1]}"
+        response.limits = policy, standing
+        return
+    headers = response.headers
+    for name, value in ((_POLICY, policy), (_STANDING, standing)):
+        headers[name] = f"{value}, {headers[name]}" if name in headers else value
+
+
+def share_on(response: web.StreamResponse) -> None:
+    """Let web pages of every origin read it."""
+    if isinstance(response, WholeAnswer) and response.own_headers is None:
+        response.is_for_any_origin = True
+    else:
+        share(response.headers)
+
+
+def share(headers: CIMultiDict[str], origin: str = "*") -> None:
+    """Let web pages of the origin read the response with these headers; `*` for every origin."""
+    headers["Access-Control-Allow-Origin"] = origin
+    headers["Access-Control-Expose-Headers"] = _EXPOSED
 
 
 def json_answer(body: bytes) -> web.Response:

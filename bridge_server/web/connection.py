@@ -26,7 +26,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from bridge_server.kernel.errors import LimitError, UnavailableError
-from bridge_server.web.aiohttp_internals import ObservedHandler, has_known_sockets
+from bridge_server.web.aiohttp_internals import ObservedHandler, QuickRoute, has_known_sockets, quick_routes
 from bridge_server.web.open_connections import Backlog, Connections
 
 _AnyKind = TypeVar("_AnyKind")
@@ -44,6 +44,9 @@ HAS_PAGES = web.AppKey("has_pages", bool)
 """Whether an application has the pages about problems. In others the link would lead nowhere: on the ports of
 the metrics and of the console, on the listener for phones, in the control API of the headless wallet.
 """
+
+QUICK_ROUTES = web.AppKey[tuple[tuple[QuickRoute, ...], tuple[str, ...]]]("quick_routes")
+"""An application's routes of one id, and its paths without one."""
 
 LONGEST_TARGET_BYTES = 8_190
 LONGEST_FIELD_BYTES = 8_192
@@ -88,6 +91,8 @@ class RefusingRunner(web.AppRunner):
         if server is not None and is_as_known():
             server.request_factory = partial(_request_for_here, server.request_factory)
             server.__class__ = _server_that(self._refuse, type(server))
+            quick, fixed = self.app.get(QUICK_ROUTES, ((), ()))
+            server.request_handler = quick_routes(self.app, quick, fixed, server.request_handler)
         else:
             log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")
         if not has_known_sockets():
@@ -180,7 +185,7 @@ def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *oth
     if message.upgrade:
         # The bytes behind such a request may be of another protocol, and cannot be read after an HTTP answer.
         message = message._replace(should_close=True)
-    if not message.path.startswith("/"):
+    if message.path[:1] != "/":
         message = _in_origin_form(message)
     return make(message, *others)
 

@@ -26,6 +26,7 @@ from bridge_server.kernel.token_bucket import (
 )
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
+from bridge_server.web.answers import declare_on
 
 _WORTH_SAVING_US = 1_000_000
 _SAVED_SHARE = 100
@@ -127,6 +128,59 @@ def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
         headers[name] = f"{value}, {headers[name]}" if name in headers else value
 
 
+Standing: TypeAlias = tuple[str, str]
+"""The header fields RateLimit-Policy and RateLimit."""
+
+
+class _Shown:
+    """The header fields about one limit. That of its policy is made once a change of the limit."""
+
+    __slots__ = ("_burst", "_interval_us", "_limit", "_policy", "_window_us")
+
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self._burst = self._interval_us = self._window_us = 0
+        self._policy = ""
+
+    def standing(self, reset_us: int) -> Standing:
+        """The fields for a bucket that is full again after this time."""
+        limit, interval_us = self._limit, self._limit.interval_us
+        if limit.burst != self._burst or interval_us != self._interval_us:
+            self._burst, self._interval_us, self._window_us = limit.burst, interval_us, limit.window_us
+            self._policy = f'"{limit.name}";q={limit.burst};w={whole_seconds(self._window_us)}'
+        left = (self._window_us - reset_us) * limit.gain // interval_us
+        return self._policy, f'"{limit.name}";r={left};t={-(-reset_us // MICROSECONDS)}'
+
+
+def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
+    """A function that charges a key one token of each limit while all are far from being reached.
+
+    It makes no object but the text of a header field. It returns None, and has charged nothing, if
+    `TokenBuckets.charge` is to do it.
+    """
+    take_one = quotas.take_one
+    (first, *others), (shown, *others_shown) = limits, map(_Shown, limits)
+
+    def charge(key: str) -> Standing | None:
+        reset_us = take_one(key, first)
+        return None if reset_us is None else shown.standing(reset_us)
+
+    def charge_all(key: str) -> Standing | None:
+        standing = charge(key)
+        if standing is None:
+            return None
+        for position, limit in enumerate(others):
+            reset_us = take_one(key, limit)
+            if reset_us is None:
+                quotas.give_back([Cost(key, each, 1) for each in limits[: position + 1]])
+                return None
+            policy, left = others_shown[position].standing(reset_us)
+            standing = f"{standing[0]}, {policy}", f"{standing[1]}, {left}"
+        return standing
+
+    return charge_all if others else charge
+
+
 class TokenBuckets(Protocol):
     """Charges callers, each known by a key, to their buckets.
 
@@ -141,6 +195,13 @@ class TokenBuckets(Protocol):
         """
         ...
 
+    def take_one(self, key: str, limit: Limit) -> int | None:
+        """Spend one token of a bucket that is far from empty; returns the microseconds until it is full.
+
+        None if `charge` is to do it: then nothing was spent.
+        """
+        ...
+
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         """The tokens that the caller has left of each limit, at once or `later`; nothing is spent."""
         ...
@@ -149,9 +210,10 @@ class TokenBuckets(Protocol):
         """Whether the charge is on disk, as far as it is worth saving."""
         ...
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
-        """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
-        nothing was charged.
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
+        """Charge one bucket, as `charge_costs` does but quicker: returns the microseconds until it is full.
+
+        None if it is to be charged by that: then nothing was charged.
         """
         ...
 
@@ -236,6 +298,19 @@ class Quotas:
         is_worth_saving = any(charge.spending.reset_us > _WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
 
+    def take_one(self, key: str, limit: Limit) -> int | None:
+        """Spend one token of a bucket that is full again so soon that it is not worth saving; else None."""
+        now_us, interval_us = self._clock.now_us(), limit.interval_us
+        if self._interval_us.get(limit.name) != interval_us or len(self._full_at_us) > self._prune_above:
+            return None
+        bucket = limit.name, key
+        full_at_us = self._full_at_us.get(bucket, 0)
+        reset_us = (full_at_us - now_us if full_at_us > now_us else 0) - (-interval_us // limit.gain)
+        if reset_us > _WORTH_SAVING_US or reset_us > -(-limit.burst * interval_us // limit.gain):
+            return None
+        self._full_at_us[bucket] = now_us + reset_us
+        return reset_us
+
     def charge_costs(self, costs: Sequence[Cost]) -> None:
         """Charge several buckets. Raises QuotaError, and then has charged none.
 
@@ -259,22 +334,25 @@ class Quotas:
         if len(self._full_at_us) > self._prune_above:
             self._prune(now_us)
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
-        """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
-        nothing was charged.
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
+        """Charge one bucket, as `charge_costs` does but quicker: returns the microseconds until it is full.
+
+        None if it is to be charged by that: then nothing was charged.
         """
-        now_us = self._clock.now_us()
-        if self._interval_us.get(limit.name) != limit.interval_us:
+        now_us, interval_us, gain = self._clock.now_us(), limit.interval_us, limit.gain
+        if self._interval_us.get(limit.name) != interval_us:
             self._reckon_anew(limit, now_us)
-        interval_us, gain = limit.interval_us, limit.gain
-        full_at_us = max(self._full_at_us.get(bucket, 0), now_us) - (-tokens * interval_us // gain)
+        full_at_us = self._full_at_us.get(bucket, 0)
+        reset_us = (full_at_us - now_us if full_at_us > now_us else 0) - (-tokens * interval_us // gain)
         window_us = -(-limit.burst * interval_us // gain)
-        if full_at_us - now_us > window_us or len(self._full_at_us) > self._prune_above:
-            return False
-        self._full_at_us[bucket] = full_at_us
-        if (full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)) * _SAVED_SHARE >= window_us:
-            self._mark(bucket, full_at_us)
-        return True
+        if reset_us > window_us or len(self._full_at_us) > self._prune_above:
+            return None
+        self._full_at_us[bucket] = now_us + reset_us
+        if reset_us * _SAVED_SHARE >= window_us:
+            lost_us = now_us + reset_us - max(self._saved_at_us.get(bucket, 0), now_us)
+            if lost_us * _SAVED_SHARE >= window_us:
+                self._mark(bucket, now_us + reset_us)
+        return reset_us
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
         """The tokens that are left in a bucket; nothing is spent."""
@@ -438,6 +516,8 @@ class StoredBytes:
         self._bucket_key = bucket_key
         self._per_address = per_address
         self._in_all = in_all
+        self._together = (in_all.name, _ALL_CLIENTS), in_all
+        self._shown = _Shown(per_address)
 
     @property
     def per_address(self) -> Limit:
@@ -449,7 +529,7 @@ class StoredBytes:
 
         Raises QuotaError, and then charges neither.
         """
-        return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
+        return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes, self._shown)
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
         """Prepare a transaction that stores these bytes, by the key of their client (None: exempt).
@@ -482,21 +562,27 @@ class StoredBytes:
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
-        together = (self._in_all.name, _ALL_CLIENTS), self._in_all
         own = self._per_address
-        return (together,) if address is None else (((own.name, address), own), together)
+        return (self._together,) if address is None else (((own.name, address), own), self._together)
 
 
 class Bill:
     """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
 
     When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
-    buckets is the one of all clients.
+    buckets is the one of all clients. While the limits are far, it makes no object of any charge.
     """
 
-    __slots__ = ("_buckets", "_is_charged", "_loop", "_more_bytes", "_quotas", "_size_bytes", "late")
+    __slots__ = (
+        "_buckets", "_is_charged", "_loop", "_more_bytes", "_quotas", "_reset_us", "_shown", "_size_bytes",
+        "late",
+    )  # fmt: skip
 
-    def __init__(self, quotas: TokenBuckets, buckets: tuple[_Bucket, ...], size_bytes: int) -> None:
+    def __init__(
+        self, quotas: TokenBuckets, buckets: tuple[_Bucket, ...], size_bytes: int, shown: _Shown
+    ) -> None:
+        self._shown = shown
+        self._reset_us: int | None = None
         self._quotas = quotas
         self._buckets = buckets
         self._size_bytes = size_bytes
@@ -527,20 +613,28 @@ class Bill:
 
     def declared_on(self, answer: web.Response) -> web.Response:
         """The answer with header fields about the client's limits, unless it is exempt."""
-        if len(self._buckets) > 1:
+        if self._reset_us is not None and not self._more_bytes:
+            declare_on(answer, *self._shown.standing(self._reset_us))
+        elif len(self._buckets) > 1:
             declare([self._quotas.standing(*self._buckets[0])], answer.headers)
         return answer
 
     def _charge(self) -> None:
-        size_bytes, take = self._size_bytes, self._quotas.take
-        for position, (bucket, limit) in enumerate(self._buckets):
-            if not take(bucket, limit, min(size_bytes, limit.burst)):
-                costs = self._costs(size_bytes)
-                self._quotas.give_back(costs[:position])
-                late = self._quotas.charge_costs(costs)
-                if late is not None:
-                    self._is_charged, self.late = False, self._charge_late(late)
-                return
+        size_bytes, take, resets = self._size_bytes, self._quotas.take, []
+        for bucket, limit in self._buckets:
+            burst = limit.burst
+            reset_us = take(bucket, limit, min(burst, size_bytes))
+            if reset_us is None:
+                break
+            resets.append(reset_us)
+        else:
+            self._reset_us = resets[0] if len(resets) > 1 else None
+            return
+        costs = self._costs(size_bytes)
+        self._quotas.give_back(costs[: len(resets)])
+        late = self._quotas.charge_costs(costs)
+        if late is not None:
+            self._is_charged, self.late = False, self._charge_late(late)
 
     async def _charge_late(self, late: Awaitable[None]) -> None:
         await late

@@ -1,4 +1,10 @@
-"""The layers around a handler, one function each; `web/serving.py` has their order."""
+"""The layers around a handler, one function each, and the coroutine that runs them.
+
+`Gateway.layers` of `web/serving.py` has their order.
+
+A layer is what it does on entering and on leaving, as plain functions. Only what must wait is awaited: a
+coroutine for each layer would cost more than the layers do.
+"""
 
 import asyncio
 import re
@@ -9,8 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 import orjson
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler, Middleware
-from multidict import CIMultiDict
 
 from bridge_server.kernel.errors import (
     BridgeError,
@@ -22,14 +26,22 @@ from bridge_server.kernel.errors import (
     UnavailableError,
 )
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.answers import EventStream, ready_made
-from bridge_server.web.limits import NOTHING_CHARGED, Charged, QuotaError, TokenBuckets, declare
+from bridge_server.web.aiohttp_internals import take_body
+from bridge_server.web.answers import EventStream, declare_on, name_on, ready_made, share, share_on
+from bridge_server.web.limits import (
+    NOTHING_CHARGED,
+    Charged,
+    QuotaError,
+    Standing,
+    TokenBuckets,
+    declare,
+    far_from,
+)
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import Connections
 from bridge_server.web.prefer import asks_for_dry_run
 from bridge_server.web.problems import (
     REQUEST_ID,
-    REQUEST_ID_HEADER,
     RequestIds,
     code_of_http,
     problem_of_bug,
@@ -37,16 +49,15 @@ from bridge_server.web.problems import (
     problem_of_http,
     problem_of_ordered_fault,
 )
-from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, Observer, asks_to_wait
+from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
-from bridge_server.web.routes import AllowedOrigins, Identify, Route
+from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
 from bridge_server.web.sockets import Socket
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, TrafficLog, contents
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, Recorded, TrafficLog, contents
 
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429
 
-_EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
 _PREFLIGHT_HEADERS = ready_made({"Access-Control-Max-Age": "86400"})
 _USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)
@@ -62,6 +73,71 @@ _FORBIDDEN = 403
 _LONGEST_GIST = 200
 
 
+class Passage:
+    """A request on its way through the layers, and what they note on entering to know it on leaving."""
+
+    request: web.Request
+    request_id = ""
+    started = 0.0
+    held: HeldPoll | None = None
+    """The long poll that it is, for the figures of clients."""
+    recorded: Recorded | None = None
+    """The long poll that it is, in the record of test mode."""
+    standing: Standing | None = None
+    """What is left of its limits, of which all are far."""
+    charged: Charged = NOTHING_CHARGED
+    """What it was charged, if one of its limits is near."""
+
+
+class Layer(NamedTuple):
+    """What is done with each request of a route before and after its handler.
+
+    `enter` may raise an error, which is answered. `leave` gets every answer, and does not raise. Either
+    may return an awaitable, which is awaited. `depart` is called instead of `leave` if the client has left.
+    """
+
+    enter: Callable[[Passage], Awaitable[None] | None] | None = None
+    leave: Callable[[Passage, web.StreamResponse], Awaitable[None] | None] | None = None
+    depart: Callable[[Passage], None] | None = None
+
+
+def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Handler:
+    """The handler behind the layers, the first of which is the outermost: the coroutine of each request.
+
+    Every error is answered with a problem; only a client's departure is raised again.
+    """
+    each = [layer for layer in layers if layer is not None]
+    enters = list(filter(None, (layer.enter for layer in each)))
+    leaves = list(filter(None, (layer.leave for layer in reversed(each))))
+    departs = list(filter(None, (layer.depart for layer in reversed(each))))
+    finish = leaves.pop()  # the outermost layer's: once it is called, the request is over for all others
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        passage = Passage()
+        passage.request = request
+        try:
+            try:
+                for enter in enters:
+                    if (later := enter(passage)) is not None:
+                        await later
+                response = await handler(request)
+            except Exception as error:
+                request[REQUEST_ID] = passage.request_id
+                response = answer_to(error, request, row.name)
+            for leave in leaves:
+                if (later := leave(passage, response)) is not None:
+                    await later
+        except asyncio.CancelledError:
+            for depart in departs:
+                depart(passage)
+            raise
+        if (later := finish(passage, response)) is not None:
+            await later
+        return response
+
+    return answer
+
+
 def request_log(
     row: Route,
     request_ids: RequestIds,
@@ -69,43 +145,62 @@ def request_log(
     figures: RequestFigures,
     lines: RequestLines,
     observer: Observer | None,
-) -> Middleware:
+) -> Layer:
     """Name and count every request of the route; while the server stops, end its connection.
 
     The observer is called here, and has no layer of its own, which would cost more than it does.
     """
     name, count = request_ids.name, figures.of_route(row.name).count
     begin, note = (None, None) if observer is None else observer.of_route(row)
+
+    def enter(passage: Passage) -> None:
+        passage.started = perf_counter()
+        passage.request_id = name(passage.request)
+        if row.reads_id:
+            passage.request[REQUEST_ID] = passage.request_id
+        if begin is not None:
+            passage.held = begin(passage.request)
+
+    def depart(passage: Passage) -> None:
+        seconds = perf_counter() - passage.started
+        count(CLIENT_LEFT, seconds)
+        if note is not None:
+            note(passage.request, None, CLIENT_LEFT, passage.started, seconds, passage.held)
+
+    return Layer(enter, _ending(row, connections, count, lines, note), depart)
+
+
+def _ending(
+    row: Route,
+    connections: Connections,
+    count: Callable[[int, float], None],
+    lines: RequestLines,
+    note: Note | None,
+) -> Callable[[Passage, web.StreamResponse], Awaitable[None] | None]:
     noteworthy_seconds = lines.noteworthy_seconds
 
-    @web.middleware
-    async def request_log(request: web.Request, handler: Handler) -> web.StreamResponse:
-        started = perf_counter()
-        request[REQUEST_ID] = request_id = name(request)
-        wait = None if begin is None else begin(request)
-        try:
-            response = await handler(request)
-        except asyncio.CancelledError:
-            seconds = perf_counter() - started
-            count(CLIENT_LEFT, seconds)
-            if note is not None:
-                note(request, None, CLIENT_LEFT, started, seconds, wait)
-            raise
-        response.headers[REQUEST_ID_HEADER] = request_id
+    def leave(passage: Passage, response: web.StreamResponse) -> Awaitable[None] | None:
+        name_on(response, passage.request_id)
         if connections.is_stopping:
             response.force_close()
         status = response.status
-        if status == _SWITCHING_PROTOCOLS:
-            await _switch(request, response)
+        if status == _SWITCHING_PROTOCOLS and not response.prepared:
+            return switched(passage, response)
+        request, started = passage.request, passage.started
         seconds = perf_counter() - started
         count(status, seconds)
         if seconds > noteworthy_seconds or status >= _TOO_MANY_REQUESTS:
+            request[REQUEST_ID] = passage.request_id
             lines.note(request, row, status, seconds)
         if note is not None:
-            note(request, response, status, started, seconds, wait)
-        return response
+            note(request, response, status, started, seconds, passage.held)
+        return None
 
-    return request_log
+    async def switched(passage: Passage, response: web.StreamResponse) -> None:
+        await _switch(passage.request, response)
+        leave(passage, response)
+
+    return leave
 
 
 async def _switch(request: web.Request, response: web.StreamResponse) -> None:
@@ -116,28 +211,20 @@ async def _switch(request: web.Request, response: web.StreamResponse) -> None:
         raise asyncio.CancelledError from error
 
 
-def errors(route: str) -> Middleware:
-    """Answer every error of the route with a problem; only a client's departure is raised again."""
+def plain_chunks() -> Layer:
+    """Refuse a transfer coding besides chunked: aiohttp would not decode the body."""
 
-    @web.middleware
-    async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            if hdrs.TRANSFER_ENCODING in request.headers:
-                _require_plain_chunks(request)
-            return await handler(request)
-        except Exception as error:
-            return answer_to(error, request, route)
+    def enter(passage: Passage) -> None:
+        headers = passage.request.headers
+        if hdrs.TRANSFER_ENCODING in headers and (
+            headers[hdrs.TRANSFER_ENCODING].strip().lower() != "chunked"
+        ):
+            raise InvalidInputError(
+                "Send the body as it is, or in chunks (Transfer-Encoding: chunked), "
+                "without another transfer coding."
+            )
 
-    return errors
-
-
-def _require_plain_chunks(request: web.Request) -> None:
-    """Raise InvalidInputError for a transfer coding besides chunked: aiohttp would not decode the body."""
-    if request.headers[hdrs.TRANSFER_ENCODING].strip().lower() != "chunked":
-        raise InvalidInputError(
-            "Send the body as it is, or in chunks (Transfer-Encoding: chunked), "
-            "without another transfer coding."
-        )
+    return Layer(enter)
 
 
 def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamResponse:
@@ -154,6 +241,8 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
     if isinstance(error, web.HTTPException):
         note_refusal(request, route, error.status, code_of_http(error), request_id)
         return problem_of_http(error, request)
+    if isinstance(error, _OrderedAnswer):
+        return _ordered_answer(request, error.fault)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
@@ -164,10 +253,10 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
 # inboxes are read from the web pages of configured ones. No credentials are involved.
 
 
-def cors(any_origin: bool, origins: AllowedOrigins) -> Middleware | None:
+def cors(any_origin: bool, origins: AllowedOrigins) -> Layer | None:
     """Let web pages of other origins read the route's answers; None for a route that no page may call."""
     if any_origin:
-        return _for_any_origin
+        return Layer(leave=_share_with_any)
     return _for_origins(origins) if origins else None
 
 
@@ -182,45 +271,33 @@ def preflight(request: web.Request, methods: Sequence[str]) -> web.StreamRespons
     return response
 
 
-def share(headers: CIMultiDict[str], origin: str = "*") -> None:
-    """Let web pages of the origin read the response with these headers; `*` for every origin."""
-    headers["Access-Control-Allow-Origin"] = origin
-    headers["Access-Control-Expose-Headers"] = _EXPOSED
+def _share_with_any(passage: Passage, response: web.StreamResponse) -> None:
+    if hdrs.ORIGIN in passage.request.headers:
+        share_on(response)
 
 
-@web.middleware
-async def _for_any_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
-    response = await handler(request)
-    if hdrs.ORIGIN in request.headers:
-        share(response.headers)
-    return response
-
-
-def _for_origins(origins: AllowedOrigins) -> Middleware:
-    @web.middleware
-    async def cors(request: web.Request, handler: Handler) -> web.StreamResponse:
-        response = await handler(request)
-        headers, origin = response.headers, request.headers.get(hdrs.ORIGIN)
+def _for_origins(origins: AllowedOrigins) -> Layer:
+    def leave(passage: Passage, response: web.StreamResponse) -> None:
+        headers, origin = response.headers, passage.request.headers.get(hdrs.ORIGIN)
         vary = headers.get("Vary")
         headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
         if origin is not None and origin in origins:
             share(headers, origin)
-        return response
 
-    return cors
+    return Layer(leave=leave)
 
 
 # Authentication: a route's guard, its bearer token (RFC 6750), its caller.
 
 
-def bearer(row: Route) -> Middleware | None:
+def bearer(row: Route) -> Layer | None:
     """Keep out every request that may not call the route; None for a route without authentication."""
     guard, may_pass, identify, on_refusal = row.guard, row.bearer, row.identify, row.on_refusal
     if guard is None and may_pass is None and identify is None:
         return None
 
-    @web.middleware
-    async def bearer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def enter(passage: Passage) -> Awaitable[None] | None:
+        request = passage.request
         try:
             if guard is not None:
                 guard(request)
@@ -230,11 +307,9 @@ def bearer(row: Route) -> Middleware | None:
             if on_refusal is not None:
                 on_refusal(request, error)
             raise
-        if identify is not None:
-            request[CALLER_KEY] = await _require_caller(request, identify)
-        return await handler(request)
+        return None if identify is None else _require_caller(request, identify)
 
-    return bearer
+    return Layer(enter)
 
 
 def note_refusals(rows: Iterable[Route], request: web.Request) -> None:
@@ -255,13 +330,13 @@ def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> No
         raise NotAuthenticatedError(_NO_VALID_BEARER)
 
 
-async def _require_caller(request: web.Request, identify: Identify) -> str:
-    """The key of the caller whose token the request carries. Raises NotAuthenticatedError."""
+async def _require_caller(request: web.Request, identify: Identify) -> None:
+    """Keep the key of the caller whose token the request carries. Raises NotAuthenticatedError."""
     token = _token(request)
     key = None if token is None else await identify(request, token)
     if key is None:
         raise NotAuthenticatedError(_NO_VALID_BEARER)
-    return key
+    request[CALLER_KEY] = key
 
 
 def _token(request: web.Request) -> str | None:
@@ -275,57 +350,81 @@ def _token(request: web.Request) -> str | None:
 
 def rate_limits(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets, save: Callable[[], Awaitable[None]]
-) -> Middleware | None:
-    """Charge each request, and declare the remaining tokens on its answer; None for a route without limits.
-
-    Errors of a charged request are answered here, since their answers declare the remaining tokens, too.
-    """
-    if not row.limits and not row.caller_limits:
-        return None
-    charge, is_kept, route = _charging(row, addresses, quotas), quotas.is_kept, row.name
-
-    @web.middleware
-    async def rate_limits(request: web.Request, handler: Handler) -> web.StreamResponse:
-        charged = charge(request)
-        if charged.later is not None:
-            charged = await charged.later
-        try:
-            response = await handler(request)
-        except Exception as error:
-            response = answer_to(error, request, route)
-        if not is_kept(charged):
-            await _keep(save, response)
-        declare(charged.charges, response.headers)
-        return response
-
-    return rate_limits
+) -> Layer | None:
+    """Charge each request, and declare what is left on its answer; None for a route without limits."""
+    assert not (row.limits and row.caller_limits), f"{row.name} has limits of both kinds"
+    assert row.identify or not row.caller_limits, f"{row.name} limits callers that it does not identify"
+    if row.caller_limits:
+        return Layer(_charging_callers(row, quotas), _declaring(quotas, save))
+    return Layer(_charging_addresses(row, addresses, quotas), _declare_standing) if row.limits else None
 
 
-def _charging(
+def _charging_addresses(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets
-) -> Callable[[web.Request], Charged]:
-    """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
-    limits, caller_limits, dry_run_limits = row.limits, row.caller_limits, row.dry_run_limits
-    charge, standing, bucket_key = quotas.charge, quotas.standings, addresses.bucket_key
+) -> Callable[[Passage], Awaitable[None] | None]:
+    """Charges a request to the buckets of its client's address."""
+    limits, charge, bucket_key, charge_far = (
+        row.limits, quotas.charge, addresses.bucket_key, far_from(row.limits, quotas)
+    )  # fmt: skip
 
-    def charge_address(request: web.Request) -> Charged:
-        address = bucket_key(request)
+    def enter(passage: Passage) -> Awaitable[None] | None:
+        address = bucket_key(passage.request)
         if address is None:
-            return NOTHING_CHARGED
+            return None
+        passage.standing = charge_far(address)
+        if passage.standing is not None:
+            return None
         charged = charge(address, limits)
-        return Charged(charged.charges, later=charged.later)
+        if charged.later is not None:
+            return _note_charges(passage, charged.later)
+        passage.charged = charged
+        return None
 
-    def charge_caller(request: web.Request) -> Charged:
+    return enter
+
+
+def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], Awaitable[None] | None]:
+    """Charges a request to the buckets of its caller."""
+    limits, dry_run_limits, charge = row.caller_limits, row.dry_run_limits, quotas.charge
+
+    def enter(passage: Passage) -> Awaitable[None] | None:
+        request = passage.request
         caller = request[CALLER_KEY]
         if request.method == hdrs.METH_HEAD:  # nothing is looked up, and nothing charged
-            return standing(caller, caller_limits)
-        if dry_run_limits and asks_for_dry_run(request):
-            return charge(caller, dry_run_limits)
-        return charge(caller, caller_limits)
+            charged = quotas.standings(caller, limits)
+        elif dry_run_limits and asks_for_dry_run(request):
+            charged = charge(caller, dry_run_limits)
+        else:
+            charged = charge(caller, limits)
+        if charged.later is not None:
+            return _note_charges(passage, charged.later)
+        passage.charged = charged
+        return None
 
-    assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
-    assert row.identify or not caller_limits, f"{row.name} limits callers that it does not identify"
-    return charge_caller if caller_limits else charge_address
+    return enter
+
+
+async def _note_charges(passage: Passage, later: Awaitable[Charged]) -> None:
+    passage.charged = await later
+
+
+def _declare_standing(passage: Passage, response: web.StreamResponse) -> None:
+    if passage.standing is not None:
+        declare_on(response, *passage.standing)
+    elif passage.charged is not NOTHING_CHARGED:
+        declare(passage.charged.charges, response.headers)
+
+
+def _declaring(
+    quotas: TokenBuckets, save: Callable[[], Awaitable[None]]
+) -> Callable[[Passage, web.StreamResponse], Awaitable[None] | None]:
+    """Declares what is left of the caller's limits, once its charges are on disk."""
+
+    def leave(passage: Passage, response: web.StreamResponse) -> Awaitable[None] | None:
+        declare(passage.charged.charges, response.headers)
+        return None if quotas.is_kept(passage.charged) else _keep(save, response)
+
+    return leave
 
 
 async def _keep(save: Callable[[], Awaitable[None]], response: web.StreamResponse) -> None:
@@ -342,17 +441,27 @@ async def _keep(save: Callable[[], Awaitable[None]], response: web.StreamRespons
 # A request's body, received before the handler runs: whole, bounded in size and in time.
 
 
-def body(limit_bytes: int) -> Middleware | None:
+def body(limit_bytes: int) -> Layer | None:
     """Receive a body of at most `limit_bytes`; None for a route that reads none."""
     if not limit_bytes:
         return None
 
-    @web.middleware
-    async def body(request: web.Request, handler: Handler) -> web.StreamResponse:
-        await _receive(request, limit_bytes)
-        return await handler(request)
+    def enter(passage: Passage) -> Awaitable[None] | None:
+        request = passage.request
+        length = request.content_length
+        if length is not None and length > limit_bytes:
+            raise _too_large(limit_bytes)
+        try:
+            received = take_body(request)
+        except web.RequestPayloadError as error:
+            raise _broken() from error
+        if received is None:
+            return _receive(request, limit_bytes)
+        if len(received) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return None
 
-    return body
+    return Layer(enter)
 
 
 async def _receive(request: web.Request, limit_bytes: int) -> None:
@@ -361,23 +470,21 @@ async def _receive(request: web.Request, limit_bytes: int) -> None:
     Raises TooLargeError, TooSlowError for a body that does not arrive whole in time, and InvalidInputError
     for a broken encoding.
     """
-    length = request.content_length
-    if length is not None and length > limit_bytes:
-        raise _too_large(limit_bytes)
     try:
-        if request.content.is_eof():
+        async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):
             received = await request.read()
-        else:
-            async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):
-                received = await request.read()
     except TimeoutError as error:
         raise TooSlowError(f"The body did not arrive within {_BODY_TIMEOUT_SECONDS:.0f} s.") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large(limit_bytes) from error
     except web.RequestPayloadError as error:
-        raise InvalidInputError("The body's transfer or content encoding is broken.") from error
+        raise _broken() from error
     if len(received) > limit_bytes:
         raise _too_large(limit_bytes)
+
+
+def _broken() -> InvalidInputError:
+    return InvalidInputError("The body's transfer or content encoding is broken.")
 
 
 def _too_large(limit_bytes: int) -> TooLargeError:
@@ -403,7 +510,13 @@ Strike: TypeAlias = Callable[[str], RequestFault | None]
 """The fault that strikes the next request of the route with this name."""
 
 
-def faults(row: Route, strike: Strike | None) -> Middleware | None:
+class _OrderedAnswer(Exception):  # noqa: N818 - it is no error: the test has ordered it
+    def __init__(self, fault: RequestFault) -> None:
+        super().__init__()
+        self.fault = fault
+
+
+def faults(row: Route, strike: Strike | None) -> Layer | None:
     """Have ordered faults strike the route; None outside of test mode, and for routes that only
     observe.
     """
@@ -411,20 +524,20 @@ def faults(row: Route, strike: Strike | None) -> Middleware | None:
         return None
     route = row.name
 
-    @web.middleware
-    async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def enter(passage: Passage) -> Awaitable[None] | None:
         fault = strike(route)
-        if fault is None:
-            return await handler(request)
-        if fault.delay_ms:
-            await asyncio.sleep(fault.delay_ms / 1_000)
-        if fault.drop:
-            _drop(request)
-        return (
-            await handler(request) if fault.status is None else _ordered_answer(request, fault, fault.status)
-        )
+        return None if fault is None else _suffer(passage.request, fault)
 
-    return faults
+    return Layer(enter)
+
+
+async def _suffer(request: web.Request, fault: RequestFault) -> None:
+    if fault.delay_ms:
+        await asyncio.sleep(fault.delay_ms / 1_000)
+    if fault.drop:
+        _drop(request)
+    if fault.status is not None:
+        raise _OrderedAnswer(fault)
 
 
 def _drop(request: web.Request) -> None:
@@ -434,8 +547,9 @@ def _drop(request: web.Request) -> None:
     raise ConnectionResetError
 
 
-def _ordered_answer(request: web.Request, fault: RequestFault, status: int) -> web.Response:
-    response = problem_of_ordered_fault(status, request)
+def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
+    assert fault.status is not None
+    response = problem_of_ordered_fault(fault.status, request)
     if fault.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(fault.retry_after_seconds)
     return response
@@ -446,38 +560,39 @@ def _ordered_answer(request: web.Request, fault: RequestFault, status: int) -> w
 # In production the record keeps no contents, and the outermost layer fills it (`web/recorder.py`).
 
 
-def traffic(row: Route, record: TrafficLog | None) -> Middleware | None:
+def traffic(row: Route, record: TrafficLog | None) -> Layer | None:
     """Record every request of the route; None without a record, and for routes that are left out of it."""
     if record is None or not record.keeps_contents or row.who in LEFT_OUT:
         return None
 
-    @web.middleware
-    async def traffic(request: web.Request, handler: Handler) -> web.StreamResponse:
-        started = perf_counter()
-        response: web.StreamResponse | None = None
-        waiting = record.begin(_beginning(row, request)) if row.waits and asks_to_wait(request) else None
-        try:
-            response = await handler(request)
-            return response
-        finally:
-            exchange = await _exchange(row, request, response, perf_counter() - started, waiting is not None)
-            if waiting is None:
-                record.note(exchange)
-            else:
-                record.finish(waiting, exchange)
+    def enter(passage: Passage) -> None:
+        if row.waits and asks_to_wait(passage.request):
+            passage.recorded = record.begin(_beginning(row, passage.request))
 
-    return traffic
+    async def leave(passage: Passage, response: web.StreamResponse) -> None:
+        keep(passage, response, await _sent_body(row, passage.request))
+
+    def depart(passage: Passage) -> None:
+        keep(passage, None, b"")
+
+    def keep(passage: Passage, response: web.StreamResponse | None, sent: bytes) -> None:
+        exchange = _exchange(row, passage, response, sent)
+        if passage.recorded is None:
+            record.note(exchange)
+        else:
+            record.finish(passage.recorded, exchange)
+
+    return Layer(enter, leave, depart)
 
 
 def _beginning(row: Route, request: web.Request) -> Exchange:
     return Exchange(row.who, request.method, request.path_qs, row.name, 0, 0.0)
 
 
-async def _exchange(
-    row: Route, request: web.Request, response: web.StreamResponse | None, seconds: float, has_waited: bool
-) -> Exchange:
+def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None, sent: bytes) -> Exchange:
+    request, seconds = passage.request, perf_counter() - passage.started
     status = CLIENT_LEFT if response is None else response.status
-    sent, body = await _sent_body(row, request, response), _body_of(response)
+    body = _body_of(response)
     return Exchange(
         who="page" if status == _FORBIDDEN and "Origin" in request.headers else row.who,
         method=request.method,
@@ -485,7 +600,7 @@ async def _exchange(
         route=row.name,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
-        waited_seconds=round(seconds, 3) if has_waited else 0.0,
+        waited_seconds=0.0 if passage.recorded is None else round(seconds, 3),
         gist=_gist(row, status, sent, body),
         request=contents(request.headers, sent),
         answer=None if response is None else contents(response.headers, body),
@@ -493,9 +608,9 @@ async def _exchange(
     )
 
 
-async def _sent_body(row: Route, request: web.Request, response: web.StreamResponse | None) -> bytes:
+async def _sent_body(row: Route, request: web.Request) -> bytes:
     """The body, if it was received: a request that was refused before is not read for the record."""
-    if response is None or not row.body_limit_bytes or not request.content.is_eof():
+    if not row.body_limit_bytes or not request.content.is_eof():
         return b""
     try:
         return await request.read()

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 from aiohttp import web
-from multidict import CIMultiDictProxy, istr
+from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.errors import (
     BridgeError,
@@ -28,11 +28,10 @@ from bridge_server.kernel.errors import (
     UnsupportedMediaError,
     UpstreamError,
 )
-from bridge_server.web.answers import ready_made
+from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made
 from bridge_server.web.connection import HAS_PAGES, TYPE_PREFIX, help_link
 from bridge_server.web.routes import Handler
 
-REQUEST_ID_HEADER = istr("X-Request-ID")
 REQUEST_ID = web.RequestKey("request_id", str)
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)

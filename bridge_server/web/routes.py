@@ -89,6 +89,8 @@ class Route:
     """The origins whose web pages may call it (CORS)."""
     forgives_slashes: bool = False
     """Whether more slashes than one, and one at the end, count as if they were not there."""
+    reads_id: bool = False
+    """Whether its handler reads the request's id: for others it is not kept in the request."""
     who: str = "client"
     """The side that calls it, in the record of requests."""
     gist: Callable[[bytes, bytes], str] | None = None

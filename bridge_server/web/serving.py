@@ -5,39 +5,44 @@ row answers every other path (404). A request that cannot be read is refused wit
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
-from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, GuardedRunner, RefusingRunner
+from bridge_server.web.aiohttp_internals import QuickRoute
+from bridge_server.web.answers import REQUEST_ID_HEADER, share
+from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, QUICK_ROUTES, GuardedRunner, RefusingRunner
 from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.middleware import (
+    Layer,
     Strike,
     bearer,
+    behind,
     body,
     cors,
-    errors,
     faults,
     note_refusals,
+    plain_chunks,
     preflight,
     rate_limits,
     request_log,
-    share,
     traffic,
 )
 from bridge_server.web.open_connections import CONNECTIONS, Connections
-from bridge_server.web.problems import REQUEST_ID_HEADER, RequestIds, code_of_refusal, problem_of_refusal
+from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
 from bridge_server.web.request_log import Refusals, Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route, any_of, forgiving, rows_by_path
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
+_ONE_ID = re.compile(r"/([a-z-]+)/\{([a-z_]+):\[A-Za-z0-9_-\]\{1,128\}\}((?:/[a-z-]+)*)", re.ASCII)
+"""A path with one id, such as /session/{session_id}/calls, as rows spell it."""
 
 _SLACK_BYTES = 1
 _KEEPALIVE_SECONDS = 75.0
@@ -76,12 +81,13 @@ class Gateway:
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
-        return _compose(self._layers(row), row.handler)
+        return behind(self.layers(row), row.handler, row)
 
-    def _layers(self, row: Route) -> Sequence[Middleware | None]:
+    def layers(self, row: Route) -> Sequence[Layer | None]:
         """The order of all layers, outermost first; None in the place of a layer that the row does not need.
 
-        CORS is outside of errors, so that a web page may read why it was refused.
+        An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
+        it was refused, and a refusal is counted.
         """
         return (
             request_log(
@@ -89,7 +95,7 @@ class Gateway:
             ),
             traffic(row, self._record),
             cors(row.any_origin, row.origins),
-            errors(row.name),
+            plain_chunks(),
             faults(row, self._strike),
             bearer(row),
             rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
@@ -110,21 +116,6 @@ class Gateway:
         return response
 
 
-def _compose(layers: Sequence[Middleware | None], handler: Handler) -> Handler:
-    """The handler behind the layers, the first of which is the outermost."""
-    outermost, *inner = [layer for layer in layers if layer is not None]
-    for layer in reversed(inner):
-        handler = _behind(layer, handler)
-    return partial(outermost, handler=handler)  # a coroutine function, as aiohttp wants its handlers
-
-
-def _behind(layer: Middleware, handler: Handler) -> Handler:
-    def answer(request: web.Request) -> Awaitable[web.StreamResponse]:  # a partial costs twice as much
-        return layer(request, handler)
-
-    return answer
-
-
 _GATEWAY = web.AppKey("gateway", Gateway)
 
 
@@ -141,11 +132,15 @@ def build_application(
     application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
     application[_GATEWAY] = gateway
     application[HAS_PAGES] = any(row.path == PAGES_PATH for row in rows)
+    quick: list[QuickRoute] = []
     forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
     for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
-            _add(application, row, gateway)
+            route = _add(application, row, gateway)
+            if (found := _ONE_ID.fullmatch(row.path)) is not None and row.method != "*":
+                quick.append(QuickRoute(found[1], found[2], found[3], route))
     _add(application, _anything_else(otherwise), gateway)
+    application[QUICK_ROUTES] = tuple(quick), tuple(row.path for row in rows if "{" not in row.path)
     return application
 
 
@@ -168,13 +163,13 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
     )
 
 
-def _add(application: web.Application, row: Route, gateway: Gateway) -> None:
+def _add(application: web.Application, row: Route, gateway: Gateway) -> web.AbstractRoute:
     add = (
         application.router.add_get
         if row.method == "GET"
         else partial(application.router.add_route, row.method)
     )
-    add(row.path, gateway.around(row), expect_handler=_continue)
+    return add(row.path, gateway.around(row), expect_handler=_continue)
 
 
 async def _continue(request: web.Request) -> None:

@@ -128,9 +128,12 @@ class SharedQuotas:
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         if len(limits) == 1 and limits[0].name in _LEASED:
             (limit,) = limits
-            if self.take((limit.name, key), limit, 1):
+            if self.take((limit.name, key), limit, 1) is not None:
                 return Charged([self.standing((limit.name, key), limit)])
         return Charged([], later=self._charge_later(key, limits))
+
+    def take_one(self, key: str, limit: Limit) -> None:
+        """Leave it to `charge`: the lease of a bucket knows what others may have spent."""
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         return Charged([], later=self._look(key, limits))
@@ -138,9 +141,11 @@ class SharedQuotas:
     def is_kept(self, _: Charged) -> bool:
         return True
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
-        lease = self._leases.get(bucket)
-        return lease is not None and lease.take(limit, tokens, self._clock.now_us())
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
+        lease, now_us = self._leases.get(bucket), self._clock.now_us()
+        if lease is None or not lease.take(limit, tokens, now_us):
+            return None
+        return lease.standing(limit, now_us).reset_us
 
     async def charge_costs(self, costs: Sequence[Cost]) -> None:
         for position, (key, limit, tokens) in enumerate(costs):
@@ -244,7 +249,7 @@ class SharedQuotas:
     async def _spend_leased(self, limit: Limit, key: str, tokens: int) -> Spending:
         """Spend leased tokens, and ask the database for the rest, together with a new lease."""
         bucket, now_us = (limit.name, key), self._clock.now_us()
-        if tokens > 0 and self.take(bucket, limit, tokens):
+        if tokens > 0 and self.take(bucket, limit, tokens) is not None:
             return self.standing(bucket, limit).spending
         lease = self._lease(limit, key)
         here = min(max(tokens, 0), lease.usable(limit, now_us))

@@ -12,6 +12,7 @@ from cluster import measure_cluster
 from console_page import measure_console
 from fan_out import measure_fan_out
 from fixtures import measure_fixtures
+from instructions import ROWS, measure_instructions
 from irn_sockets import measure_idle_irn, measure_irn
 from kills import measure_cluster_kills
 from listing import measure_listing
@@ -22,7 +23,7 @@ from plan import Plan
 from postgres_writes import measure_postgres_writes
 from processes import MeasurementError
 from pushes import measure_pushes
-from report import Row, merged, table
+from report import Row, merged, save, table, worse_than
 from requests_cost import SCENARIOS, measure_scenario
 from signing import TASKS, measure_signing
 from sizing import measure_sizing, write_page
@@ -33,7 +34,10 @@ from watched import measure_watched
 
 Measure = Callable[[Plan], Iterable[Row]]
 
+_INSTRUCTIONS = "Thousand instructions per request at 64 connections"
+
 SECTIONS: dict[str, dict[str, Measure]] = {
+    _INSTRUCTIONS: {"instructions": measure_instructions},
     "CPU time per request at 64 connections": {
         each.name: partial(measure_scenario, each) for each in SCENARIOS
     },
@@ -79,6 +83,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--rounds", type=int, help="alternations (default 5, quick 3)")
     parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
+    parser.add_argument("--rows", nargs="+", choices=[each.name for each in ROWS], metavar="NAME",
+        help=f"of instructions: {', '.join(each.name for each in ROWS)}")  # fmt: skip
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the figures of instructions there")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="name rows 5 percent worse than there")
     parser.add_argument("--console-seconds", type=int, help="of console-browser (default 600, quick 20)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--write-sizing", action="store_true", help="write that table to docs/operate.md")
@@ -117,6 +125,7 @@ def main() -> None:
             max(1, options.rounds or (3 if options.quick else 5)),
             options.quick,
             options.console_seconds,
+            options.rows,
         )
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
@@ -127,7 +136,12 @@ def main() -> None:
     if options.markdown:
         tables = [table(title, rows, for_documentation=True) for title, rows in sections]
         options.markdown.write_text("\n\n".join([measured_on, *tables]) + "\n")
-    if any(row.failure for _, rows in sections for row in rows):
+    counted = [row for title, rows in sections if title == _INSTRUCTIONS for row in rows]
+    if options.save:
+        save(options.save, counted)
+    worse = worse_than(options.against, counted) if options.against else []
+    print("\n".join(worse))
+    if worse or any(row.failure for _, rows in sections for row in rows):
         sys.exit(1)
 
 

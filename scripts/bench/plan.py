@@ -1,7 +1,7 @@
 """How much to measure, and where."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ class Plan:
     rounds: int
     is_quick: bool
     console_seconds: int | None = None
+    rows: Sequence[str] | None = None
+    """The rows of `instructions` to measure; None for all."""
 
     @property
     def seconds(self) -> int:

@@ -73,19 +73,30 @@ def started_server(
     folder: Path, environment: Mapping[str, str] | None = None
 ) -> AbstractContextManager[Running]:
     """The server with its default settings on the database in `folder`; `environment` for the exceptions."""
-    command = [sys.executable, "-m", "bridge_server", "serve", "--port", "0", "--data-dir", str(folder)]
-    return started(command, folder, environment)
+    return started(server_command(folder), folder, environment)
+
+
+def server_command(folder: Path) -> list[str]:
+    """The command of that server."""
+    return [sys.executable, "-m", "bridge_server", "serve", "--port", "0", "--data-dir", str(folder)]
 
 
 def started_ceiling(folder: Path, kind: str, **options: object) -> AbstractContextManager[Running]:
     """A bare aiohttp application: a function of bare.py by name, and its arguments."""
-    script = str(Path(__file__).with_name("bare.py"))
-    return started([sys.executable, script, kind, json.dumps(options)], folder)
+    return started(ceiling_command(kind, **options), folder)
+
+
+def ceiling_command(kind: str, **options: object) -> list[str]:
+    """The command of that application."""
+    return [sys.executable, str(Path(__file__).with_name("bare.py")), kind, json.dumps(options)]
 
 
 @contextmanager
 def started(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    start_seconds: float = _START_SECONDS,
 ) -> Iterator[Running]:
     """Run `command` with a ready file in `folder` until it answers; end it on leaving."""
     ready, log = folder / "bench-ready.json", folder / "bench-output.txt"
@@ -100,7 +111,7 @@ def started(
             cwd=folder,
         )
     try:
-        yield _when_ready(process, ready, log)
+        yield _when_ready(process, ready, log, start_seconds)
     finally:
         _end(process)
 
@@ -118,8 +129,8 @@ def _child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(_REPOSITORY), **extra}
 
 
-def _when_ready(process: "subprocess.Popen[bytes]", ready: Path, log: Path) -> Running:
-    deadline = time.monotonic() + _START_SECONDS
+def _when_ready(process: "subprocess.Popen[bytes]", ready: Path, log: Path, start_seconds: float) -> Running:
+    deadline = time.monotonic() + start_seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
             answer = json.loads(ready.read_bytes())

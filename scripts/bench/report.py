@@ -1,13 +1,21 @@
 """Figures, and tables of them."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 
 Figures = Mapping[str, float]
 
 _OF_A_RATIO = ("ceiling_us", "server_us", "ratio")
 """Columns of docs/speed.md for a row that compares the server with the ceiling."""
+
+
+_WORSE = 1.05
+_OF_OTHERS = ("bare", "floor", "of_")
+"""The beginnings of figures that are not the server's own, or follow from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +73,23 @@ def _range(values: Sequence[float]) -> str:
 def _number(value: float) -> str:
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
+
+
+def save(file: Path, rows: Sequence[Row]) -> None:
+    """Write the figures of rows, which later ones are compared with."""
+    file.write_text(json.dumps({one.name: one.figures for one in rows}, indent=1) + "\n")
+
+
+def worse_than(file: Path, rows: Sequence[Row]) -> list[str]:
+    """A sentence for each of the server's own figures whose median is 5 percent above that in the file."""
+    saved: Mapping[str, Figures] = {
+        name: {figure: median(values) for figure, values in figures.items()}
+        for name, figures in json.loads(file.read_text("utf-8")).items()
+    }
+    return [
+        f"{one.name} is worse: {figure} {median(values):,.1f}, before {before:,.1f}"
+        for one in rows
+        for figure, values in one.figures.items()
+        if not figure.startswith(_OF_OTHERS)
+        and (before := saved.get(one.name, {}).get(figure, math.inf)) * _WORSE < median(values)
+    ]

@@ -17,10 +17,10 @@ from signing_tasks import ADDRESS, MAIL, MESSAGE
 _DATA = PLACEHOLDER.decode() + "5a" * ((PAYLOAD_BYTES - len(PLACEHOLDER) - 128) // 2)
 _PAYLOAD = f'{{"data":"{_DATA}","hmac":"{"c3" * 32}","iv":"{"96" * 16}"}}'
 STATUS_BODY = f'{{"encryptionPayload":{_PAYLOAD}}}'.encode()
-_CALL_BODY = f'{{"encryptionPayload":{_PAYLOAD},"dappName":"Exchange"}}'.encode()
+CALL_BODY = f'{{"encryptionPayload":{_PAYLOAD},"dappName":"Exchange"}}'.encode()
 
-_WALLET = {"BRIDGE_DEV_ACCOUNTS": "true", "BRIDGE_CHAIN_ID": "1"}
-_LIMITED = {
+WALLET = {"BRIDGE_DEV_ACCOUNTS": "true", "BRIDGE_CHAIN_ID": "1"}
+LIMITED = {
     "BRIDGE_QUOTA_EXEMPT": "[]",
     "BRIDGE_REQUESTS_PER_SECOND": "1000000",
     "BRIDGE_REQUESTS_BURST": "1000000",
@@ -30,6 +30,9 @@ _LIMITED = {
 def _rpc_body(method: str, *params: object) -> bytes:
     """A JSON-RPC request."""
     return orjson.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})
+
+
+SIGN_BODY = _rpc_body("personal_sign", MESSAGE, ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ SCENARIOS = (
     Scenario("session-put", "PUT", "/session/{id}", Population(5_000), body=STATUS_BODY),
     Scenario("session-get-204", "GET", "/session/{id}", _POLLED, status=204),
     Scenario("session-get-200", "GET", "/session/{id}", Population(1_000, session_payload=True)),
-    Scenario("call-new", "POST", "/session/{id}/call/new", Population(10_000), body=_CALL_BODY),
+    Scenario("call-new", "POST", "/session/{id}/call/new", Population(10_000), body=CALL_BODY),
     Scenario("calls-1", "GET", "/session/{id}/calls", Population(500, calls_per_session=1)),
     Scenario("calls-10", "GET", "/session/{id}/calls", Population(200, calls_per_session=10)),
     Scenario("calls-100", "GET", "/session/{id}/calls", Population(50, calls_per_session=100)),
@@ -84,14 +87,14 @@ SCENARIOS = (
     ),
     Scenario("status-get-204", "GET", "/call-status/{id}", _PENDING, "calls", status=204),
     Scenario("status-get-200", "GET", "/call-status/{id}", _ANSWERED, "calls"),
-    Scenario("limited-get-204", "GET", "/session/{id}", _POLLED, status=204, environment=_LIMITED),
+    Scenario("limited-get-204", "GET", "/session/{id}", _POLLED, status=204, environment=LIMITED),
     Scenario(
         "rpc-sign-message", "POST", "/rpc",
-        body=_rpc_body("personal_sign", MESSAGE, ADDRESS), environment=_WALLET,
+        body=SIGN_BODY, environment=WALLET,
     ),
     Scenario(
         "rpc-sign-mail", "POST", "/rpc",
-        body=_rpc_body("eth_signTypedData", ADDRESS, MAIL), environment=_WALLET,
+        body=_rpc_body("eth_signTypedData", ADDRESS, MAIL), environment=WALLET,
     ),
 )  # fmt: skip
 
@@ -100,17 +103,20 @@ def started_answering(
     folder: Path, method: str, route: str, answer: Answer
 ) -> AbstractContextManager[Running]:
     """The ceiling that answers every request so."""
+    return started_ceiling(folder, "answer", **answer_options(folder, method, route, answer))
+
+
+def answer_options(folder: Path, method: str, route: str, answer: Answer) -> dict[str, object]:
+    """The options of that ceiling. The answer's body is put into a file in the folder."""
     body_file = folder / "bench-answer.txt"
     body_file.write_bytes(answer.body)
-    return started_ceiling(
-        folder,
-        "answer",
-        method=method,
-        route=route,
-        status=answer.status,
-        content_type=answer.content_type,
-        body_file=str(body_file),
-    )
+    return {
+        "method": method,
+        "route": route,
+        "status": answer.status,
+        "content_type": answer.content_type,
+        "body_file": str(body_file),
+    }
 
 
 def measure_scenario(scenario: Scenario, plan: Plan) -> Iterator[Row]:

@@ -15,13 +15,13 @@ from report import Figures, Row, row
 from seed import Population, fill
 
 _TOKEN = "the token of the operator of a benchmark"
-_WATCHED = {"BRIDGE_ADMIN_TOKEN": _TOKEN, "BRIDGE_TRAFFIC": "on"}
+WATCHED = {"BRIDGE_ADMIN_TOKEN": _TOKEN, "BRIDGE_TRAFFIC": "on"}
 _CHUNK_BYTES = 65_536
 
 
 def measure_watched(plan: Plan) -> Iterator[Row]:
     """A server that nobody looks at, and one whose stream of requests is read."""
-    figures = beside_watched(plan, _WATCHED, lambda url, _: _opened_stream(url))
+    figures = beside_watched(plan, WATCHED, lambda url, _: _opened_stream(url))
     yield row("watched-get-204", figures, "watched-get-204: `GET /session/{id}`")
 
 

@@ -266,7 +266,7 @@ def test_another_directory_of_key_files_may_be_named(
     assert Path(made["file"]).parent == tmp_path / "elsewhere"
 
 
-@each_row("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
+@pytest.mark.parametrize("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
 def test_a_private_key_is_imported_from_a_file(
     account: AccountCommands, tmp_path: Path, spelled: str
 ) -> None:

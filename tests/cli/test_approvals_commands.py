@@ -19,7 +19,6 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.ethereum.typed_data_examples import mail
 from tests.support.engines import settings_over
-from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
 from tests.wallet.approval_desk import open_desk
 
@@ -137,7 +136,7 @@ def test_empty_list_of_approvals_is_reported(approvals: Operating, asked: Ask) -
     assert approvals.json("approvals", "list") == {"approvals": []}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("method", "subject", "words"),
     [
         ("personal_sign", MESSAGE, "text      hello"),
@@ -191,7 +190,7 @@ def test_the_whole_of_it_is_there_as_json(approvals: Operating, asked: Ask) -> N
     }
 
 
-@each_row(("command", "state"), [("approve", "approved"), ("reject", "rejected")])
+@pytest.mark.parametrize(("command", "state"), [("approve", "approved"), ("reject", "rejected")])
 def test_decision_is_printed_and_counts_once(
     approvals: Operating, asked: Ask, data_dir: Path, command: str, state: str
 ) -> None:
@@ -223,7 +222,7 @@ def test_expired_approval_cannot_be_decided(approvals: Operating, asked: Ask) ->
     assert refusal == f"{FIRST} is not waiting any more: it is expired"
 
 
-@each_row("name", [FIRST, FIRST[:8], FIRST[:4], FIRST[:8].upper()])
+@pytest.mark.parametrize("name", [FIRST, FIRST[:8], FIRST[:4], FIRST[:8].upper()])
 def test_the_beginning_of_an_id_is_enough(
     approvals: Operating, asked: Ask, data_dir: Path, name: str
 ) -> None:
@@ -236,7 +235,7 @@ def test_the_beginning_of_an_id_is_enough(
     assert state_of(data_dir, SECOND) is ApprovalState.PENDING
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),

@@ -264,7 +264,7 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-@each_row(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
+@pytest.mark.parametrize(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
 def test_on_a_terminal_delete_asks_first(app: Operating, answer: str, exit_code: int, left: int) -> None:
     finished = delete_on_a_terminal(app, answer)
 
@@ -336,7 +336,7 @@ def newer(directory: Path) -> None:
 
 
 @pytest.mark.sqlite("its file is spoiled")
-@each_row(
+@pytest.mark.parametrize(
     ("spoil", "said"),
     [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
 )

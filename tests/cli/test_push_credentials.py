@@ -87,8 +87,8 @@ def test_malformed_service_account_is_refused(
     assert line.startswith("fcm_credentials: ")
 
 
-@each_row("name", ["fcm_credentials", "apns_key"])
-@each_row("kind", ["missing", "a directory"])
+@pytest.mark.parametrize("name", ["fcm_credentials", "apns_key"])
+@pytest.mark.parametrize("kind", ["missing", "a directory"])
 def test_a_file_that_cannot_be_read(
     invoke: Invoke, set_up: Set, tmp_path: Path, name: str, kind: str
 ) -> None:

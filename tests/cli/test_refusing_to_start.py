@@ -13,7 +13,6 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import ready_file_at
 from bridge_server.storage.data_directory import held
 from tests.support.command import Finished, run_command, run_new_interpreter, watched_server
-from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
     assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "command",
     [
         ("serve", "--port", "0"), ("project", "list"), ("project", "create", "Shop"), ("backup", "copy"),

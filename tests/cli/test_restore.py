@@ -10,7 +10,6 @@ import pytest
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import watched_server
-from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def damaged(file: Path) -> None:
     file.write_bytes(content)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("spoil", "fault"),
     [
         (lambda file: file.unlink(), "there is no file"),

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
-from tests.support.rows import each_row
 
 _SOMEBODY = 65534
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
 
 
-@each_row("command", [("account", "list"), ("approvals", "list"), ("project", "list")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("account", "list"), ("approvals", "list"), ("project", "list")], ids=" ".join
+)
 def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
     invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:

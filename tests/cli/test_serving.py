@@ -145,7 +145,9 @@ def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_a
     assert heard.count(b"WATCHDOG=1") >= 19  # and one that it is ready, if it was so early
 
 
-@each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}])
+@pytest.mark.parametrize(
+    "variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}]
+)
 def test_a_watchdog_of_another_process_or_none_hears_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:

@@ -134,7 +134,7 @@ def is_running(pid: int) -> bool:
     return not status.parent.parent.joinpath("self").exists()
 
 
-@each_row("starter_seconds", [0, 0.01, 0.1, 1])
+@pytest.mark.parametrize("starter_seconds", [0, 0.01, 0.1, 1])
 def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter_seconds: float) -> None:
     ways = [*WAYS.values()] * 2
 
@@ -149,7 +149,7 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter
             assert "Traceback" not in server.log()
 
 
-@each_row("way", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
     with started(tmp_path / way.replace(" ", "-"), WAYS[way], _PATIENCE_SECONDS) as server:
         pid = server.until_ready()["pid"]

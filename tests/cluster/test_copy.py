@@ -17,7 +17,6 @@ from tests.support.engines import make_rooms
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import opened_app
-from tests.support.rows import each_row
 from tests.support.server import running_server
 
 pytestmark = [
@@ -152,7 +151,7 @@ async def test_a_database_that_a_server_uses_is_refused(url: str, tmp_path: Path
     assert "a server uses the PostgreSQL database" in done.err
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--to", "postgresql:///nowhere?host=/nowhere"], "cannot be reached"),

@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 
 from bridge_server.cli import service
 from bridge_server.cli.commands import commands
-from tests.support.rows import each_row
 
 Install = Callable[..., Result]
 
@@ -111,7 +110,7 @@ def test_print_changes_nothing(machine: Machine, install: Install) -> None:
     assert not machine.calls.exists()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arguments", "toml", "complaint"),
     [
         (["--user", "nobody-of-that-name"], None, "there is no such user"),

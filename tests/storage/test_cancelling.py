@@ -1,6 +1,8 @@
 """The contract of every driver: who stops waiting changes nothing for anybody else."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,15 @@ from tests.support.rows import each_row
 TURNS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100, 200, 400, 800)
 
 
+async def called(database: Database, begin: Callable[[], Transaction[Any]]) -> Any:
+    """A caller, who may leave before it has begun."""
+    return await database.transaction(begin)
+
+
 async def test_a_transaction_runs_to_its_end_though_its_caller_left(
     database: Database, heard: list[Key]
 ) -> None:
-    task = asyncio.create_task(database.transaction(put("a", "text")))
+    task = asyncio.create_task(called(database, put("a", "text")))
     await turn(1)
     task.cancel()
     await asyncio.wait([task])
@@ -30,7 +37,7 @@ async def test_a_transaction_runs_to_its_end_though_its_caller_left(
 
 @pytest.mark.parametrize("turns", TURNS)
 async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[Key], turns: int) -> None:
-    task = asyncio.create_task(database.transaction(put("a", "text")))
+    task = asyncio.create_task(called(database, put("a", "text")))
     await turn(turns)
     task.cancel()
     await asyncio.wait([task])
@@ -44,7 +51,7 @@ async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[
 
 
 async def test_every_second_caller_may_leave_while_the_others_are_answered(database: Database) -> None:
-    tasks = [asyncio.create_task(database.transaction(put(f"{number:04}", "x"))) for number in range(400)]
+    tasks = [asyncio.create_task(called(database, put(f"{number:04}", "x"))) for number in range(400)]
     await turn(1)
     for number, task in enumerate(tasks[::2]):
         task.cancel()
@@ -60,7 +67,7 @@ async def test_every_second_caller_may_leave_while_the_others_are_answered(datab
 async def test_a_failing_transaction_whose_caller_left_leaves_no_trace(
     database: Database, heard: list[Key], turns: int
 ) -> None:
-    task = asyncio.create_task(database.transaction(fail_after_writing))
+    task = asyncio.create_task(called(database, fail_after_writing))
     await turn(turns)
     task.cancel()
     await asyncio.wait([task])
@@ -93,7 +100,7 @@ async def test_a_transaction_of_many_steps_is_whole_though_its_caller_left(datab
 
     tasks = []
     for turns in TURNS:
-        tasks.append(asyncio.create_task(database.transaction(work)))
+        tasks.append(asyncio.create_task(called(database, work)))
         await turn(turns + 1)
         tasks[-1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

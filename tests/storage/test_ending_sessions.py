@@ -82,7 +82,7 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     store: RelayStore, heard: list[Key], turns: int
 ) -> None:
     heard.clear()
-    ending = asyncio.create_task(store.delete_session(SESSION, now_ms=0))
+    ending = asyncio.ensure_future(store.delete_session(SESSION, now_ms=0))
     await turn(turns)
     ending.cancel()
     with suppress(asyncio.CancelledError):

@@ -113,7 +113,7 @@ async def test_after_a_refused_commit_the_next_one_succeeds(
 async def test_a_lock_that_is_let_go_in_time_is_waited_for(database: SqliteDatabase, file: Path) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        write = asyncio.create_task(database.transaction(put("a", "text")))
+        write = asyncio.ensure_future(database.transaction(put("a", "text")))
         await turn(20)
         assert not write.done()
 
@@ -124,7 +124,7 @@ async def test_reads_go_on_while_a_write_waits_for_a_lock(database: SqliteDataba
     await database.transaction(put("a", "old"))
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        write = asyncio.create_task(database.transaction(put("a", "new")))
+        write = asyncio.ensure_future(database.transaction(put("a", "new")))
         await turn(3)
 
         assert await text_of(database, "a") == "old"
@@ -137,7 +137,9 @@ async def test_reads_go_on_while_a_write_waits_for_a_lock(database: SqliteDataba
 async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) -> None:
     database = SqliteDatabase(file, events)
     async with database.opened():
-        tasks = [asyncio.create_task(database.transaction(put(f"{number:03}", "x"))) for number in range(600)]
+        tasks = [
+            asyncio.ensure_future(database.transaction(put(f"{number:03}", "x"))) for number in range(600)
+        ]
         await turn(1)
 
     assert await asyncio.gather(*tasks) == ["x"] * 600

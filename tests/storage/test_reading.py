@@ -68,7 +68,7 @@ async def test_reads_that_began_before_a_commit_do_not_keep_later_ones_in_the_pa
 
 
 async def test_a_slow_read_holds_up_neither_reads_nor_writes(database: Database) -> None:
-    slow = asyncio.create_task(database.read(SLOW))
+    slow = asyncio.ensure_future(database.read(SLOW))
     await turn(3)
 
     for number in range(5):

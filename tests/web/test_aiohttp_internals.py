@@ -9,6 +9,7 @@ from typing import IO
 
 import aiohttp
 from aiohttp.http_websocket import WebSocketReader
+from yarl import URL
 
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.web.aiohttp_internals import has_known_sockets
@@ -34,9 +35,21 @@ def begin(self, request, protocol, writer, limit=0, start=web.WebSocketResponse.
 
 web.WebSocketResponse._post_start = begin
 """
+_OTHER_REQUESTS = """
+from aiohttp import web
+
+web.Request.ATTRS = frozenset()
+
+def begin(self, start=web.Response.__init__, **options):
+    start(self, **options)
+    self._unknown = True
+
+web.Response.__init__ = begin
+"""
 _SHOWN_READER = """
 import sys
 from aiohttp.http_websocket import WebSocketReader
+from yarl import URL
 from bridge_server.web.aiohttp_internals import has_known_sockets
 print(WebSocketReader.__module__, has_known_sockets(), file=sys.stderr)
 """
@@ -94,6 +107,45 @@ async def test_sockets_are_served_the_public_way_by_an_aiohttp_without_the_priva
         assert await payloads_by_socket(server.url) == ["first", "second"]
         assert server.stop() == 0
         assert _WARNING in server.log()
+
+
+async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
+    """The status, the names of the header fields, and the body of an answer of each kind."""
+    async with aiohttp.ClientSession() as client:
+        opened = await client.post(f"{url}/session/new")
+        session_id = (await opened.json())["sessionId"]
+        session, page = f"/session/{session_id}", {"Origin": "https://dapp.example"}
+        asked = [
+            ("GET", session, None, {}),
+            ("GET", session, None, {"Prefer": "wait=0"}),
+            ("PUT", session, {"encryptionPayload": "c0ffee"}, page),
+            ("GET", session, None, page),
+            ("HEAD", session, None, {}),
+            ("GET", session, None, {"Connection": "close"}),
+            ("GET", "/session/new", None, {}),
+            ("GET", f"/session/{'%61' * 8}", None, {}),
+            ("DELETE", session, None, {}),
+        ]
+        answers = []
+        for method, path, body, headers in asked:
+            sent = URL(url + path, encoded=True)
+            async with client.request(method, sent, json=body, headers=headers) as answer:
+                received = await answer.read() if answer.status < 400 and method != "PUT" else b""
+                answers.append((answer.status, sorted(answer.headers), received))
+        return answers
+
+
+async def test_requests_are_answered_alike_by_an_aiohttp_without_the_private_names(tmp_path: Path) -> None:
+    environment = {"BRIDGE_QUOTA_EXEMPT": "[]"}
+    with (
+        running(OtherAiohttp(tmp_path / "known", environment=environment)) as known,
+        running(OtherAiohttp(tmp_path / "other", _OTHER_REQUESTS, environment)) as other,
+    ):
+        answers = await answers_of(known.url)
+
+        assert answers == await answers_of(other.url)
+        assert [status for status, _, _ in answers] == [204, 204, 200, 200, 200, 200, 405, 404, 200]
+        assert all("RateLimit" in fields for status, fields, _ in answers if status < 400)
 
 
 def test_the_reader_in_c_gives_frames_at_once() -> None:

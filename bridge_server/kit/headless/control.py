@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 from pydantic import Field
 
 from bridge_server.kernel.errors import (
@@ -50,7 +50,7 @@ from bridge_server.kit.headless.sessions import (
 )
 from bridge_server.kit.headless.terminal import explanation_of
 from bridge_server.kit.headless.wallet import HeadlessWallet
-from bridge_server.web.answers import KEEP_ALIVE, json_answer
+from bridge_server.web.answers import KEEP_ALIVE, json_answer, name_on
 from bridge_server.web.bodies import (
     AnyShape,
     JsonObject,
@@ -60,9 +60,9 @@ from bridge_server.web.bodies import (
     parse_value,
     require_json,
 )
-from bridge_server.web.middleware import bearer, body, errors
+from bridge_server.web.middleware import Layer, Passage, bearer, behind, body, plain_chunks
 from bridge_server.web.prefer import wanted_wait
-from bridge_server.web.problems import REQUEST_ID, REQUEST_ID_HEADER, RequestIds
+from bridge_server.web.problems import RequestIds
 from bridge_server.web.routes import Route
 
 _BODY_LIMIT_BYTES = 32 * 2**20
@@ -296,10 +296,13 @@ def build_control(wallet: HeadlessWallet, token: str, stopping: asyncio.Event) -
     entry = Route(
         method="*", path="", name="control", handler=handlers.reset, guard=_guard, bearer=OneToken(token)
     )
-    layers = (_named(RequestIds(urandom)), errors("control"), bearer(entry), body(_BODY_LIMIT_BYTES))
-    application = web.Application(
-        client_max_size=_BODY_LIMIT_BYTES + 1, middlewares=[layer for layer in layers if layer is not None]
-    )
+    layers = (_named(RequestIds(urandom)), plain_chunks(), bearer(entry), body(_BODY_LIMIT_BYTES))
+
+    @web.middleware
+    async def layered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await behind(layers, handler, entry)(request)
+
+    application = web.Application(client_max_size=_BODY_LIMIT_BYTES + 1, middlewares=[layered])
     for method, path, handler in _routes(handlers):
         application.router.add_route(method, path, handler)
     return application
@@ -336,18 +339,17 @@ def _guard(request: web.Request) -> None:
         raise ForbiddenError(f"The wallet's control API does not answer to the host {host[:255]!r}.")
 
 
-def _named(request_ids: RequestIds) -> Middleware:
+def _named(request_ids: RequestIds) -> Layer:
     """Give every request an id, which its problem has."""
 
-    @web.middleware
-    async def named(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[REQUEST_ID] = request_id = request_ids.name(request)
-        response = await handler(request)
-        if not response.prepared:
-            response.headers[REQUEST_ID_HEADER] = request_id
-        return response
+    def enter(passage: Passage) -> None:
+        passage.request_id = request_ids.name(passage.request)
 
-    return named
+    def leave(passage: Passage, response: web.StreamResponse) -> None:
+        if not response.prepared:
+            name_on(response, passage.request_id)
+
+    return Layer(enter, leave)
 
 
 # The bodies of requests, and the fields of answers.

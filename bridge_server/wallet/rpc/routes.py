@@ -517,7 +517,7 @@ def wallet_routes(
         Route(
             method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
             body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins, who="rpc", gist=gist,
+            origins=origins, reads_id=True, who="rpc", gist=gist,
         ),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Broadcasting: a signed transaction is given to the node, and the outcome is stored."""
 
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -140,7 +140,7 @@ class Broadcasting:
         return found is not None
 
 
-async def _try_to_store(change: Coroutine[Any, Any, None]) -> None:
+async def _try_to_store(change: Awaitable[None]) -> None:
     """Store it if that is possible. Otherwise the transaction still waits, and is broadcast once more."""
     try:
         await change

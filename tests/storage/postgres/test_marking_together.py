@@ -74,7 +74,7 @@ async def received(database: PostgresDatabase, account: str, project: ProjectId)
 def mark(database: PostgresDatabase, delivery: tuple[int, int]) -> asyncio.Task[int]:
     """Mark it as read."""
     account, sending = delivery
-    return asyncio.create_task(InboxStore(database).mark_read(account, [sending], NOW_MS, ReadBy.USER))
+    return asyncio.ensure_future(InboxStore(database).mark_read(account, [sending], NOW_MS, ReadBy.USER))
 
 
 @asynccontextmanager
