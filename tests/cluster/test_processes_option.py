@@ -295,12 +295,15 @@ async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None
 
 async def test_a_stop_that_is_asked_for_again_and_again_ends_well(url: str, tmp_path: Path) -> None:
     async with family(url, tmp_path) as server:
-        assert server.process is not None
-        while server.process.poll() is None:
-            server.process.send_signal(signal.SIGTERM)
-            await asyncio.sleep(0)
+        process = server.process
+        assert process is not None
 
-        assert server.process.returncode == 0
+        async def has_ended() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        await eventually(has_ended)
+        assert process.returncode == 0
 
 
 async def test_a_hangup_of_the_parent_reaches_every_process(url: str, tmp_path: Path) -> None:

@@ -357,7 +357,7 @@ def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
     quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR), size_bytes),))
 
 
-@each_row("spend", [spend, spend_slowly])
+@pytest.mark.parametrize("spend", [spend, spend_slowly])
 def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(
     quotas: Quotas, spend: Callable[[Quotas, int], None]
 ) -> None:

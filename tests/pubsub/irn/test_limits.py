@@ -13,7 +13,6 @@ from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN
 from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
 from tests.support.project import look
-from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import connected
 
@@ -149,7 +148,7 @@ async def test_a_client_has_so_many_topics_on_all_its_sockets(tmp_path: Path, me
         assert look(server, "SELECT count(*) FROM irn_subscriptions") == [(2,)]
 
 
-@each_row("method", ["irn_batchSubscribe", "irn_batchSubscribeBlocking"])
+@pytest.mark.parametrize("method", ["irn_batchSubscribe", "irn_batchSubscribeBlocking"])
 async def test_the_sockets_of_an_address_have_so_many_topics_together(tmp_path: Path, method: str) -> None:
     proposal = {"pairingTopic": THIRD, "sessionProposal": "proposal"}
     async with limited(tmp_path, quota_exempt=(), max_address_topics=2) as (_, (one, two)):
