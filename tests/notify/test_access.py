@@ -115,7 +115,7 @@ async def test_both_live_secrets_open_and_a_revoked_one_none_at_the_very_next_re
     assert (both, one, none) == ([200, 200], [401, 200], [401, 401])
 
 
-@each_row("endpoint", ["notify", "lookup", "mark all", "listing"])
+@pytest.mark.parametrize("endpoint", ["notify", "lookup", "mark all", "listing"])  # each ends the secret
 async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_request(
     app: App, endpoint: str
 ) -> None:
