@@ -342,7 +342,7 @@ def quotas(clock: ManualClock) -> Quotas:
 
 def spend(quotas: Quotas, size_bytes: int) -> None:
     limit = storage_limit("a", 1_000, HOUR)
-    if not quotas.take(BUCKET, limit, size_bytes):
+    if quotas.take(BUCKET, limit, size_bytes) is None:
         quotas.charge_costs((Cost("key", limit, size_bytes),))
 
 
@@ -359,9 +359,9 @@ def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
 
 @pytest.mark.parametrize("spend", [spend, spend_slowly])
 def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(
-    quotas: Quotas, spend: Callable[[Quotas, int], None]
+    clock: ManualClock, spend: Callable[[Quotas, int], None]
 ) -> None:
-    outcomes = []
+    quotas, outcomes = Quotas(clock), []
     for size_bytes in (9, 1, 9, 1, 100, 5):
         spend(quotas, size_bytes)
         outcomes.append(saved(quotas))
