@@ -12,7 +12,7 @@ import pytest
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import ready_file_at
 from bridge_server.storage.data_directory import held
-from tests.support.command import Finished, run_command, run_new_interpreter, watched_server
+from tests.support.command import Finished, run_command, watched_server
 from tests.support.rows import each_row
 
 
@@ -100,7 +100,7 @@ def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
     ids=lambda command: command[0],
 )  # fmt: skip
 def test_an_empty_file_in_the_place_of_the_database(data_dir: Path, command: tuple[str, ...]) -> None:
-    data_dir.mkdir(mode=0o700)
+    data_dir.mkdir(mode=0o700, exist_ok=True)
     database = data_dir / "bridge.sqlite3"
     database.touch()
 
@@ -189,7 +189,7 @@ def test_a_start_that_cannot_write_its_ready_file_ends_with_one_line(tmp_path: P
 
 
 def test_a_database_in_memory(tmp_path: Path) -> None:
-    finished = run_new_interpreter("serve", "--port", "0", "--data-dir", ":memory:")
+    finished = run_command("serve", "--port", "0", "--data-dir", ":memory:")
 
     assert "temporary directory" in only_line(finished)
 

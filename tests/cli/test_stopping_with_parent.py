@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
-from tests.support.command import COMMAND, run_command, run_new_interpreter
+from tests.support.command import COMMAND, run_command
 from tests.support.eventually import until
 from tests.support.rows import each_row
 
@@ -134,14 +134,15 @@ def is_running(pid: int) -> bool:
     return not status.parent.parent.joinpath("self").exists()
 
 
-@each_row("starter_seconds", [0, 0.01, 0.1, 1])
-def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter_seconds: float) -> None:
-    ways = [*WAYS.values()] * 2
+def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path) -> None:
+    first, *others = WAYS.values()
+    moments = (0, 0.01, 0.1, 1)
+    killed = [*((first, seconds) for seconds in moments), *zip(others, moments, strict=True)]
 
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(started(tmp_path / str(number), way, starter_seconds))
-            for number, way in enumerate(ways)
+            stack.enter_context(started(tmp_path / str(number), way, seconds))
+            for number, (way, seconds) in enumerate(killed)
         ]
 
         for server in servers:
@@ -151,7 +152,7 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter
 
 @each_row("way", WAYS)
 def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
-    with started(tmp_path / "run", WAYS[way], _PATIENCE_SECONDS) as server:
+    with started(tmp_path / way.replace(" ", "-"), WAYS[way], _PATIENCE_SECONDS) as server:
         pid = server.until_ready()["pid"]
         assert is_running(pid)
 
@@ -244,7 +245,7 @@ def test_a_server_does_not_wait_for_its_own_end() -> None:
 
 
 def test_a_variable_that_is_no_number_is_named() -> None:
-    refused = run_new_interpreter("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
+    refused = run_command("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
 
     assert refused.exit_code == 2
     assert refused.err == f"bridge-server: BRIDGE_STOP_WITH_PARENT=me: {_NO_NUMBER}\n"
