@@ -62,12 +62,12 @@ def _next_command(life: socket.socket, listening: socket.socket) -> socket.socke
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(ending)
     while True:
-        ready, _, _ = select.select([life, listening, ended], [], [])
+        ready, _, _ = select.select([life.fileno(), listening.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, 1_000)
             _report_ended(children)
             continue
-        if life in ready:
+        if life.fileno() in ready:
             return None
         conversation, _ = listening.accept()
         _, descriptors, _, _ = socket.recv_fds(conversation, 1, len(_STANDARD_STREAMS))
