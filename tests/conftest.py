@@ -27,7 +27,7 @@ __all__ = ["pytest_runtest_makereport"]
 _MANY_OBJECTS = 200_000
 
 # No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
-for _name, _examples in (("repeatable", 100 if SLOW else 40), ("postgres", 5)):
+for _name, _examples in (("repeatable", 150 if SLOW else 15), ("postgres", 5)):
     settings.register_profile(
         _name,
         deadline=None,

@@ -6,7 +6,6 @@ import os
 import pty
 import socket
 import stat
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +19,15 @@ from click.testing import CliRunner, Result
 from bridge_server.cli.commands import commands
 from bridge_server.ethereum.keystore import ScryptCost, make_keystore, read_keystore
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
+from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
-from tests.support.command import COMMAND
+from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
 
+_IN_A_NEW_SESSION = "import os; os.setsid(); from bridge_server.cli.main import main; main()"
 KEY = f"0x{1:064x}"
 ADDRESS = SigningKey((1).to_bytes(32)).address
 PASSPHRASE = "open sesame"
@@ -144,8 +145,11 @@ def test_missing_passphrase_file_is_reported(account: AccountCommands, tmp_path:
 
 def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -> None:
     terminal, end = pty.openpty()
-    command = [*COMMAND, "account", "new", "--data-dir", str(account.data_dir)]
-    process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=end, start_new_session=True)
+    command = ["account", "new", "--data-dir", str(account.data_dir)]
+    with (account.data_dir.parent / "out").open("wb") as out:
+        process = fork_server().start(
+            command, environment_without_settings(), end, out, end, program=_IN_A_NEW_SESSION
+        )
     os.close(end)
 
     shown = b""
@@ -160,11 +164,11 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -
             part += os.read(terminal, 1024)
         os.write(terminal, answer + b"\n")
         shown += part
-    out, _ = process.communicate(timeout=60)
+    assert process.wait(60) == 0
     os.close(terminal)
 
     (file,) = account.keystore.iterdir()
-    assert opened(file, b"the same") == out.decode().splitlines()[0]
+    assert opened(file, b"the same") == Path(out.name).read_text().splitlines()[0]
     assert b"the same" not in shown
 
 

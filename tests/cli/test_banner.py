@@ -12,7 +12,7 @@ from bridge_server.cli import process as module
 from bridge_server.cli.server_run import banner
 from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
-from tests.support.command import server_from_shell
+from tests.support.command import watched_server
 from tests.support.rows import each_row
 
 URL = "http://127.0.0.1:8080"
@@ -97,7 +97,7 @@ def test_a_machine_without_a_way_out_is_shown_by_its_name(
 def test_only_a_terminal_is_shown_the_banner(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     try:
-        with server_from_shell(tmp_path, "--dev-accounts", "--host", "127.0.0.1", terminal=theirs) as server:
+        with watched_server(tmp_path, "--dev-accounts", "--host", "127.0.0.1", terminal=theirs) as server:
             text = os.read(ours, 10_000).decode()
             assert server.stop(signal.SIGTERM) == 0
     finally:

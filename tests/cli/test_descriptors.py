@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from tests.support.command import WatchedServer, server_from_shell, watched_server
+from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import until
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, get, read_all
 
@@ -22,13 +22,13 @@ def open_files(server: WatchedServer) -> list[str]:
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
-    with server_from_shell(tmp_path, limits="ulimit -Sn 256; ulimit -Hn 7000") as server:
+    with watched_server(tmp_path, open_files=(256, 7_000)) as server:
         assert open_files(server) == ["7000", "7000"]
         assert server.said() == []
 
 
 def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path: Path) -> None:
-    with server_from_shell(tmp_path, limits="ulimit -Sn 256; ulimit -Hn 1024") as server:
+    with watched_server(tmp_path, open_files=(256, 1_024)) as server:
         assert open_files(server) == ["1024", "1024"]
 
         (line,) = server.said()
@@ -41,7 +41,7 @@ def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path:
 def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Path) -> None:
     environment = {"BRIDGE_QUOTA_EXEMPT": "::1/128"}
     with (
-        server_from_shell(tmp_path, limits="ulimit -n 256", environment=environment) as server,
+        watched_server(tmp_path, open_files=(256, 256), environment=environment) as server,
         ExitStack() as stack,
     ):
         port = URL(server.url).port or 0
@@ -67,7 +67,7 @@ def test_silent_connections_are_closed_in_the_time_that_is_set(tmp_path: Path) -
 
 
 def test_silent_connections_of_everybody_leave_room_for_who_asks(tmp_path: Path) -> None:
-    with server_from_shell(tmp_path, limits="ulimit -n 256") as server, ExitStack() as stack:
+    with watched_server(tmp_path, open_files=(256, 256)) as server, ExitStack() as stack:
         port = URL(server.url).port or 0
         for _ in range(300):
             stack.enter_context(client(port, SOMEBODY))  # exempt, as all on this machine

@@ -167,10 +167,18 @@ def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path
     assert left == {"audit.log", "bridge.sqlite3", "lock"}
 
 
+_IGNORES_HANGUP = """
+import signal
+from bridge_server.cli.main import main
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+main()
+"""
+
+
 def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
     with (
         a_terminal() as terminal,
-        server_from_shell(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
+        watched_server(tmp_path, terminal=terminal, program=_IGNORES_HANGUP) as server,
     ):
         server.process.send_signal(signal.SIGHUP)
         until(lambda: server.log()[-1]["event"] == "settings_taken")

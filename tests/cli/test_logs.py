@@ -15,6 +15,7 @@ import pytest
 
 from bridge_server.kernel.secrets import redact
 from tests.support.command import WatchedServer, run_command, watched_server
+from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}
@@ -121,14 +122,8 @@ def first_line_on_a_terminal(tmp_path: Path) -> str:
     (tmp_path / "file").write_text("in the way")
     ours, theirs = os.openpty()
     try:
-        command = ["-m", "bridge_server", "--data-dir", str(tmp_path / "file" / "below"), "--port", "0"]
-        process = os.posix_spawn(
-            sys.executable,
-            [sys.executable, *command],
-            {**os.environ, "BRIDGE_PROT": "1"},
-            file_actions=[(os.POSIX_SPAWN_DUP2, theirs, 2)],
-        )
-        os.waitpid(process, 0)
+        command = ["--data-dir", str(tmp_path / "file" / "below"), "--port", "0"]
+        fork_server().start(command, {**os.environ, "BRIDGE_PROT": "1"}, theirs).wait()
         return os.read(ours, 10_000).decode()
     finally:
         os.close(ours)

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
-from tests.support.command import COMMAND, Finished
+from tests.support.command import Finished, run_command
 from tests.support.engines import database_of, engine_environment, settings_over
 from tests.support.rows import each_row
 
@@ -249,19 +248,13 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
     main, terminal = pty.openpty()
     try:
         os.write(main, answer.encode())
-        done = subprocess.run(
-            [*COMMAND, "project", "delete", "app", "--data-dir", app.data_dir, *options],
-            env={**os.environ, **engine_environment(app.data_dir)},
-            stdin=terminal,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
+        return run_command(
+            "project", "delete", "app", "--data-dir", app.data_dir, *options,
+            environment=engine_environment(app.data_dir), stdin=terminal,
+        )  # fmt: skip
     finally:
         os.close(main)
         os.close(terminal)
-    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])

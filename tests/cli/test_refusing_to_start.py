@@ -12,7 +12,7 @@ import pytest
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import ready_file_at
 from bridge_server.storage.data_directory import held
-from tests.support.command import Finished, run_command, run_new_interpreter, watched_server
+from tests.support.command import Finished, run_command, watched_server
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_start_that_cannot_write_its_ready_file_ends_with_one_line(tmp_path: P
 
 
 def test_a_database_in_memory(tmp_path: Path) -> None:
-    finished = run_new_interpreter("serve", "--port", "0", "--data-dir", ":memory:")
+    finished = run_command("serve", "--port", "0", "--data-dir", ":memory:")
 
     assert "temporary directory" in only_line(finished)
 

@@ -152,6 +152,7 @@ def test_a_watchdog_of_another_process_or_none_hears_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
     address = tmp_path / "notify"
+    address.unlink(missing_ok=True)  # of the row before
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
         manager.settimeout(60)

@@ -14,9 +14,10 @@ import orjson
 import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
-from tests.support.command import COMMAND, run_command, run_new_interpreter
+from tests.support.command import COMMAND, run_command
 from tests.support.eventually import until
 from tests.support.rows import each_row
+from tests.support.slow import SLOW
 
 _PATIENCE_SECONDS = 120.0
 _NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"
@@ -134,14 +135,17 @@ def is_running(pid: int) -> bool:
     return not status.parent.parent.joinpath("self").exists()
 
 
-@pytest.mark.parametrize("starter_seconds", [0, 0.01, 0.1, 1])
-def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path, starter_seconds: float) -> None:
-    ways = [*WAYS.values()] * 2
+def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path) -> None:
+    first, *others = WAYS.values()
+    moments = (0, 0.01, 0.1, 1)
+    killed = [*((first, seconds) for seconds in moments), *zip(others, moments, strict=True)]
+    if SLOW:  # ten at each moment
+        killed = [(way, seconds) for way in WAYS.values() for seconds in moments] * 2
 
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(started(tmp_path / f"{starter_seconds}-{number}", way, starter_seconds))
-            for number, way in enumerate(ways)
+            stack.enter_context(started(tmp_path / str(number), way, seconds))
+            for number, (way, seconds) in enumerate(killed)
         ]
 
         for server in servers:
@@ -244,7 +248,7 @@ def test_a_server_does_not_wait_for_its_own_end() -> None:
 
 
 def test_a_variable_that_is_no_number_is_named() -> None:
-    refused = run_new_interpreter("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
+    refused = run_command("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
 
     assert refused.exit_code == 2
     assert refused.err == f"bridge-server: BRIDGE_STOP_WITH_PARENT=me: {_NO_NUMBER}\n"

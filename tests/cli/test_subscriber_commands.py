@@ -12,6 +12,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
+from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 from tests.support.slow import slow
 from tests.support.terminal import shown_at_terminal
@@ -267,17 +268,12 @@ def test_a_reader_that_has_seen_enough_ends_a_listing_quietly(app: Operating, tm
     reader, writer = os.pipe()
     os.close(reader)
 
-    with os.fdopen(writer, "wb") as closed:
-        process = subprocess.run(
-            [*COMMAND, "subscriber", "list", "app", "--data-dir", app.data_dir],
-            stdout=closed,
-            stderr=subprocess.PIPE,
-            timeout=60,
-            check=False,
-        )
+    with os.fdopen(writer, "wb") as closed, (tmp_path / "errors").open("wb") as errors:
+        command = ("subscriber", "list", "app", "--data-dir", str(app.data_dir))
+        process = fork_server().start(command, os.environ, errors, closed)
 
-    assert process.returncode == 1
-    assert process.stderr == b""
+    assert process.wait(60) == 1
+    assert (tmp_path / "errors").read_bytes() == b""
 
 
 @slow

@@ -5,7 +5,7 @@ import re
 
 from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
-from tests.support.command import run_new_interpreter
+from tests.support.command import run_command, run_new_interpreter
 from tests.support.rows import each_row
 
 COMMANDS = (
@@ -84,10 +84,16 @@ def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> N
 
 
 @each_row("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
-def test_asking_for_the_version_loads_neither_the_server_nor_its_settings(arguments: tuple[str, ...]) -> None:
+def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings_for_its_version(
+    arguments: tuple[str, ...],
+) -> None:
     finished = run_new_interpreter(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
 
-    loaded = {line.rpartition("|")[2].strip() for line in finished.err.splitlines()}
+    assert finished.exit_code == 0
+    assert VERSION in finished.out
+    said = finished.err.splitlines()
+    assert [line for line in said if not line.startswith("import time:")] == []
+    loaded = {line.rpartition("|")[2].strip() for line in said}
     assert "bridge_server.cli.main" in loaded
     assert not loaded & {"aiohttp", "asyncio", "pydantic", "structlog", "bridge_server.settings.settings"}
 
@@ -99,17 +105,8 @@ def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
     assert "nonsense" in result.stderr
 
 
-@each_row("arguments", [("version",), ("--version",)])
-def test_the_module_is_the_command(arguments: tuple[str, ...]) -> None:
-    finished = run_new_interpreter(*arguments)
-
-    assert finished.exit_code == 0
-    assert VERSION in finished.out
-    assert finished.err == ""
-
-
 def test_without_a_command_flags_are_those_of_serve() -> None:
-    finished = run_new_interpreter("--port", "65536")
+    finished = run_command("--port", "65536")
 
     assert finished.exit_code == 2
     assert finished.err == "bridge-server: port (flag --port): Input should be less than or equal to 65535\n"

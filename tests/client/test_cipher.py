@@ -8,7 +8,7 @@ import pytest
 from Crypto.Cipher import AES
 from Crypto.Hash import HMAC, SHA256
 from Crypto.Util.Padding import pad
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPayloadError, Cipher, pairing
@@ -42,13 +42,11 @@ def test_payload_of_the_published_client_is_decrypted_and_encrypted_alike(
     assert published.seal(vector["content"]) == vector["payload"]
 
 
-@settings(deadline=None)
 @given(json_values, st.binary(min_size=32, max_size=32))
 def test_encrypted_payload_is_decrypted(content: Any, key: bytes) -> None:
     assert Cipher(key).open(Cipher(key).seal(content)) == content
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_payload_with_any_digit_changed_does_not_open(data: st.DataObject) -> None:
     vector = VECTORS["payloads"][0]

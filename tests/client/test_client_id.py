@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel import base64url
@@ -32,7 +32,6 @@ def test_the_token_is_that_of_the_published_client(monkeypatch: pytest.MonkeyPat
     assert header_of(token) == header_of(vector["jwt"]) == {"alg": "EdDSA", "typ": "JWT"}
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=32, max_size=32))
 def test_the_did_names_the_key_that_has_signed(seed: bytes) -> None:
     own = ClientId(seed)

@@ -10,7 +10,7 @@ import pytest
 from Crypto.Cipher import ChaCha20_Poly1305
 from Crypto.Hash import SHA256
 from Crypto.Protocol.KDF import HKDF
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPayloadError, v2_protocol
@@ -100,7 +100,6 @@ def test_envelopes_that_name_their_sender_are_opened(vector: dict[str, Any]) -> 
     assert (sender.hex(), content) == (vector["sender"], vector["content"])
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=32, max_size=32), json_values)
 def test_envelopes_round_trip(key: bytes, content: Any) -> None:
     sealed = TopicKey(key).seal(content)
@@ -109,7 +108,6 @@ def test_envelopes_round_trip(key: bytes, content: Any) -> None:
     assert TopicKey(key).open(sealed) == content
 
 
-@settings(deadline=None, max_examples=25)
 @given(json_values)
 def test_envelopes_that_name_their_sender_round_trip(content: Any) -> None:
     sender, receiver = KeyPair(), KeyPair()
@@ -125,7 +123,6 @@ def test_an_envelope_may_lack_the_padding_of_its_base64() -> None:
     assert [key.open(envelope.rstrip("=")) for envelope in envelopes] == ["", "x", "xx", "xxx"]
 
 
-@settings(deadline=None)
 @given(st.integers(min_value=0), st.integers(1, 255))
 def test_an_envelope_that_was_touched_is_not_opened(place: int, change: int) -> None:
     key = TopicKey(bytes(32))
@@ -136,7 +133,6 @@ def test_an_envelope_that_was_touched_is_not_opened(place: int, change: int) -> 
         key.open(base64.b64encode(raw).decode())
 
 
-@settings(deadline=None)
 @given(st.text() | st.binary().map(lambda raw: base64.b64encode(raw).decode()) | json_values)
 def test_anything_else_is_no_envelope(text: Any) -> None:
     with pytest.raises(BadPayloadError):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPairingError, Pairing, parse_pairing
@@ -26,7 +26,6 @@ bridge_urls = st.from_regex(
 )
 
 
-@settings(deadline=None)
 @given(bridge_urls, session_ids, keys, names)
 def test_the_spelling_of_0_7_round_trips(url: str, session_id: str, key: bytes, name: str) -> None:
     pairing = Pairing(url, session_id, key, name)
@@ -34,7 +33,6 @@ def test_the_spelling_of_0_7_round_trips(url: str, session_id: str, key: bytes, 
     assert parse_pairing(pairing.uri) == pairing
 
 
-@settings(deadline=None)
 @given(bridge_urls, session_ids, keys)
 def test_the_later_spelling_round_trips(url: str, session_id: str, key: bytes) -> None:
     pairing = Pairing(url, session_id, key)
@@ -42,7 +40,6 @@ def test_the_later_spelling_round_trips(url: str, session_id: str, key: bytes) -
     assert parse_pairing(pairing.wc_uri) == pairing
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_pairing_or_refused(text: str) -> None:
     for uri in (text, f"ethereum:wc-{text}", OLD + text, f"wc:{text}", LATER + text, text.join(OLD)):

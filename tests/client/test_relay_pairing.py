@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kit.client import BadPairingError, Dapp, UnsupportedError, Wallet
@@ -26,7 +26,6 @@ seconds = st.none() | st.integers(0, 10**11)
 methods = st.lists(st.from_regex(r"wc_[A-Za-z]{1,20}", fullmatch=True), max_size=3).map(tuple)
 
 
-@settings(deadline=None)
 @given(keys, seconds, methods)
 def test_the_spelling_round_trips(key: bytes, expires_s: int | None, named: tuple[str, ...]) -> None:
     pairing = RelayPairing(key, expires_s, named)
@@ -57,7 +56,6 @@ def test_parameters_come_in_any_order_and_unknown_ones_are_left_aside() -> None:
         assert parse_relay_pairing(f" wc:{TOPIC}@2?{turned}\n") == expected
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_pairing_or_refused(text: str) -> None:
     for uri in (text, f"wc:{text}", f"wc:{text}@2", URI + text, f"{URI}&{text}", text.join(URI)):

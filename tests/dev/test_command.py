@@ -19,8 +19,8 @@ from bridge_server.cli.dev import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from bridge_server.settings.settings import Settings
-from tests.support.command import COMMAND
 from tests.support.eventually import until
+from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 
 _PATIENCE_SECONDS = 60.0
@@ -56,10 +56,10 @@ def running(
     (folder / "tmp").mkdir(exist_ok=True)
     ready, errors = folder / "ready.json", folder / "err"
     ready.unlink(missing_ok=True)  # a killed process leaves it
-    command = [*COMMAND, "dev", "--port", "0", "--ready-file", str(ready), *map(str, arguments)]
+    command = ["dev", "--port", "0", "--ready-file", str(ready), *map(str, arguments)]
     variables = {**environment_without_settings(), "TMPDIR": str(folder / "tmp"), **(environment or {})}
     with (folder / "out").open("wb") as out, errors.open("wb") as err:
-        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        process = fork_server().start(command, variables, err, out)
     try:
         yield Dev(process, facts_once_ready(process, ready, errors), folder)
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
@@ -79,7 +79,6 @@ def test_a_file_opens_with_the_passphrase_that_it_was_made_with() -> None:
     assert keystore.open(PASSPHRASE) == SECRET
 
 
-@settings(max_examples=20)
 @given(st.integers(min_value=1, max_value=2**255), st.binary(max_size=80))
 def test_any_key_comes_back_whatever_the_passphrase(number: int, passphrase: bytes) -> None:
     secret = number.to_bytes(32)
@@ -225,7 +224,6 @@ WRONG_INTEGERS = st.integers(-(2**63), 2**64 - 1).filter(lambda number: number.b
 LEAVES = st.none() | st.floats() | WRONG_INTEGERS | st.text()
 
 
-@settings(max_examples=50)
 @given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
 def test_any_malformed_value_is_refused(value: Any) -> None:
     for path in (("version",), ("crypto",), ("crypto", "kdfparams"), ("crypto", "kdfparams", "n")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.projects import caip10
@@ -204,7 +204,6 @@ def told(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     wanted=st.lists(st.sampled_from(sorted(_Pool.EXPECTED)), min_size=1, max_size=80),
     notification_id=st.sampled_from([None, None, "first", "second"]),

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.asking import Answer, ask
@@ -149,7 +149,6 @@ def rows(app: App) -> list[tuple[Any, ...]]:
 
 
 @in_module
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(body=bodies, endpoint=st.sampled_from(WITH_A_BODY))
 async def test_any_body_is_answered_well_and_stores_nothing_if_it_is_refused(
     busy_app: App, body: bytes, endpoint: str

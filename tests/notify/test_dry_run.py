@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.asking import Answer
@@ -162,7 +162,6 @@ steps = st.lists(
 
 
 @given(runs=st.lists(steps, min_size=1, max_size=3))
-@settings(max_examples=10)
 def test_the_call_after_a_dry_run_answers_the_very_same(runs: list[Any]) -> None:
     """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing. Buckets hold 2 tokens."""
     asyncio.run(_agree(runs))

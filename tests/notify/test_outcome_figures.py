@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.inbox.models import ReadBy
@@ -39,7 +39,6 @@ histories = st.lists(st.one_of(calls, calls, readings, others), min_size=8, max_
 
 
 @given(histories)
-@settings(max_examples=20)
 def test_figures_follow_from_the_outcomes(history: list[tuple[Any, ...]]) -> None:
     """Of five subscribers the fourth has chosen one type and the fifth the other."""
     asyncio.run(_agree(history))

@@ -4,7 +4,8 @@ import pytest
 
 # A run inside a test forgets the modules that it imports: they are imported before.
 import bridge_server.kit.fixtures.project
-import bridge_server.kit.fixtures.run  # noqa: F401
+import bridge_server.kit.fixtures.run
+from tests.support.server import ForkedServerProcess
 
 INI = """
 [pytest]
@@ -12,6 +13,12 @@ asyncio_default_fixture_loop_scope = function
 filterwarnings = error
 addopts = --strict-markers --strict-config -p no:cacheprovider
 """
+
+
+@pytest.fixture
+def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bridge_process` is a forked process, as a new interpreter costs a second."""
+    monkeypatch.setattr(bridge_server.kit.fixtures.run, "ServerProcess", ForkedServerProcess)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("forked_processes")
+
 PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
@@ -12,7 +14,7 @@ def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:
     (suite,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").split("\n## ")[1], re.DOTALL)
     project_folder.makepyfile(suite)
 
-    result = project_folder.runpytest_subprocess("-p", "no:trio")
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
 
     result.assert_outcomes(passed=suite.count("def test_"))
 

@@ -7,6 +7,7 @@ import pytest
 from bridge_server.kit.fixtures import BridgeProcess
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))
 def test_an_answered_write_survives_a_crash(bridge_process: BridgeProcess) -> None:
     url, pid = bridge_process.url, bridge_process.pid

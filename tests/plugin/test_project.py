@@ -15,6 +15,8 @@ from bridge_server.kit.fixtures import (
     RequestFailedError,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_processes")
+
 
 @dataclass(frozen=True, slots=True)
 class LocalAccount:

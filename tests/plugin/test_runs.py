@@ -1,8 +1,8 @@
 """The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
 
 import asyncio
-import subprocess
-import sys
+import os
+import signal
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,11 @@ import pytest
 
 from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
+from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 from tests.support.server import server_process
+
+pytestmark = pytest.mark.usefixtures("forked_processes")
 
 USES_A_BRIDGE = """
 def test_it(bridge):
@@ -99,7 +102,7 @@ def test_leftovers_of_a_killed_run_go_with_the_next_run(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     script = "import os; from bridge_server.kit.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", script], env={"TMPDIR": str(tmp_path)}, check=False)
+    fork_server().start((), {"TMPDIR": str(tmp_path)}, program=script).wait()
     (left,) = tmp_path.iterdir()
 
     run = Run()
@@ -110,7 +113,7 @@ def test_leftovers_of_a_killed_run_go_with_the_next_run(
 
 
 def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(project_folder.path))
+    monkeypatch.setattr(tempfile, "tempdir", str(project_folder.path))
     project_folder.makepyfile(
         """
         import pytest
@@ -121,7 +124,7 @@ def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: py
         """
     )
 
-    project_folder.runpytest_subprocess("-p", "no:trio").assert_outcomes(passed=2, failed=1)
+    project_folder.runpytest_inprocess("-p", "no:trio").assert_outcomes(passed=2, failed=1)
 
     assert list(project_folder.path.glob("bridge-server-tests-*")) == []
 
@@ -223,21 +226,26 @@ def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
         """
     )
 
-    project_folder.runpytest_subprocess().assert_outcomes(passed=3)
+    project_folder.runpytest_inprocess().assert_outcomes(passed=3)
 
 
-def test_the_plugin_works_under_xdist(project_folder: pytest.Pytester) -> None:
+def test_the_plugin_works_under_xdist(
+    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")  # three interpreters load what they need
+    project_folder.makeini("[pytest]")
     project_folder.makepyfile(
         """
         import pytest
 
-        @pytest.mark.parametrize("number", range(6))
+        @pytest.mark.parametrize("number", range(4))
         def test_it(bridge, bridge_session, number):
             assert bridge.dapp("Example").uri and bridge_session.dapp("Example").uri
         """
     )
 
-    project_folder.runpytest_subprocess("-p", "no:trio", "-n", "2").assert_outcomes(passed=6)
+    plugins = ("-p", "xdist", "-p", "bridge_server.kit.pytest_plugin")
+    project_folder.runpytest_subprocess(*plugins, "-n", "2").assert_outcomes(passed=4)
 
 
 def test_another_bridge_is_tested_as_far_as_it_can_be(
@@ -305,10 +313,7 @@ def test_another_bridge_in_test_mode_is_controlled(
     result.assert_outcomes(passed=2)
 
 
-async def test_a_run_that_is_killed_leaves_no_server(
-    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(project_folder.path))
+async def test_a_run_that_is_killed_leaves_no_server(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """
         import os, signal
@@ -320,7 +325,12 @@ async def test_a_run_that_is_killed_leaves_no_server(
         """
     )
 
-    await asyncio.to_thread(project_folder.runpytest_subprocess, "-p", "no:trio")
+    project_folder.makeini("[pytest]")
+    program = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    plugin = ("-p", "bridge_server.kit.pytest_plugin", "-p", "no:cacheprovider")
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "yes", "TMPDIR": str(project_folder.path)}
+    run = fork_server().start(plugin, environment, program=program, directory=project_folder.path)
+    assert await asyncio.to_thread(run.wait, 60) == -signal.SIGKILL
 
     pid = int((project_folder.path / "pid").read_text())
     await eventually(partial(_has_ended, pid))

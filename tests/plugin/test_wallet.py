@@ -10,6 +10,8 @@ from bridge_server.kit.client.dapp_and_wallet import Generation
 from bridge_server.kit.fixtures import Bridge, BridgeNode, BridgeProcess, BridgeProject, BridgeWallet
 from bridge_server.kit.headless import Result
 
+pytestmark = pytest.mark.usefixtures("forked_processes")
+
 HELLO = "0x68656c6c6f"
 GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
 

@@ -137,7 +137,7 @@ _MEMBERS = st.sampled_from(["topic", "type", "payload", "silent"])
 _ANY_OBJECT = st.dictionaries(_MEMBERS, _ANY_VALUE).map(orjson.dumps)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(frame=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode), _ANY_OBJECT))
 async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
     server: RunningServer, frame: bytes

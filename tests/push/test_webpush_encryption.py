@@ -5,7 +5,7 @@ from secrets import token_bytes
 import pytest
 from Crypto.PublicKey import ECC
 from cryptography.exceptions import InvalidTag
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from bridge_server.push.providers.messages import LARGEST_PLAINTEXT_BYTES
@@ -62,7 +62,6 @@ def test_the_decryption_of_these_tests_reads_the_example_too() -> None:
     assert browser.decrypt(from_base64url(RFC_BODY)) == RFC_PLAINTEXT
 
 
-@settings(max_examples=50, deadline=None)
 @given(some.binary(max_size=3_900), some.integers(0, 93))
 def test_a_browser_reads_what_was_sent(plaintext: bytes, padding_bytes: int) -> None:
     browser = Browser()

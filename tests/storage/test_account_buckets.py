@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.events import Events
@@ -118,16 +118,12 @@ steps_forwards = st.lists(st.tuples(_forwards, st.integers(0, 1), _keys), min_si
 steps_anywhere = st.lists(st.tuples(_anywhere, st.integers(-1, 1), _keys), min_size=1, max_size=25)
 Steps: TypeAlias = list[tuple[int, int, list[str]]]
 
-few = settings(max_examples=12, deadline=None)
 
-
-@few
 @given(st.lists(st.tuples(limits, steps_anywhere), min_size=1, max_size=4))
 def test_limits_and_waiting_times_of_accounts_agree_with_the_model(runs: list[tuple[Limit, Steps]]) -> None:
     asyncio.run(_compare(runs, is_swept=False))
 
 
-@few
 @given(st.lists(st.tuples(limits, steps_forwards), min_size=1, max_size=4))
 def test_to_forget_full_buckets_changes_nothing(runs: list[tuple[Limit, Steps]]) -> None:
     asyncio.run(_compare(runs, is_swept=True))

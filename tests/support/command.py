@@ -1,7 +1,7 @@
 """The command line as its users meet it: in a process of its own, with everything that it wrote.
 
-Most processes are forked, because an interpreter takes most of a second to import the program. A process that
-runs another program, at a terminal, or under the limits of a shell, is a new interpreter.
+Most processes are forked, because an interpreter takes most of a second to import the program. A new
+interpreter runs for what a shell does, another program, and once for each way to start the command.
 """
 
 import subprocess
@@ -32,10 +32,13 @@ class Finished:
 
 
 def run_command(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 60.0
+    *arguments: str | Path,
+    environment: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+    within_seconds: float = 60.0,
 ) -> Finished:
-    """Run `python -m bridge_server` with the arguments to its end."""
-    with running_command(*arguments, environment=environment) as command:
+    """Run `python -m bridge_server` with the arguments to its end. It reads from the descriptor `stdin`."""
+    with running_command(*arguments, environment=environment, stdin=stdin) as command:
         return command.finished(within_seconds)
 
 
@@ -59,12 +62,12 @@ class RunningCommand:
 
 @contextmanager
 def running_command(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, stdin: int | None = None
 ) -> Iterator[RunningCommand]:
     """Run `python -m bridge_server` with the arguments until the end of the block."""
     variables = {**environment_without_settings(), **(environment or {})}
     with TemporaryFile() as out, TemporaryFile() as err:
-        process = fork_server().start([*map(str, arguments)], variables, err, out)
+        process = fork_server().start([*map(str, arguments)], variables, err, out, stdin)
         try:
             yield RunningCommand(process, out, err)
         finally:
@@ -129,12 +132,27 @@ def watched_server(
     directory: Path,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
+    terminal: int | None = None,
+    open_files: tuple[int, int] | None = None,
+    program: str | None = None,
 ) -> Iterator[WatchedServer]:
-    """Run a server over `directory/data` on a free port until the end of the block."""
+    """Run a server over `directory/data` on a free port until the end of the block.
+
+    `terminal` is the descriptor of one that it reads from and writes to; `open_files` are its soft and its
+    hard limit of them. `program`, which is that of `python -c`, may run it.
+    """
     places = _Places(directory)
     variables = {**environment_without_settings(), **(environment or {})}
     with places.out_file.open("wb") as out, places.err_file.open("wb") as err:
-        process = fork_server().start(["serve", *places.options, *arguments], variables, err, out)
+        process = fork_server().start(
+            ["serve", *places.options, *arguments],
+            variables,
+            err,
+            out if terminal is None else terminal,
+            terminal,
+            open_files=open_files,
+            program=program,
+        )
     with _watched(process, places) as server:
         yield server
 

@@ -1,23 +1,40 @@
 """A process that has the program's modules loaded, and forks a process for each command that it is asked for.
 
 An interpreter takes most of a second to import the program, a fork 20 ms. It runs as
-`python -m tests.support.fork_server DESCRIPTOR`, and ends when the other end of that socket is closed.
+`python -m tests.support.fork_server LIFE LISTENING`, with the descriptors of a socket with whose other end it
+ends, and of the socket at which it is asked. A conversation begins with the standard streams and a line of
+JSON; the answers are the process id and, at the end, the exit code.
 """
 
 import gc
 import os
+import resource
 import runpy
 import select
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
+from types import ModuleType
 
 import orjson
 
-_LOADED = ("assembly.application", "cli.commands", "cli.serve", "cli.wallet")
+_LOADED = (
+    "assembly.admin",
+    "assembly.application",
+    "assembly.console_pages",
+    "assembly.testmode",
+    "cli.commands",
+    "cli.dev",
+    "cli.notify",
+    "cli.serve",
+    "cli.wallet",
+    "kit.headless",
+)
 _STANDARD_STREAMS = (0, 1, 2)
 NUMBER_SIZE = 16
 """Bytes of a process id or an exit code on the wire."""
@@ -31,12 +48,13 @@ def main() -> None:
         import_module("uvloop")
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
-    conversation = _next_command(socket.socket(fileno=int(sys.argv[1])))
+    life, listening = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    conversation = _next_command(life, listening)
     if conversation is not None:
         _run(conversation)
 
 
-def _next_command(asked: socket.socket) -> socket.socket | None:
+def _next_command(life: socket.socket, listening: socket.socket) -> socket.socket | None:
     """In a forked process, the socket that has its command; None at the end of this one."""
     children: dict[int, socket.socket] = {}
     ended, ending = os.pipe()
@@ -44,21 +62,24 @@ def _next_command(asked: socket.socket) -> socket.socket | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(ending)
     while True:
-        ready, _, _ = select.select([asked.fileno(), ended], [], [])
+        ready, _, _ = select.select([life.fileno(), listening.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, 1_000)
             _report_ended(children)
             continue
-        _, descriptors, _, _ = socket.recv_fds(asked, 1, 1 + len(_STANDARD_STREAMS))
-        if not descriptors:
+        if life.fileno() in ready:
             return None
-        conversation = socket.socket(fileno=descriptors[0])
+        conversation, _ = listening.accept()
+        _, descriptors, _, _ = socket.recv_fds(conversation, 1, len(_STANDARD_STREAMS))
+        if not descriptors:  # who asked has ended
+            conversation.close()
+            continue
         pid = os.fork()
         if pid == 0:
-            _take_streams(descriptors[1:])
-            _leave_server((asked, *children.values()), (ended, ending))
+            _take_streams(descriptors)
+            _leave_server((life, listening, *children.values()), (ended, ending))
             return conversation
-        for descriptor in descriptors[1:]:
+        for descriptor in descriptors:
             os.close(descriptor)
         _send_number(conversation, pid)
         children[pid] = conversation
@@ -68,6 +89,9 @@ def _take_streams(descriptors: list[int]) -> None:
     for descriptor, stream in zip(descriptors, _STANDARD_STREAMS, strict=True):
         os.dup2(descriptor, stream)
         os.close(descriptor)
+    for text in (sys.stdout, sys.stderr):
+        if isinstance(text, TextIOWrapper):
+            text.reconfigure(line_buffering=text.isatty() or text is sys.stderr)
 
 
 def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int]) -> None:
@@ -96,14 +120,27 @@ def _send_number(conversation: socket.socket, number: int) -> None:
 
 
 def _run(conversation: socket.socket) -> None:
-    """Run the command as `python -m bridge_server` does."""
+    """Run the command as `python -m bridge_server` does, or a program as `python -c`."""
     with conversation, conversation.makefile("rb") as lines:
         wanted = orjson.loads(lines.readline())
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["directory"])
+    tempfile.tempdir = None  # as the environment has it
+    if wanted["open_files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, wanted["open_files"])
     sys.argv[1:] = wanted["arguments"]
-    runpy.run_module("bridge_server", run_name="__main__", alter_sys=True)
+    if wanted["program"] is None:
+        runpy.run_module("bridge_server", run_name="__main__", alter_sys=True)
+    else:
+        _run_program(wanted["program"])
+
+
+def _run_program(program: str) -> None:
+    sys.argv[0] = "-c"
+    module = ModuleType("__main__")
+    sys.modules["__main__"] = module
+    exec(compile(program, "<string>", "exec"), module.__dict__)
 
 
 if __name__ == "__main__":

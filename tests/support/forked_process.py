@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Lock
-from typing import IO
+from typing import IO, Any
 
 import orjson
 
 from tests.support.fork_server import NUMBER_SIZE
 
 _ROOT = Path(__file__).parents[2]
+_PLACE = gettempdir()  # a test may have another
 _STARTING = Lock()
 
 
@@ -62,17 +64,22 @@ def _number_from(conversation: socket.socket) -> int:
 
 
 class ForkServer:
-    """An interpreter with the program's modules loaded."""
+    """An interpreter with the program's modules loaded. It can be asked at the socket in `address`."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        folder = self._stack.enter_context(TemporaryDirectory(prefix="fork-", dir=_PLACE))
+        self.address = Path(folder) / "socket"
         ours, theirs = socket.socketpair()
-        self._asking = self._stack.enter_context(ours)
-        with theirs:
+        self._life = ours
+        with theirs, socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.address))
+            listening.listen()
+            descriptors = (theirs.fileno(), listening.fileno())
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.support.fork_server", *map(str, descriptors)],
                 cwd=_ROOT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
             )
 
@@ -80,22 +87,38 @@ class ForkServer:
         self,
         arguments: Sequence[str],
         environment: Mapping[str, str],
-        stderr: IO[bytes],
-        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | int | None = None,
+        stdout: IO[bytes] | int | None = None,
+        stdin: IO[bytes] | int | None = None,
+        **wanted: Any,
     ) -> ForkedProcess:
-        """Run `python -m bridge_server` with the arguments and an empty standard input."""
-        ours, theirs = socket.socketpair()
-        wanted = {"arguments": arguments, "environment": dict(environment), "directory": Path.cwd()}
-        ours.sendall(orjson.dumps(wanted, default=str) + b"\n")
-        with theirs, Path(os.devnull).open("r+b") as nothing:
-            streams = (nothing, stdout or nothing, stderr)
-            socket.send_fds(self._asking, [b"!"], [theirs.fileno(), *(stream.fileno() for stream in streams)])
+        """Run `python -m bridge_server` with the arguments. A stream that is not named is empty.
+
+        Of `wanted`, `program` runs instead, as that of `python -c`; `directory` is where it runs, and
+        `open_files` its soft and its hard limit of them.
+        """
+        request = {
+            "arguments": arguments,
+            "environment": dict(environment),
+            "directory": Path.cwd(),
+            "open_files": None,
+            "program": None,
+            **wanted,
+        }
+        ours = socket.socket(socket.AF_UNIX)
+        ours.connect(str(self.address))
+        with Path(os.devnull).open("r+b") as nothing:
+            streams = [nothing if stream is None else stream for stream in (stdin, stdout, stderr)]
+            descriptors = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
+            socket.send_fds(ours, [b"!"], descriptors)
+        ours.sendall(orjson.dumps(request, default=str) + b"\n")
         return ForkedProcess(arguments, ours)
 
     def close(self) -> None:
         """End the interpreter; processes that it has made go on."""
-        self._stack.close()
+        self._life.close()
         self._process.wait()
+        self._stack.close()
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.ethereum.typed_data_examples import mail
@@ -17,7 +17,6 @@ from tests.web import inputs
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 METHODS = [
     "personal_sign",
@@ -89,7 +88,6 @@ _QUICK = [method for method in METHODS if method not in ("personal_newAccount", 
 _value = st.one_of(inputs.values, st.sampled_from(WRONG))
 
 
-@many
 @given(method=st.sampled_from(_QUICK), params=st.lists(_value, max_size=4))
 @example(method="eth_sendTransaction", params=[{"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}])
 async def test_any_parameters_get_a_result_or_a_clear_error(
@@ -98,7 +96,6 @@ async def test_any_parameters_get_a_result_or_a_clear_error(
     await ask(rpc, method, params)
 
 
-@many
 @given(body=inputs.bodies)
 async def test_any_body_gets_a_response_or_a_clear_error(rpc: RpcClient, body: bytes) -> None:
     answer = await rpc.post(body)
@@ -110,7 +107,6 @@ async def test_any_body_gets_a_response_or_a_clear_error(rpc: RpcClient, body: b
         assert_explained(each)
 
 
-@many
 @given(
     requests=st.lists(
         st.fixed_dictionaries(

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.support.asking import Answer, ask
@@ -20,7 +20,6 @@ from tests.web.table import ANY_ORIGIN, CALL_ID, NO_ORIGIN, SESSION_ID
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _TABLES = ["calls", "call_statuses", "topic_webhooks", "push_registrations", "outbox"]
 METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "TRACE"]
 
@@ -44,7 +43,6 @@ def assert_well_answered(answer: Answer, method: str) -> None:
         answer.problem(answer.status)
 
 
-@many
 @given(
     method=st.sampled_from(METHODS),
     path=st.one_of(st.sampled_from([*ANY_ORIGIN, *NO_ORIGIN]), inputs.odd_paths),
@@ -65,7 +63,6 @@ async def test_any_request_is_answered_well(
     assert_well_answered(answer, method)
 
 
-@many
 @given(body=inputs.bodies, route=st.sampled_from(["session", "call", "status", "subscribe"]))
 @example(body=b'{"encryptionPayload":"a","x":{"a":1,"a":1}}', route="session")
 async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body: bytes, route: str) -> None:
@@ -93,7 +90,6 @@ async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body
         assert (await bridge.status(call_id)).status == 204
 
 
-@many
 @given(
     payload=inputs.spelled(inputs.payloads),
     others=inputs.spelled(inputs.objects),
@@ -117,7 +113,6 @@ async def test_any_payload_comes_back_byte_for_byte(
     assert in_envelope == b'{"data":' + read[:-1] + b',"expires":' + expires + b"}}"
 
 
-@many
 @given(url=st.one_of(st.text(max_size=60), st.text(max_size=60).map(lambda rest: "http://" + rest)))
 @example(url="http://[::1%25eth0]/")
 async def test_a_webhook_that_is_taken_never_spoils_a_call(server: RunningServer, url: str) -> None:
@@ -132,7 +127,6 @@ async def test_a_webhook_that_is_taken_never_spoils_a_call(server: RunningServer
     assert called.status == 200
 
 
-@many
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
 async def test_a_dapp_name_is_counted_in_code_points(server: RunningServer, name: str) -> None:
     bridge = BridgeClient(server)

@@ -151,7 +151,7 @@ async def test_a_client_has_so_many_topics_on_all_its_sockets(tmp_path: Path, me
 @pytest.mark.parametrize("method", ["irn_batchSubscribe", "irn_batchSubscribeBlocking"])
 async def test_the_sockets_of_an_address_have_so_many_topics_together(tmp_path: Path, method: str) -> None:
     proposal = {"pairingTopic": THIRD, "sessionProposal": "proposal"}
-    async with limited(tmp_path, quota_exempt=(), max_address_topics=2) as (_, (one, two)):
+    async with limited(tmp_path / method, quota_exempt=(), max_address_topics=2) as (_, (one, two)):
         await one.subscribe(TOPIC)
         await two.subscribe(TOPIC)
 
