@@ -181,6 +181,9 @@ def _sent(push: SinkPush, now_ms: int) -> Sent:
     )
 
 
+# The foundation of these parts.
+
+
 @dataclass(frozen=True, slots=True)
 class Foundation:
     """The parts that every room may use. The server has one, and each operator's command another."""

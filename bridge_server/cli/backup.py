@@ -164,12 +164,11 @@ def copy_command(operator: Operator, url: str) -> None:
     """
     _require_possible(operator, url)
     try:
-        require_data(operator.settings.database_file)
-        copying = import_module("bridge_server.assembly.postgres_copy")
-        with progress_bar("copying", copying.rows_in(operator.settings), is_quiet=operator.as_json) as bar:
-            copied = copying.copied_to_postgres(
-                operator.settings, url, lambda table, rows: bar.update(rows, table)
-            )
+        file = operator.settings.database_file
+        require_data(file)
+        copying = import_module("bridge_server.storage.postgres.copying")
+        with progress_bar("copying", copying.rows_of(file), is_quiet=operator.as_json) as bar:
+            copied = copying.copied_to_postgres(file, url, lambda table, rows: bar.update(rows, table))
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:

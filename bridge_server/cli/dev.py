@@ -462,6 +462,9 @@ def _accounts(settings: Settings) -> Iterator[dict[str, str]]:
         yield {"address": SigningKey(secret).address, **key}
 
 
+# The command.
+
+
 @click.command("dev")
 @click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
 @click.option("--lan", is_flag=True, help="Let phones in the local network reach the bridge, and only that.")

@@ -199,6 +199,8 @@ def _missed_line(missed: FailedAccount) -> str:
     return f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}"
 
 
+# The command.
+
 _SHORT_WAIT_SECONDS = 5.0
 _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _LONGEST_SECRET_BYTES = 4_096

@@ -227,6 +227,8 @@ def _not_listened(host: str, port: int, error: OSError) -> CommandError:
     )
 
 
+# The parent, which starts processes again that end, and stops all of them.
+
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0

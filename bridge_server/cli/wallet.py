@@ -227,6 +227,8 @@ def _read_input(hand_over: Callable[[str | None], None]) -> None:
     hand_over(None)
 
 
+# The command, and the wallet that its options describe.
+
 _LARGEST_FILE_BYTES = 32 * 2**20
 _POLICY = click.Choice(POLICIES)
 

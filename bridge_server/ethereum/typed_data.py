@@ -26,7 +26,6 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$:]{1,60}")
 
 _WORD_BYTES = 32
 _ZERO_WORD = bytes(_WORD_BYTES)
-
 _ONE_WORD = (1).to_bytes(_WORD_BYTES)
 _WORD_MASK = (1 << 8 * _WORD_BYTES) - 1  # turns a negative number into its two's complement
 _CACHED_ADDRESSES = 4_096
@@ -45,8 +44,6 @@ _DOMAIN_MEMBERS: Mapping[str, str] = {
     "salt": "bytes32",
 }
 
-MAX_TYPES = 128
-
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 # An identifier, or several with colons between: applications in use name their types `Space:Type`.
@@ -62,6 +59,7 @@ _LENGTH = re.compile(r"\[([0-9]*)\]")
 # Names that are reserved for types of EIP-712, also missing ones such as bytes33.
 _RESERVED = re.compile(r"bool|address|string|function|u?int[0-9]*|bytes[0-9]*|u?fixed([0-9]+x[0-9]+)?")
 
+MAX_TYPES = 128
 _MAX_TYPES_BYTES = 32_768
 _MAX_DOMAIN_BYTES = 4_096
 MAX_VALUES = 8_192

@@ -4,6 +4,8 @@ a queue.
 A list looks at a bounded number of rows, whatever it is filtered by.
 """
 
+# ruff: noqa: S608  only constants of this module are put in
+
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -114,9 +116,6 @@ FROM (SELECT next_attempt_at_ms FROM outbox WHERE next_attempt_at_ms IS NOT NULL
 
 _MOST_SHOWN = 100
 _MOST_LOOKED_AT = 100_000
-
-
-# ruff: noqa: S608  only constants of this module are put in
 
 
 class DeadSlice(NamedTuple):

@@ -242,6 +242,8 @@ async def _settled(late: Awaitable[object]) -> None:
     await late
 
 
+# The service, which opens the sockets of generation 1.x.
+
 _NUMBER_BYTES = 7
 _SWEEP_SLICE = 500
 

@@ -199,6 +199,9 @@ def notice_of(ids: IdMaker, topic: Topic, address: str | None, webhook: str) -> 
     return OutgoingMessage(ids.random_uuid(), webhook, notice, TOPIC_WEBHOOK, client=address, subject=topic)
 
 
+# Messages in the database, and the event that tells of new ones.
+
+
 @dataclass(frozen=True, slots=True)
 class MessagesStored(DomainEvent):
     """There are new messages on the topic, for the sockets of every process."""

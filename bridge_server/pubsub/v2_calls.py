@@ -253,6 +253,8 @@ class Resuming:
             self._journal.submit(Subscribing(socket.client, socket.address, old, done=lambda refused: None))
 
 
+# The calls of a client, each of which is answered once what it changes is on disk.
+
 _TRUE = b"true"
 _TOPICS_FOR_A_MESSAGE = 25
 _FIRST_PROVISIONAL = -(2**62)
@@ -260,7 +262,9 @@ _FIRST_PROVISIONAL = -(2**62)
 
 
 class IrnCalls:
-    """`of_client` are the open sockets of each client. Where the database `is_shared` with other processes,
+    """Performs the calls of clients: publications, subscriptions, fetches, receipts.
+
+    `of_client` are the open sockets of each client. Where the database `is_shared` with other processes,
     receivers are sent messages once these are on disk.
     """
 

@@ -413,6 +413,8 @@ class Sending:
             await self._outlet.drain()
 
 
+# A socket: what its client says is performed, and its topics' messages are sent.
+
 Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
 """Performs a client's call; given its socket, the JSON of the request's id, and the call."""
 

@@ -1,5 +1,6 @@
 """Copies an SQLite database, which no server uses, into an empty PostgreSQL database: all or nothing."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -8,8 +9,12 @@ from typing import Any
 
 import asyncpg
 
+from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import DatabaseRefusedError, Row
+from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.failures import WIRE_FAILURES, ends_connection
+from bridge_server.storage.postgres.migrate import MigrationError, examined
+from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import encoded
 
 _OWN_TABLES = frozenset({"processes", "roles", "outbox_lanes", "schema_versions"})
@@ -61,7 +66,27 @@ def rows_of(file: Path) -> int:
         return sum(count.fetchone()[0] for count in counts)
 
 
-async def copy_into(connection: Any, file: Path, report: Report) -> Mapping[str, int]:
+def copied_to_postgres(file: Path, url: str, report: Report) -> Mapping[str, int]:
+    """Copy the database file to the database of the URL; returns the rows of each table.
+
+    Raises DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError,
+    sqlite3.Error.
+    """
+    with held(file.parent):
+        migrate(file, packaged_migrations())
+        return asyncio.run(_copied(file, url, report))
+
+
+async def _copied(file: Path, url: str, report: Report) -> Mapping[str, int]:
+    async with examined(url) as connection:
+        try:
+            await migrate_postgres(connection)
+        except MigrationError as error:
+            raise DatabaseRefusedError(str(error)) from error
+        return await _copy_into(connection, file, report)
+
+
+async def _copy_into(connection: Any, file: Path, report: Report) -> Mapping[str, int]:
     """Copy the rows by a connection of asyncpg to a migrated database; returns how many, by table.
 
     Raises DatabaseRefusedError and sqlite3.Error, which leave the database empty.

@@ -190,6 +190,8 @@ class BatchTurns:
         self._ends_at = perf_counter() + _SECONDS_PER_CALL
 
 
+# The endpoint where this process holds the wallet.
+
 _SHOWN_CHARACTERS = 100
 _METHOD_OF_THE_RELAY = re.compile(r"\s*(?:irn|iridium|wc)_", re.IGNORECASE)
 """Methods of generation 2.x. The node must not see them: they carry the messages of other programs."""

@@ -1,5 +1,7 @@
 """Transactions in SQL: their states for the wallet, and pages of them for an operator."""
 
+# ruff: noqa: S608  only constants of this package are put in
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -49,8 +51,6 @@ from bridge_server.wallet.transactions.states import (
 # The statements on transactions: SQL that SQLite 3.40 and PostgreSQL 14 both understand, parameters as `?`.
 #
 # Which states a statement concerns is read from the table of states.
-
-# ruff: noqa: S608  only constants of this package are put in
 
 
 _IS_WAITING = is_in(WAITING)
