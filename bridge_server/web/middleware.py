@@ -7,13 +7,11 @@ coroutine for each layer would cost more than the layers do.
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
-import orjson
 from aiohttp import hdrs, web
 
 from bridge_server.kernel.errors import (
@@ -27,7 +25,7 @@ from bridge_server.kernel.errors import (
 )
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import take_body
-from bridge_server.web.answers import EventStream, declare_on, name_on, ready_made, share, share_on
+from bridge_server.web.answers import EventStream, declare_on, name_on, share, share_on
 from bridge_server.web.limits import (
     NOTHING_CHARGED,
     Charged,
@@ -53,14 +51,19 @@ from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Obs
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
 from bridge_server.web.sockets import Socket
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, Recorded, TrafficLog, contents
+from bridge_server.web.traffic import (
+    CLIENT_LEFT,
+    FIRST_FAILURE,
+    Exchange,
+    Recorded,
+    TrafficLog,
+    contents,
+    gist_of,
+)
 
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429
 
-_PREFLIGHT_HEADERS = ready_made({"Access-Control-Max-Age": "86400"})
-_USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
-_HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)
 
 CALLER_KEY = web.RequestKey("caller_key", str)
 """The key of the caller's buckets, in a request whose route identifies callers."""
@@ -70,7 +73,6 @@ _NO_VALID_BEARER = "Send a valid token as «Authorization: Bearer TOKEN»."
 _BODY_TIMEOUT_SECONDS = 20.0
 
 _FORBIDDEN = 403
-_LONGEST_GIST = 200
 
 
 class Passage:
@@ -260,17 +262,6 @@ def cors(any_origin: bool, origins: AllowedOrigins) -> Layer | None:
     return _for_origins(origins) if origins else None
 
 
-def preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
-    """The answer to a browser that asks whether it may send one of the methods to this path."""
-    wanted = request.headers.get("Access-Control-Request-Headers", "")
-    response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
-    response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
-    response.headers["Access-Control-Allow-Headers"] = (
-        wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
-    )
-    return response
-
-
 def _share_with_any(passage: Passage, response: web.StreamResponse) -> None:
     if hdrs.ORIGIN in passage.request.headers:
         share_on(response)
@@ -310,17 +301,6 @@ def bearer(row: Route) -> Layer | None:
         return None if identify is None else _require_caller(request, identify)
 
     return Layer(enter)
-
-
-def note_refusals(rows: Iterable[Route], request: web.Request) -> None:
-    """Report a browser's preflight whose request the guard of a row would refuse."""
-    for row in rows:
-        if row.guard is None or row.on_refusal is None:
-            continue
-        try:
-            row.guard(request)
-        except BridgeError as error:
-            row.on_refusal(request, error)
 
 
 def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> None:
@@ -601,7 +581,7 @@ def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
         waited_seconds=0.0 if passage.recorded is None else round(seconds, 3),
-        gist=_gist(row, status, sent, body),
+        gist=gist_of(row.gist, status, sent, body),
         request=contents(request.headers, sent),
         answer=None if response is None else contents(response.headers, body),
         about=body if row.makes and status < FIRST_FAILURE else b"",
@@ -621,21 +601,3 @@ async def _sent_body(row: Route, request: web.Request) -> bytes:
 def _body_of(response: web.StreamResponse | None) -> bytes:
     body = response.body if isinstance(response, web.Response) else None
     return bytes(body) if isinstance(body, bytes | bytearray) else b""
-
-
-def _gist(row: Route, status: int, sent: bytes, body: bytes) -> str:
-    """The first fault of a failed request; of another, the summary that its route makes."""
-    try:
-        if status >= FIRST_FAILURE:
-            return _trouble(body)[:_LONGEST_GIST]
-        return "" if row.gist is None else row.gist(sent, body)[:_LONGEST_GIST]
-    except (ValueError, TypeError, KeyError, AttributeError):  # the bodies are not as the route expects them
-        return ""
-
-
-def _trouble(body: bytes) -> str:
-    """The first fault of a problem, with its place, or its detail."""
-    problem = orjson.loads(body)
-    for fault in problem.get("errors", ()):
-        return f"{fault['pointer']} {fault['detail']}"
-    return str(problem.get("detail", problem["title"]))

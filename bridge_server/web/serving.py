@@ -6,15 +6,16 @@ row answers every other path (404). A request that cannot be read is refused wit
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
 from aiohttp import web
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.aiohttp_internals import QuickRoute
-from bridge_server.web.answers import REQUEST_ID_HEADER, share
+from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made, share
 from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, QUICK_ROUTES, GuardedRunner, RefusingRunner
 from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import RequestFigures
@@ -26,9 +27,7 @@ from bridge_server.web.middleware import (
     body,
     cors,
     faults,
-    note_refusals,
     plain_chunks,
-    preflight,
     rate_limits,
     request_log,
     traffic,
@@ -41,6 +40,9 @@ from bridge_server.web.routes import Handler, Route, any_of, forgiving, rows_by_
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
+_PREFLIGHT_HEADERS = ready_made({"Access-Control-Max-Age": "86400"})
+_USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
+_HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)
 _ONE_ID = re.compile(r"/([a-z-]+)/\{([a-z_]+):\[A-Za-z0-9_-\]\{1,128\}\}((?:/[a-z-]+)*)", re.ASCII)
 """A path with one id, such as /session/{session_id}/calls, as rows spell it."""
 
@@ -201,9 +203,9 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
     async def other_method(request: web.Request) -> web.StreamResponse:
         if request.method == "OPTIONS":
-            note_refusals(rows, request)  # the browser sends nothing else, and shows no reason
+            _note_refusals(rows, request)  # the browser sends nothing else, and shows no reason
             if open_methods:
-                return preflight(request, open_methods)
+                return _preflight(request, open_methods)
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return other_method
@@ -211,3 +213,25 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 def _anything_else(handler: Handler) -> Route:
     return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, any_origin=True)
+
+
+def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
+    """The answer to a browser that asks whether it may send one of the methods to this path."""
+    wanted = request.headers.get("Access-Control-Request-Headers", "")
+    response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
+    response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
+    response.headers["Access-Control-Allow-Headers"] = (
+        wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
+    )
+    return response
+
+
+def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:
+    """Report a browser's preflight whose request the guard of a row would refuse."""
+    for row in rows:
+        if row.guard is None or row.on_refusal is None:
+            continue
+        try:
+            row.guard(request)
+        except BridgeError as error:
+            row.on_refusal(request, error)

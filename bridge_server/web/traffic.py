@@ -28,6 +28,7 @@ LARGEST_BODY_BYTES = 16 * 1024
 CLIENT_LEFT = 499
 """The status of a request whose client left before the answer."""
 FIRST_FAILURE = 400
+_LONGEST_GIST = 200
 
 _LONG_ID = re.compile(r"[0-9A-Za-z%_-]{17,}", re.ASCII)
 _ID_CHARACTERS = 8
@@ -99,6 +100,24 @@ def contents(headers: Mapping[str, str], body: bytes) -> Contents:
     """The headers without secrets, and the first 16 KiB of the body."""
     shown = {str(name): "…" if name.lower() in _SECRETS else value for name, value in headers.items()}
     return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
+
+
+def gist_of(make: Callable[[bytes, bytes], str] | None, status: int, sent: bytes, body: bytes) -> str:
+    """The first fault of a failed request; of another, the summary that its route makes of both bodies."""
+    try:
+        if status >= FIRST_FAILURE:
+            return _first_fault(body)[:_LONGEST_GIST]
+        return "" if make is None else make(sent, body)[:_LONGEST_GIST]
+    except (ValueError, TypeError, KeyError, AttributeError):  # the bodies are not as the route expects them
+        return ""
+
+
+def _first_fault(body: bytes) -> str:
+    """The first fault of a problem, with its place, or its detail."""
+    problem = orjson.loads(body)
+    for fault in problem.get("errors", ()):
+        return f"{fault['pointer']} {fault['detail']}"
+    return str(problem.get("detail", problem["title"]))
 
 
 def with_short_ids(path: str) -> str:
