@@ -4,13 +4,13 @@ import json
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from bridge_server.ethereum.address import hex_of
 from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
+from tests.support.forked_program import folder_of_command
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.program_output import output_of
 from tests.support.rows import each_row
@@ -60,7 +60,9 @@ async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
     script += "until [ -e dev.env ]; do sleep 0.1; done\n. ./dev.env\n"
     script += f"URL=$BRIDGE_URL SECRET=$BRIDGE_PROJECT_SECRET ACCOUNT={_ACCOUNT}\n{example}"
 
-    answer = json.loads(await output_of("sh", "-euc", script, folder=tmp_path, **_path()))
+    path = f"{folder_of_command(tmp_path)}:{os.environ['PATH']}"
+
+    answer = json.loads(await output_of("sh", "-euc", script, folder=tmp_path, PATH=path))
 
     assert answer == {"sent": [], "failed": [], "not_found": [_ACCOUNT]}
 
@@ -87,8 +89,3 @@ async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
     assert [hex_of(transaction.hash) for transaction in chain.transactions] == [sent["result"]]
     assert request["result"]["hash"] == sent["result"]
     assert int(balance["result"], 16) == 10_000 * ETHER + 1
-
-
-def _path() -> dict[str, str]:
-    """The programs of this environment first."""
-    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -1,4 +1,4 @@
-"""What a server that is not asked for it does not load."""
+"""What a server loads only when it is asked for it, and what programs that use its parts never load."""
 
 import ast
 import os
@@ -21,19 +21,51 @@ from pathlib import Path
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.sources import load_settings
 build_app(load_settings({"data_dir": "unused"}, None).settings)
-print(*sys.modules, sep="\\n")
+print(*sys.modules)
+from bridge_server.assembly.application import every_route
+every_route()
+print(*sys.modules)
 """
+USES_THE_PARTS = """
+import pkgutil, sys
+from importlib import import_module
+
+sys.modules["cryptography"] = None  # an import of it fails as where it is not installed
+import bridge_server.kit.client
+print(*sys.modules)
+import bridge_server.kit.headless
+print(*sys.modules)
+import bridge_server.kit.testing
+for module in pkgutil.iter_modules(bridge_server.kit.testing.__path__, "bridge_server.kit.testing."):
+    import_module(module.name)
+print("imported")
+"""
+OF_THE_CLIENT = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
+PURE = {"bridge_server", "bridge_server.kit", "bridge_server.version"}
+
+
+def printed(program: str, folder: Path) -> list[set[str]]:
+    """The words of each line that a new interpreter prints, which writes nothing to standard error."""
+    # Coverage would import modules of its own.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def loads(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
+    """The modules of a server that has its default settings, and those after every route was made."""
+    return printed(BUILDS_THE_SERVER, tmp_path_factory.mktemp("nowhere"))
+
+
+@pytest.fixture(scope="module")
+def loaded(loads: list[set[str]]) -> set[str]:
     """The modules of a server that has its default settings."""
-    command = [sys.executable, "-c", BUILDS_THE_SERVER]
-    folder = tmp_path_factory.mktemp("nowhere")
-    # Coverage would import modules of its own.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    return set(done.stdout.split())
+    return loads[0]
 
 
 @each_row(
@@ -62,6 +94,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),
+        ("bridge_server.kit.headless", "a wallet"),
     ],
 )
 def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: str, needed_by: str) -> None:
@@ -69,10 +102,31 @@ def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: st
     assert name not in loaded, f"only {needed_by} needs it"
 
 
+def test_descriptions_are_not_loaded_before_somebody_asks(loads: list[set[str]]) -> None:
+    descriptions = {name for name in loads[1] if "description" in name}
+
+    assert descriptions == {"bridge_server.description", "bridge_server.description.routes"}
+
+
+def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_developers(
+    tmp_path: Path,
+) -> None:
+    client, headless, tests = printed(USES_THE_PARTS, tmp_path)
+
+    own = {name for name in client if name.partition(".")[0] == "bridge_server"}
+    assert {name for name in own if not name.startswith(OF_THE_CLIENT)} <= PURE
+    assert "bridge_server.kit.headless" in headless
+    rooms = ("assembly", "settings", "storage", "relay", "pubsub")
+    of_the_server = tuple(f"bridge_server.{room}" for room in rooms)
+    assert [name for name in headless if name.startswith(of_the_server)] == []
+    assert tests == {"imported"}
+
+
 def test_module_imported_by_name_exists() -> None:
     names = [
         call.args[0].value
         for text in TEXTS
+        if "import_module" in text
         for call in ast.walk(ast.parse(text))
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)

@@ -2,10 +2,9 @@
 
 import asyncio
 import re
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
+from tests.support.program_output import output_of_program
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
@@ -13,7 +12,6 @@ _PAGE = (Path(__file__).parent.parent.parent / "docs" / "connect.md").read_text(
 _EVERY_GENERATION, _GENERATION_2, _SIGN_IN = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 _PRINTED_URL = "http://127.0.0.1:8080"
 _PRINTED_DAPP = 'name="Example Dapp"'
-_SECONDS = 240
 
 
 @each_row("generation", ["plain", "0.7", "1.x"])
@@ -53,10 +51,5 @@ async def test_the_wallet_of_the_documentation_signs_in(relay: RunningServer) ->
 async def _printed(program: str, url: str) -> list[str]:
     """What a program of the page prints when it runs against the server at that URL."""
     assert _PRINTED_URL in program
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program.replace(_PRINTED_URL, url), stdout=PIPE
-    )
-    async with asyncio.timeout(_SECONDS):
-        output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output.decode().splitlines()
+    printed = await asyncio.to_thread(output_of_program, program.replace(_PRINTED_URL, url))
+    return printed.splitlines()

@@ -4,14 +4,15 @@ import asyncio
 import os
 import re
 import shutil
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.support.forked_program import folder_of_command
 from tests.support.node_packages import needs_node_alone
+from tests.support.program_output import output_of_program
 from tests.support.project import App, create_app, operator_beside, subscribe
 from tests.support.server import RunningServer
 
@@ -49,9 +50,9 @@ async def printed(*command: str | Path, cwd: Path, environment: Mapping[str, str
 
 
 async def test_the_example_in_python(app: App, tmp_path: Path) -> None:
-    lines = await printed(sys.executable, "-c", example(app, "python"), cwd=tmp_path)
+    printed = await asyncio.to_thread(output_of_program, example(app, "python"))
 
-    assert lines == [
+    assert printed.splitlines() == [
         f"Sent to ('{_ACCOUNT}',) but not to () ()",
         "eth-4000-all 0 of None",
         "eth-4000-all 1 of 1",
@@ -81,7 +82,7 @@ async def test_the_example_in_javascript(app: App, tmp_path: Path) -> None:
 async def test_the_commands(app: App, tmp_path: Path) -> None:
     script = example(app, "sh").replace("notify example-app", f"notify example-app --server {app.server.url}")
     environment = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{folder_of_command(tmp_path)}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path),
     }
 

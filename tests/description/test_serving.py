@@ -1,7 +1,5 @@
 """`GET /openapi.json` and `bridge-server openapi`."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,6 @@ from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import ask
 from tests.support.described import description
 from tests.support.server import RunningServer, running_server
-
-MAKES_EVERY_ROUTE = """
-import sys
-from bridge_server.assembly.application import every_route
-every_route()
-print(sorted(name for name in sys.modules if "description" in name))
-"""
 
 
 async def test_the_document_may_be_kept_and_must_be_asked_about(server: RunningServer) -> None:
@@ -79,11 +70,3 @@ def test_the_command_prints_every_route_without_server_and_settings(tmp_path: Pa
 
     assert (result.exit_code, list(tmp_path.iterdir())) == (0, [])
     assert orjson.loads(result.output) == description().document
-
-
-def test_descriptions_are_not_loaded_before_somebody_asks() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MAKES_EVERY_ROUTE], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout.strip() == "['bridge_server.description', 'bridge_server.description.routes']"

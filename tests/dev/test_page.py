@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from click import Option
 
 from bridge_server.cli.dev import dev_command
 from bridge_server.kit.testing.server import environment_without_settings
+from tests.support.forked_program import folder_of_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text("utf-8")
 _SECONDS = 60.0
@@ -19,11 +19,13 @@ _SECONDS = 60.0
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page's lines need curl")
 def test_the_lines_for_programs_run(tmp_path: Path) -> None:
     (script,) = re.findall(r"```sh\n(bridge-server dev .*?)```", PAGE, re.DOTALL)
-    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    path = f"{folder_of_command(tmp_path)}:/usr/bin:/bin"
+    folder = tmp_path / "folder"
+    folder.mkdir()
     finished = subprocess.run(
         ["sh", "-euc", f"{script}wait"],
-        cwd=tmp_path,
-        env={**environment_without_settings(), "PATH": path, "TMPDIR": str(tmp_path)},
+        cwd=folder,
+        env={**environment_without_settings(), "PATH": path, "TMPDIR": str(folder)},
         capture_output=True,
         encoding="utf-8",
         timeout=_SECONDS,
@@ -33,7 +35,7 @@ def test_the_lines_for_programs_run(tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
     assert "Hello World, this is Bridge Server" in finished.stdout
     assert '"not_found":["eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' in finished.stdout
-    assert [file.name for file in tmp_path.iterdir()] == ["dev.log"]
+    assert [file.name for file in folder.iterdir()] == ["dev.log"]
 
 
 def test_every_option_is_on_the_page() -> None:

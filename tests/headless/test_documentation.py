@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from bridge_server.kit.headless.rules import read_rule, read_rule_file
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import run_command
 from tests.support.eventually import until
+from tests.support.forked_program import folder_of_command
+from tests.support.program_output import output_of_program
 from tests.support.server import RunningServer
 
 _PAGE = (
@@ -31,14 +32,14 @@ _SECONDS = 240
 _CHANGING = re.compile(r"^\d\d:\d\d:\d\d|wc:.{4}…|\d+ ms$|0x\w{4}…311c|  +", re.MULTILINE)
 
 
-def _environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **more}
+def _environment(folder: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{folder_of_command(folder)}:{os.environ['PATH']}", **more}
 
 
-async def test_the_command_prints_what_the_page_shows(relay: RunningServer) -> None:
+async def test_the_command_prints_what_the_page_shows(relay: RunningServer, tmp_path: Path) -> None:
     async with asyncio.timeout(_SECONDS), dapp_at(relay.url, "1.x") as dapp:
         process = await asyncio.create_subprocess_exec(
-            "sh", "-euc", _COMMAND, env=_environment(URI=dapp.uri), stdin=DEVNULL, stdout=PIPE
+            "sh", "-euc", _COMMAND, env=_environment(tmp_path, URI=dapp.uri), stdin=DEVNULL, stdout=PIPE
         )
         await dapp.call("personal_sign", [HELLO, FIRST])
         with pytest.raises(CallFailedError):
@@ -52,13 +53,11 @@ async def test_the_command_prints_what_the_page_shows(relay: RunningServer) -> N
 
 async def test_the_program_prints_what_it_seems_to(relay: RunningServer) -> None:
     assert _PRINTED_URL in _PROGRAM
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PROGRAM.replace(_PRINTED_URL, relay.url), stdout=PIPE
-    )
-    async with asyncio.timeout(_SECONDS):
-        out, _ = await process.communicate()
+    program = _PROGRAM.replace(_PRINTED_URL, relay.url)
 
-    signed, *others = out.decode().splitlines()
+    printed = await asyncio.to_thread(output_of_program, program)
+
+    signed, *others = printed.splitlines()
     assert signed.startswith("signed: 0xf16e")
     methods = "['personal_sign', 'eth_sendTransaction', 'eth_sign']"
     assert others == ["rejected: 4001", "asked: hello", methods]
@@ -66,7 +65,13 @@ async def test_the_program_prints_what_it_seems_to(relay: RunningServer) -> None
 
 async def test_the_control_api_of_the_page_writes_its_ready_file(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        "sh", "-euc", f"exec {_CONTROL}", env=_environment(), cwd=tmp_path, stdin=DEVNULL, stdout=DEVNULL
+        "sh",
+        "-euc",
+        f"exec {_CONTROL}",
+        env=_environment(tmp_path),
+        cwd=tmp_path,
+        stdin=DEVNULL,
+        stdout=DEVNULL,
     )
     try:
         await asyncio.to_thread(until, (tmp_path / "wallet.json").exists)

@@ -21,6 +21,7 @@ from bridge_server.outbox.models import (
 )
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.database import Database, Statement, Transaction
+from tests.support.rows import each_row
 from tests.support.schema_databases import ENGINES, schema_database
 
 HOSTS = ("a.example", "b.example", "b.example")
@@ -67,9 +68,15 @@ async def all_pages(store: MessageStore, wanted: MessageFilter, limit: int) -> l
         after = page.rest
 
 
-@pytest.mark.parametrize("rows_per_page", [1, 7, 10_000])
-@pytest.mark.parametrize("limit", [1, 5, 100])
-@pytest.mark.parametrize(
+@pytest.fixture
+async def owed(database: Database) -> Database:
+    """A database with 40 messages."""
+    await owe(database, 40)
+    return database
+
+
+@each_row(("limit", "rows_per_page"), [(1, 10_000), (5, 1), (5, 7), (100, 7), (100, 10_000)])
+@each_row(
     "wanted",
     [
         MessageFilter(),
@@ -80,12 +87,11 @@ async def all_pages(store: MessageStore, wanted: MessageFilter, limit: int) -> l
     ],
 )
 async def test_pages_have_every_wanted_message_once(
-    database: Database, wanted: MessageFilter, limit: int, rows_per_page: int
+    owed: Database, wanted: MessageFilter, limit: int, rows_per_page: int
 ) -> None:
-    await owe(database, 40)
-    whole = await all_pages(MessageStore(database), MessageFilter(), 100)
+    whole = await all_pages(MessageStore(owed), MessageFilter(), 100)
 
-    found = await all_pages(MessageStore(database, rows_per_page), wanted, limit)
+    found = await all_pages(MessageStore(owed, rows_per_page), wanted, limit)
 
     expected = {
         each.row_id

@@ -44,8 +44,9 @@ def main() -> None:
     """Fork until nobody can ask any more. In each forked process, run the command."""
     for name in _LOADED:
         import_module(f"bridge_server.{name}")
-    with suppress(ImportError):
-        import_module("uvloop")
+    for name in ("bridge_server.assembly.postgres", "uvloop"):
+        with suppress(ImportError):  # an extra that is not installed
+            import_module(name)
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     life, listening = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
