@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -28,7 +29,7 @@ def each_row(
 
     It takes the arguments of `pytest.mark.parametrize`. All rows share one set of fixtures, so a row leaves
     nothing behind that the next one notices. With `empties` the reset of test mode empties the server of the
-    fixtures between two rows.
+    fixtures between two rows. A test whose only fixture is `tmp_path` has a folder of its own for each row.
     """
     table = list(_named_rows(names, rows, ids))
 
@@ -40,9 +41,9 @@ def each_row(
         @wraps(test)
         def run(*arguments: Any, **fixtures: Any) -> None:
             failures = _Failures()
-            for name, values in table:
+            for number, (name, values) in enumerate(table):
                 with failures.of(name):
-                    test(*arguments, **fixtures, **values)
+                    test(*arguments, **_of_row(fixtures, number), **values)
             failures.raise_any(len(table))
 
         @wraps(test)
@@ -52,7 +53,7 @@ def each_row(
                 if empties and number:
                     await _emptied(fixtures.values())
                 with failures.of(name):
-                    awaitable: Awaitable[None] = test(*arguments, **fixtures, **values)
+                    awaitable: Awaitable[None] = test(*arguments, **_of_row(fixtures, number), **values)
                     await awaitable
             failures.raise_any(len(table))
 
@@ -61,6 +62,14 @@ def each_row(
         return chosen
 
     return decorated
+
+
+def _of_row(fixtures: dict[str, Any], number: int) -> dict[str, Any]:
+    if fixtures.keys() != {"tmp_path"}:
+        return fixtures
+    folder: Path = fixtures["tmp_path"] / str(number)
+    folder.mkdir()
+    return {"tmp_path": folder}
 
 
 async def _emptied(fixtures: Iterable[Any]) -> None:
