@@ -90,7 +90,7 @@ def flaky(tmp_path: Path) -> Path:
         echo "$*" >>arguments
         looks=0  # a process has its name only once it runs its program
         while [ $looks -lt 2000 ]; do
-            ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while :' >busy
+            ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while kill' >busy
             [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
             looks=$((looks + 1))
         done
