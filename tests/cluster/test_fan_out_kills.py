@@ -16,7 +16,7 @@ from tests.support.slow import SLOW
 
 pytestmark = needs_postgres
 
-_KILLS = 20 if SLOW else 4
+_KILLS = 20 if SLOW else 2
 _RECEIVERS = 12
 _ROOM: dict[str, Any] = {
     "max_topic_messages": 100_000,

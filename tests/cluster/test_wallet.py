@@ -17,6 +17,7 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
+from tests.support.slow import SLOW
 
 pytestmark = needs_postgres
 
@@ -24,6 +25,7 @@ TOKEN = "a-token-of-the-wallet-for-tests"
 AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 UNAVAILABLE = -32002
+SENDS = 200 if SLOW else 80
 NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
 HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
 EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
@@ -133,14 +135,14 @@ async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
     async with processes_over(url, tmp_path, **settings(node)) as pair:
         await held_by(url, pair[0])
 
-        hashes = await sends(pair, 200)
+        hashes = await sends(pair, SENDS)
 
         assert [each for each in hashes if not isinstance(each, str)] == []
         known = real(hashes)
         assert len(set(known)) == len(known)
 
         async def all_have_one() -> bool:
-            return await nonces(url) == list(range(200)) and len(set(node.sent())) == 200
+            return await nonces(url) == list(range(SENDS)) and len(set(node.sent())) == SENDS
 
         await eventually(all_have_one)
 
@@ -151,13 +153,13 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
     async with processes_over(url, tmp_path, **settings(node)) as (killed, other):
         await held_by(url, killed)
 
-        sending = asyncio.create_task(sends([killed, other], 200))
-        await node.asked("eth_sendRawTransaction", 40)
+        sending = asyncio.create_task(sends([killed, other], SENDS))
+        await node.asked("eth_sendRawTransaction", SENDS // 5)
         killed.process.kill()
         hashes = real(await sending)
         await held_by(url, other)
         await answered(client(other))
-        later = real(await sends([other], 50))
+        later = real(await sends([other], SENDS // 4))
 
         assert len({*hashes, *later}) == len(hashes) + len(later)
         found = await nonces(url)
@@ -176,18 +178,18 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
     async with processes_over(url, tmp_path, **settings(node)) as (frozen, other):
         await held_by(url, frozen)
 
-        sending = asyncio.create_task(sends([frozen, other], 200))
-        await node.asked("eth_sendRawTransaction", 40)
+        sending = asyncio.create_task(sends([frozen, other], SENDS))
+        await node.asked("eth_sendRawTransaction", SENDS // 5)
         os.kill(frozen.pid, signal.SIGSTOP)
         try:
             await held_by(url, other)
             await answered(client(other))
-            later = real(await sends([other], 50))
+            later = real(await sends([other], SENDS // 4))
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
         hashes = real(await sending)
         await answered(client(frozen))
-        last = real(await sends([frozen, other], 50))
+        last = real(await sends([frozen, other], SENDS // 4))
 
         assert later
         assert last
