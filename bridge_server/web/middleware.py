@@ -63,16 +63,12 @@ from bridge_server.web.traffic import (
 
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429
-
+_FORBIDDEN = 403
+_NO_VALID_BEARER = "Send a valid token as «Authorization: Bearer TOKEN»."
+_BODY_TIMEOUT_SECONDS = 20.0
 
 CALLER_KEY = web.RequestKey("caller_key", str)
 """The key of the caller's buckets, in a request whose route identifies callers."""
-
-_NO_VALID_BEARER = "Send a valid token as «Authorization: Bearer TOKEN»."
-
-_BODY_TIMEOUT_SECONDS = 20.0
-
-_FORBIDDEN = 403
 
 
 class Passage:
