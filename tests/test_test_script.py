@@ -89,7 +89,7 @@ def flaky(tmp_path: Path) -> Path:
         cd "$(dirname "$0")/.."
         echo "$*" >>arguments
         looks=0  # a process has its name only once it runs its program
-        while [ $looks -lt 2000 ]; do
+        while [ $looks -lt 200 ]; do
             ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while kill' >busy
             [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
             looks=$((looks + 1))
@@ -106,7 +106,7 @@ def flakes(checkout: Path, fails: str, *arguments: str) -> "subprocess.Completed
     """Run it to its end; `fails` is what each run of the tests does."""
     (checkout / "fails").write_text(fails, "utf-8")
     command = [str(checkout / "scripts" / "flakes"), *arguments]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=240)
 
 
 def is_gone(pid: int) -> bool:

@@ -70,6 +70,7 @@ test('a filter and its buttons choose, also of what comes', async ({ page }) => 
   await expect(page).toHaveURL(/only=errors/)
   await page.getByLabel('Filter').fill('route:nothing-of-this-kind')
   await page.keyboard.press('Enter')
+  await expect(page.locator('[name=filter][value="route:nothing-of-this-kind"]')).toBeVisible()
   await expect(page.getByText('No request passes the filter.')).toBeVisible()
   await page.getByLabel('Filter').fill('-status:405')
   await page.keyboard.press('Enter')
