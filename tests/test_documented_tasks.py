@@ -10,6 +10,7 @@ import pytest
 
 from bridge_server.ethereum.address import hex_of
 from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
+from tests.support.eventually import until
 from tests.support.forked_program import folder_of_command
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.program_output import output_of
@@ -68,12 +69,15 @@ async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-async def test_a_wallet_registers_to_be_woken(tmp_path: Path) -> None:
+async def test_a_call_wakes_a_wallet_that_has_registered(tmp_path: Path) -> None:
     script = 'SESSION=$(curl -s -X POST "$URL/session/new" | cut -d\'"\' -f4)\n'
     with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
         script += _shell_example("connect.md", "curl")
 
-        assert await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url) == '{"success":true}'
+        answers = await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url)
+
+        assert re.fullmatch(r'{"success":true}{"callId":"[-0-9a-f]+"}', answers)
+        until(lambda: "New request from Example Dapp" in server.log(), server.log)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
