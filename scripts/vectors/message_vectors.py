@@ -6,7 +6,7 @@ from typing import Any
 
 from eth_account import Account  # type: ignore[import-not-found]
 from eth_account.messages import encode_defunct  # type: ignore[import-not-found]
-from keys import any_key
+from keys import DEVELOPMENT_KEY, any_key
 
 TEXTS = (
     "",
@@ -48,8 +48,8 @@ def message_vectors() -> Iterator[dict[str, Any]]:
     messages += BINARY
     messages += [(b"All work and no play. " * length)[:length] for length in LONG]
     messages += [chance.randbytes(chance.randrange(200)) for _ in range(RANDOM)]
-    for message in messages:
-        key = any_key(chance)
+    signing = [(message, any_key(chance)) for message in messages]
+    for message, key in [*signing, (bytes.fromhex("deadbeef"), DEVELOPMENT_KEY)]:
         signed = Account.sign_message(encode_defunct(primitive=message), key)
         yield {
             "key": key,

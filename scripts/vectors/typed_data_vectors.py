@@ -7,8 +7,8 @@ from typing import Any
 from any_typed_data import any_typed_data
 from eth_account import Account  # type: ignore[import-not-found]
 from eth_account.messages import encode_typed_data  # type: ignore[import-not-found]
-from keys import any_key
-from typed_data_cases import CASES, LENIENT_CASES
+from keys import DEVELOPMENT_KEY, any_key
+from typed_data_cases import CASES, LENIENT_CASES, MAIL
 
 RANDOM = 200
 
@@ -22,6 +22,7 @@ def typed_data_vectors() -> Iterator[dict[str, Any]]:
         yield vector(f"any {number}", any_typed_data(chance), any_key(chance))
     for name, typed_data in LENIENT_CASES.items():
         yield vector(name, typed_data, any_key(chance))
+    yield vector("the standard's Mail, of a development account", MAIL, DEVELOPMENT_KEY)
 
 
 def vector(name: str, typed_data: dict[str, Any], key: str) -> dict[str, Any]:

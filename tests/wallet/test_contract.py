@@ -2,21 +2,25 @@
 
 from typing import Any
 
-from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.version import VERSION
 from tests.ethereum.typed_data_examples import mail
+from tests.ethereum.vectors import vectors
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 
 MESSAGE = "0xdeadbeef"
+DEVELOPMENT_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 ANOTHER_ADDRESS = "0x9b2055d370f73ec7d8a03e965129118dc8f5bf83"
 TRANSACTION = {"from": DEVELOPMENT_ADDRESS, "to": ANOTHER_ADDRESS, "data": "0x"}
 FILLED = {**TRANSACTION, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0", "value": "0x1"}
 
 
-def recovered(signature: str, message: bytes) -> str:
-    """Whose signature of the message this is."""
-    return recover_address(personal_message_hash(message), bytes.fromhex(signature[2:])).lower()
+def signature_of(file: str, what: str, signed: Any) -> str:
+    """The first development account's signature of this, by an independent implementation."""
+    [vector] = [each for each in vectors(file) if each["key"] == DEVELOPMENT_KEY]
+    assert vector[what] == signed
+    signature: str = vector["signature"]
+    return signature
 
 
 @each_row(
@@ -28,18 +32,14 @@ async def test_a_message_is_signed_behind_its_prefix(
 ) -> None:
     signature = await rpc.call(method, *params)
 
-    assert len(signature) == 132
-    assert signature == signature.lower()
-    assert signature[-2:] in ("1b", "1c")
-    assert recovered(signature, bytes.fromhex("deadbeef")) == DEVELOPMENT_ADDRESS
+    assert signature == signature_of("messages.json", "message", MESSAGE)
 
 
 @each_row("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
 async def test_typed_data_is_signed(rpc: RpcClient, method: str) -> None:
     signature = await rpc.call(method, DEVELOPMENT_ADDRESS, mail())
 
-    digest = bytes.fromhex("be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2")
-    assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == DEVELOPMENT_ADDRESS
+    assert signature == signature_of("typed_data.json", "typed_data", mail())
 
 
 async def test_a_transaction_is_signed_without_a_node_when_nothing_is_left_open(rpc: RpcClient) -> None:
