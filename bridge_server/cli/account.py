@@ -394,9 +394,10 @@ _LEAST_OF_AN_ID = 4
 
 @click.group("approvals", cls=Group)
 def approvals_group() -> None:
-    """Approve or reject signing requests, on a server with the setting approve = "queue".
+    """Approve or reject requests to sign.
 
-    APPROVAL is the id of a request, or the first characters of it (at least 4) if no other id has them.
+    They wait on a server with the setting approve = "queue". APPROVAL is the id of a request, or the first
+    characters of it (at least 4) if no other id has them.
     """
 
 

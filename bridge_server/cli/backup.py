@@ -48,9 +48,10 @@ _USUALLY_KEPT = 7
 def backup_command(
     operator: Operator, file: Path | None, directory: Path | None, keep: int | None, with_keys: bool
 ) -> None:
-    """Copy the database to FILE while the server runs.
+    """Copy the database into a backup FILE.
 
-    The copy is a consistent snapshot and is checked. Key files of the wallet are not in it.
+    The server may run meanwhile. The copy is a consistent snapshot and is checked. Key files of the wallet
+    are not in it.
     """
     if (file is None) == (directory is None):
         raise CommandError("name the file of the copy, or with --dir the directory of backups")
@@ -118,9 +119,10 @@ def _key_files(folder: Path) -> str:
 @click.argument("file", type=click.Path(path_type=Path))
 @for_operator
 def restore_command(operator: Operator, file: Path) -> None:
-    """Put the backup FILE into the place of the database. The server must be stopped.
+    """Put the backup FILE in the database's place.
 
-    FILE is checked and copied. The database that it replaces is kept beside it, and FILE stays as it is.
+    The server must be stopped. FILE is checked and copied. The database that it replaces is kept beside it,
+    and FILE stays as it is.
     """
     refuse_postgresql(operator, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
     database, migrations = operator.settings.database_file, packaged_migrations()
@@ -157,10 +159,11 @@ def _restored_lines(fields: dict[str, object], is_older: bool) -> list[str]:
 )  # fmt: skip
 @for_operator
 def copy_command(operator: Operator, url: str) -> None:
-    """Copy the database file into a PostgreSQL database, while the server is stopped.
+    """Copy the database file into PostgreSQL.
 
-    Everything is copied or nothing, and the rows are counted on both sides. The file stays as it is; key
-    files and the audit log stay in data_dir. Afterwards start the server with `database` set to the URL.
+    The server must be stopped. Everything is copied or nothing, and the rows are counted on both sides. The
+    file stays as it is; key files and the audit log stay in data_dir. Afterwards start the server with
+    `database` set to the URL.
     """
     _require_possible(operator, url)
     try:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import orjson
@@ -19,11 +19,15 @@ from bridge_server.version import NAME, VERSION
 
 
 class LazyGroup(Group):
-    """A group whose commands are found, by name, as attributes of modules: `module:attribute`."""
+    """A group whose commands are found, by name, as attributes of modules: `module:attribute`.
 
-    def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
+    They are given by the headings under which the help lists them.
+    """
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._places = places
+        self._sections = sections
+        self._places = {name: place for places in sections.values() for name, place in places.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands in alphabetical order."""
@@ -39,46 +43,70 @@ class LazyGroup(Group):
             command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings, each in a line."""
+        widest = max(map(len, self._places))
+        for heading, names in self._sections.items():
+            with formatter.section(heading):
+                self.write_commands(ctx, formatter, names, widest)
 
-_PLACES = {
-    "account": "bridge_server.cli.account:account_group",
-    "approvals": "bridge_server.cli.account:approvals_group",
-    "backup": "bridge_server.cli.backup:backup_command",
-    "clients": "bridge_server.cli.stats:clients_command",
-    "config": "bridge_server.cli.config:config_group",
-    "console": "bridge_server.cli.console:console_command",
-    "copy": "bridge_server.cli.backup:copy_command",
-    "dev": "bridge_server.cli.dev:dev_command",
-    "device": "bridge_server.cli.outbox:device_group",
-    "doctor": "bridge_server.cli.doctor.command:doctor_command",
-    "health": "bridge_server.cli.running_server:health_command",
-    "keys": "bridge_server.cli.commands:keys_group",
-    "notify": "bridge_server.cli.notify:notify_command",
-    "openapi": "bridge_server.cli.commands:openapi_command",
-    "openrpc": "bridge_server.cli.commands:openrpc_command",
-    "outbox": "bridge_server.cli.outbox:outbox_group",
-    "processes": "bridge_server.cli.stats:processes_command",
-    "project": "bridge_server.cli.project:project_group",
-    "push": "bridge_server.cli.outbox:push_group",
-    "restore": "bridge_server.cli.backup:restore_command",
-    "serve": "bridge_server.cli.serve:serve_command",
-    "service": "bridge_server.cli.service:service_group",
-    "stats": "bridge_server.cli.stats:stats_command",
-    "subscriber": "bridge_server.cli.project:subscriber_group",
-    "version": "bridge_server.cli.commands:version_command",
-    "wallet": "bridge_server.cli.wallet:wallet_command",
-    "webhook": "bridge_server.cli.outbox:webhook_group",
+
+_SECTIONS = {
+    "Run": {
+        "dev": "bridge_server.cli.dev:dev_command",
+        "serve": "bridge_server.cli.serve:serve_command",
+        "service": "bridge_server.cli.service:service_group",
+        "console": "bridge_server.cli.console:console_command",
+    },
+    "Notify": {
+        "project": "bridge_server.cli.project:project_group",
+        "subscriber": "bridge_server.cli.project:subscriber_group",
+        "notify": "bridge_server.cli.notify:notify_command",
+        "device": "bridge_server.cli.outbox:device_group",
+        "push": "bridge_server.cli.outbox:push_group",
+    },
+    "Wallet": {
+        "account": "bridge_server.cli.account:account_group",
+        "approvals": "bridge_server.cli.account:approvals_group",
+        "wallet": "bridge_server.cli.wallet:wallet_command",
+    },
+    "Operate": {
+        "config": "bridge_server.cli.config:config_group",
+        "doctor": "bridge_server.cli.doctor.command:doctor_command",
+        "health": "bridge_server.cli.running_server:health_command",
+        "stats": "bridge_server.cli.stats:stats_command",
+        "clients": "bridge_server.cli.stats:clients_command",
+        "outbox": "bridge_server.cli.outbox:outbox_group",
+        "webhook": "bridge_server.cli.outbox:webhook_group",
+        "backup": "bridge_server.cli.backup:backup_command",
+        "restore": "bridge_server.cli.backup:restore_command",
+        "copy": "bridge_server.cli.backup:copy_command",
+        "processes": "bridge_server.cli.stats:processes_command",
+    },
+    "Tools": {
+        "keys": "bridge_server.cli.commands:keys_group",
+        "openapi": "bridge_server.cli.commands:openapi_command",
+        "openrpc": "bridge_server.cli.commands:openrpc_command",
+        "version": "bridge_server.cli.commands:version_command",
+    },
 }
 """The module and attribute of each command. A module is imported when its command or its help is needed."""
 
 
-@click.group(cls=LazyGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name=NAME)
 def commands() -> None:
-    """A server for wallets and dapps: relay bridge, notifications, pushes and wallet JSON-RPC.
+    """A WalletConnect relay with notifications, pushes and a wallet over JSON-RPC."""
 
-    Without a command it runs the server (serve).
-    """
+
+def run_without_command() -> NoReturn:
+    """Print the help. Without a terminal it is a mistake, which the exit code 2 tells a service manager."""
+    is_terminal = sys.stdout.isatty()
+    with click.Context(commands, info_name="bridge-server", **commands.context_settings) as context:
+        click.echo(context.get_help(), err=not is_terminal)
+    if not is_terminal:
+        click.echo("\nbridge-server: name a command; `bridge-server serve` starts a server", err=True)
+    sys.exit(0 if is_terminal else 2)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -111,10 +139,10 @@ def version_command(as_json: bool) -> None:
 
 @click.command("openapi")
 def openapi_command() -> None:
-    """Print the description of every route that a server can have, as an OpenAPI document.
+    """Print every route as an OpenAPI document.
 
-    It needs no server and no settings. A running server answers GET /openapi.json with the routes that its
-    settings turn on.
+    The document has the routes that a server can have. It needs no server and no settings. A running server
+    answers GET /openapi.json with the routes that its settings turn on.
     """
     routes = import_module("bridge_server.assembly.application").every_route()
     document = import_module("bridge_server.description.document").openapi_document(routes)
@@ -123,7 +151,7 @@ def openapi_command() -> None:
 
 @click.command("openrpc")
 def openrpc_command() -> None:
-    """Print the description of the wallet's JSON-RPC methods (OpenRPC).
+    """Print the wallet's methods as OpenRPC.
 
     A server answers it, too: at GET /openrpc.json, and to the method rpc.discover.
     """

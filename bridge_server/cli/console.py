@@ -22,9 +22,10 @@ from bridge_server.settings.settings import Settings
 @click.option("--sign-out", is_flag=True, help="End every session and every link that was not opened.")
 @for_operator
 def console_command(operator: Operator, sign_out: bool) -> None:
-    """Print a link that signs a browser in to the console of the running server.
+    """Print a link that signs in to the console.
 
-    It works once, within 5 minutes. The sign-in lasts 12 hours.
+    It leads to the console of the running server, and works once, within 5 minutes. The sign-in lasts 12
+    hours.
     """
     if sign_out:
         ended = operator.run(lambda opened: console_access(opened.foundation).sign_out_all())

@@ -501,10 +501,10 @@ def dev_command(
     ready_file: Path | None,
     **flags: Any,
 ) -> None:
-    """Run a server for development: nothing is kept, everybody knows the keys.
+    """Run a server for development.
 
-    It listens on this machine alone, signs with published accounts, has a project to send notifications with,
-    and prints a line for each request.
+    Nothing is kept, and everybody knows the keys. It listens on this machine alone, signs with published
+    accounts, has a project to send notifications with, and prints a line for each request.
     """
     with DevData(keep) as data:
         command = dev_settings(data.path, policy)

@@ -13,6 +13,8 @@ from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE, stop_wi
 
 _SERVERS = ("serve", "dev", "wallet")
 """The commands that run until they are stopped."""
+_FLAGS = ("-h", "--help", "--version")
+"""What may stand in the place of a command."""
 
 _FIRST_PROCESS = 1
 _HIGHEST_PROCESS = 2**31 - 1
@@ -20,7 +22,11 @@ _HIGHEST_PROCESS = 2**31 - 1
 
 def main() -> None:
     """Run the command line, and stop a server with its parent if that is wanted."""
-    arguments = _with_default_command(sys.argv[1:])
+    arguments = sys.argv[1:]
+    if not arguments:
+        import_module("bridge_server.cli.commands").run_without_command()
+    if arguments[0].startswith("-") and arguments[0] not in _FLAGS:
+        _end(2, f"{arguments[0]}: name the command first, as in `bridge-server serve {arguments[0]}`")
     wanted = os.environ.pop(PARENT_VARIABLE, None)
     if arguments[0] in _SERVERS:
         arguments = _with_number_of_parent(arguments)
@@ -31,12 +37,6 @@ def main() -> None:
             _stop_with(f"{PARENT_VARIABLE}={wanted}", wanted)
         import_module("bridge_server.outbox.authorities").import_aiohttp()
     import_module("bridge_server.cli.commands").run(arguments)
-
-
-def _with_default_command(arguments: list[str]) -> list[str]:
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version")):
-        return ["serve", *arguments]
-    return arguments
 
 
 def _with_number_of_parent(arguments: list[str]) -> list[str]:

@@ -234,11 +234,12 @@ def notify_command(
     operator: Operator, to: tuple[str, ...], to_file: str | None, to_all: bool, server: str | None,
     secret_file: str | None, notification_id: str | None, dry_run: bool, **content: Any,
 ) -> None:  # fmt: skip
-    """Send a notification of PROJECT to accounts or to all its subscribers, through a running server.
+    """Send a notification of PROJECT.
 
-    The command sends with the project's secret, or without one with the admin_token of the settings. The
-    server's limits are waited out. After an interruption the same command with --id goes on. The exit code is
-    1 if a named account was not reached, or one of --all that is over its limit.
+    It goes to accounts or to all subscribers, through a running server. The command sends with the project's
+    secret, or without one with the admin_token of the settings. The server's limits are waited out. After an
+    interruption the same command with --id goes on. The exit code is 1 if a named account was not reached, or
+    one of --all that is over its limit.
     """
     if sum((bool(to), to_file is not None, to_all)) != 1:
         raise CommandError("name the receivers once: with --to, with --to-file or with --all")

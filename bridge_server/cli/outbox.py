@@ -273,7 +273,7 @@ def test_push_command(operator: Operator, topic: str) -> None:
 
 @click.group("device", cls=Group)
 def device_group() -> None:
-    """Inspect the devices that accounts have registered for notifications."""
+    """Inspect the devices of accounts."""
 
 
 @device_group.command("list")

@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
@@ -156,8 +156,18 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their first sentences, wrapped at the width of the terminal."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(_UNLIMITED)) for name, command in commands if command]
-            )
+            self.write_commands(ctx, formatter, self.list_commands(ctx))
+
+    def write_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter, names: Iterable[str], width: int = 0
+    ) -> None:
+        """Write the commands of these names in two columns, of which the first has at least this width."""
+        commands = [(name, self.get_command(ctx, name)) for name in names]
+        formatter.write_dl(
+            [
+                (name.ljust(width), command.get_short_help_str(_UNLIMITED))
+                for name, command in commands
+                if command
+            ]
+        )

@@ -185,7 +185,10 @@ _UNHEALTHY = 1
 def health_command(
     context: click.Context, config_file: Path | None, data_dir: Path | None, as_json: bool
 ) -> None:
-    """Ask the server that runs on the data directory whether it is ready; the exit code is 1 if it is not."""
+    """Ask the server whether it is ready.
+
+    It is the server that runs on the data directory. The exit code is 1 if it is not ready.
+    """
     settings = loaded_settings(config_file, data_dir=data_dir).settings
     url = running_url(settings)
     fault = f"no server runs on {settings.data_dir}" if url is None else fault_of_server(url)

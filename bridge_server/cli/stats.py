@@ -22,9 +22,10 @@ _WATCH_SECONDS = 2.0
 @click.option("--watch", is_flag=True, help="Print the figures again every two seconds, until Ctrl-C.")
 @for_operator
 def stats_command(operator: Operator, watch: bool) -> None:
-    """Print the figures of the running server: sessions, calls, outbox, pushes, memory, disk, clients.
+    """Print the figures of the running server.
 
-    The figures are in the server's memory: it answers them to the bearer of admin_token.
+    They are sessions, calls, outbox, pushes, memory, disk and clients. The figures are in the server's
+    memory: it answers them to the bearer of admin_token.
     """
     _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=watch)
     if not watch:
@@ -98,9 +99,10 @@ _CLIENTS_NUMBERS = (1, 2, 3, 4, 5, 6)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @for_operator
 def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
-    """Print the heaviest clients of the running server, by address; IPv6 clients by their /64.
+    """Print the heaviest clients of the server.
 
-    The figures are in the server's memory: it answers them to the bearer of admin_token.
+    A client is an address, or the /64 of an IPv6 address. The figures are in the server's memory: it answers
+    them to the bearer of admin_token.
     """
     query = {"by": by, "last": last, "limit": str(limit)}
     fields = ask_server(operator.settings, "/admin/clients", query)
@@ -140,9 +142,10 @@ _PROCESSES_HEADER = ("number", "state", "started", "seen", "version", "url", "wa
 @click.command("processes")
 @for_operator
 def processes_command(operator: Operator) -> None:
-    """List the servers on the PostgreSQL database, and servers that have stopped within ten minutes.
+    """List the servers on the PostgreSQL database.
 
-    A server that is silent has crashed, is frozen, or does not reach the database.
+    Servers that have stopped within ten minutes are listed, too. A server that is silent has crashed, is
+    frozen, or does not reach the database.
     """
     if operator.settings.database is None:
         raise CommandError(

@@ -268,7 +268,7 @@ Read = TypeVar("Read")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line for each event.")
 def wallet_command(uris: tuple[str, ...], **options: Any) -> None:
-    """Pair with dapps by URI, and answer their calls by rules.
+    """Pair with dapps, and answer calls by rules.
 
     Without a URI it reads them from standard input, one a line.
     """

@@ -1,11 +1,16 @@
 """What the command says of itself."""
 
 import json
+import os
 import re
+import subprocess
 
+import click
+
+from bridge_server.cli.commands import commands
 from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
-from tests.support.command import run_command, run_new_interpreter
+from tests.support.command import COMMAND, run_command, run_new_interpreter
 from tests.support.rows import each_row
 
 COMMANDS = (
@@ -52,6 +57,46 @@ def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
     assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
 
 
+def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: Invoke) -> None:
+    _, *sections = re.split(r"^(?=\w+:$)", invoke("--help").stdout, flags=re.MULTILINE)
+
+    lines = {heading: rest for heading, *rest in (each.strip().splitlines() for each in sections[1:])}
+    assert list(lines) == ["Run:", "Notify:", "Wallet:", "Operate:", "Tools:"]
+    every = [line for section in lines.values() for line in section]
+    assert sorted(line.split()[0] for line in every) == commands.list_commands(click.Context(commands))
+    assert all(re.fullmatch(r"  \w+ +[A-Z].*\.", line) for line in every)
+    assert max(map(len, every)) <= 60
+
+
+def test_without_a_command_and_a_terminal_the_help_is_a_refusal() -> None:
+    finished = run_command()
+
+    assert (finished.exit_code, finished.out) == (2, "")
+    assert "\nRun:\n" in finished.err
+    assert finished.err.endswith("name a command; `bridge-server serve` starts a server\n")
+
+
+def test_without_a_command_a_terminal_shows_the_help() -> None:
+    ours, theirs = os.openpty()
+    try:
+        process = subprocess.Popen(COMMAND, stdin=theirs, stdout=theirs, stderr=theirs)
+        assert process.wait(60) == 0
+        text = os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert text.startswith("Usage: bridge-server [OPTIONS] COMMAND")
+    assert "\n  serve " in text
+
+
+def test_options_before_the_command_are_refused_with_the_command() -> None:
+    finished = run_command("--port", "0")
+
+    assert (finished.exit_code, finished.out) == (2, "")
+    assert "--port: name the command first, as in `bridge-server serve --port`" in finished.err
+
+
 @each_row("command", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
 def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> None:
     result = invoke(*command, "--help")
@@ -72,14 +117,14 @@ def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
 GROUPS = ("account", "approvals", "config", "device", "keys", "project", "push", "subscriber")
 
 
-@each_row("group", [(), *((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
+@each_row("group", [*((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
 def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> None:
     result = invoke(*group, "--help")
 
-    _, _, commands = result.stdout.partition("\nCommands:\n")
-    assert commands
-    assert "..." not in commands
-    entries = re.split(r"\n  (?=\S)", commands.rstrip())
+    _, _, listed = result.stdout.partition("\nCommands:\n")
+    assert listed
+    assert "..." not in listed
+    entries = re.split(r"\n  (?=\S)", listed.rstrip())
     assert all(entry.endswith(".") for entry in entries)
 
 
@@ -103,10 +148,3 @@ def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
 
     assert result.exit_code == 2
     assert "nonsense" in result.stderr
-
-
-def test_without_a_command_flags_are_those_of_serve() -> None:
-    finished = run_command("--port", "65536")
-
-    assert finished.exit_code == 2
-    assert finished.err == "bridge-server: port (flag --port): Input should be less than or equal to 65535\n"

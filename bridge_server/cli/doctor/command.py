@@ -57,11 +57,12 @@ _HERE: tuple[Callable[[Examination], Iterable[Finding]], ...] = (
 @data_dir_option
 @json_option
 def doctor_command(fixes: bool, config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
-    """Look at settings, database, disk, server, proxy, pushes, clock, files, backups; print what is wrong.
+    """Find what is wrong with the server.
 
-    Through the public URL it opens a session and a WebSocket and holds both as long as clients do, for
-    25 seconds. Push services are sent a push to a device that does not exist. The exit code is 0 if all is
-    well, 1 if there are warnings, and 2 if something is broken.
+    It looks at settings, database, disk, server, proxy, pushes, clock, files and backups. Through the public
+    URL it opens a session and a WebSocket and holds both as long as clients do, for 25 seconds. Push services
+    are sent a push to a device that does not exist. The exit code is 0 if all is well, 1 if there are
+    warnings, and 2 if something is broken.
     """
     findings = _examined(config_file, data_dir, fixes=fixes)
     code = exit_code(findings)
