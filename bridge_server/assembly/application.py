@@ -30,7 +30,7 @@ from bridge_server.assembly.storage import (
     sweeping_room,
 )
 from bridge_server.assembly.system_routes import (
-    description_rooms,
+    Documentation,
     health_room,
     metrics_alone,
     metrics_room,
@@ -58,6 +58,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
     after them, because they queue messages until they are closed. Work that calls other rooms opens last.
     """
+    documentation = Documentation(foundation)
     projects = project_services(foundation)
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
@@ -71,7 +72,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         push_room(foundation, push),
         wallet_room(foundation, wallet),
         inbox_room(foundation, inbox),
-        pubsub_room(foundation),
+        pubsub_room(foundation, documentation.front),
         Room(name="console-access") if pages is None else pages.access_room(foundation),
     )
     leases = foundation.backend.leases()
@@ -103,7 +104,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         *(() if mode is None else (mode.room,)),
         *(() if pages is None else (pages.pages_room(foundation, operator.parts(mode)),)),
     )
-    return (*house, *description_rooms(foundation, house))
+    return (*house, *documentation.rooms(house))
 
 
 # Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.

@@ -33,7 +33,7 @@ from bridge_server.relay.service import (
 from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.relay.wire import PLAIN, V07, Dialect
 from bridge_server.settings.settings import Settings
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Handler, Route
 
 
 def relay_room(foundation: Foundation) -> Room:
@@ -126,14 +126,14 @@ _IRN_HEARTBEAT_SECONDS = 20
 """JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
 
 
-def pubsub_room(foundation: Foundation) -> Room:
-    """Sockets, topics, and the messages that wait on them."""
+def pubsub_room(foundation: Foundation, front: Handler) -> Room:
+    """Sockets, topics, and the messages that wait on them. `front` answers browsers at the root."""
     settings = foundation.settings
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
     counted = SocketTopics(foundation.live.held(_socket_limits))
     pubsub, irn = _first(foundation, open_from, counted), _second(foundation, open_from, counted)
     handlers = PubSubHandlers(
-        pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit
+        pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit, front
     )
 
     def stop() -> None:

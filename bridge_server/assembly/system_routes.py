@@ -1,7 +1,7 @@
 """Routes that belong to no room: health, metrics, the description, the pages of the documentation."""
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -11,7 +11,7 @@ from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
-from bridge_server.description.routes import DocumentationHandlers, documentation_routes
+from bridge_server.description.routes import DocumentationHandlers, FrontFacts, documentation_routes
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.storage.connection import SQLITE_VERSION
@@ -141,27 +141,42 @@ def _build() -> Family:
     )
 
 
-# The pages at `/docs/`.
+# The description of all rooms, the pages at `/docs/`, and the page at the root that leads to everything.
 
 
-def documentation_room(foundation: Foundation, describe: Callable[[], Mapping[str, Any]]) -> Room:
-    """The pages. `describe` makes the OpenAPI document of the server."""
-    handlers = DocumentationHandlers(describe)
-    return Room(name="documentation", routes=documentation_routes(handlers, foundation.every_request))
+class Documentation:
+    """What the server says of itself. It is there before the rooms that it describes are."""
+
+    def __init__(self, foundation: Foundation) -> None:
+        self._foundation = foundation
+        self._rows: list[Route] = []
+        describe = partial(_document, self._rows)
+        self._document = DocumentPage(describe)
+        self._pages = DocumentationHandlers(describe, _front_of(foundation))
+        self.front = self._pages.front
+        """Answers a browser at the root."""
+
+    def rooms(self, others: Sequence[Room]) -> tuple[Room, Room]:
+        """The document of the others and of itself, which any web page may read; and the pages."""
+        every_request = self._foundation.every_request
+        route = Route(
+            method="GET", path="/openapi.json", name="openapi", handler=self._document.answer,
+            limits=(every_request,), any_origin=True,
+        )  # fmt: skip
+        self._rows += (row for room in others if not room.has_own_port for row in room.routes)
+        self._rows.append(route)
+        pages = documentation_routes(self._pages, every_request)
+        return Room(name="description", routes=(route,)), Room(name="documentation", routes=pages)
 
 
-def description_rooms(foundation: Foundation, rooms: Sequence[Room]) -> tuple[Room, Room]:
-    """The document of these rooms and of itself, which any web page may read; and the pages at `/docs/`."""
-    rows: list[Route] = []
-    describe = partial(_document, rows)
-    page = DocumentPage(describe)
-    route = Route(
-        method="GET", path="/openapi.json", name="openapi", handler=page.answer,
-        limits=(foundation.every_request,), any_origin=True,
-    )  # fmt: skip
-    rows += (row for room in rooms if not room.has_own_port for row in room.routes)
-    rows.append(route)
-    return Room(name="description", routes=(route,)), documentation_room(foundation, describe)
+def _front_of(foundation: Foundation) -> FrontFacts:
+    settings, demo = foundation.settings, foundation.demo
+    return FrontFacts(
+        public_url=settings.public_url,
+        has_console=settings.console,
+        console_port=settings.console_port,
+        project_id=None if demo is None else demo.project_id,
+    )
 
 
 def _document(rows: Sequence[Route]) -> Mapping[str, Any]:

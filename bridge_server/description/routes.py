@@ -1,6 +1,7 @@
-"""The pages at `/docs/` as rows."""
+"""The pages at `/docs/` as rows, and the page at the root."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from importlib import import_module
@@ -8,18 +9,65 @@ from typing import Any
 
 from aiohttp import web
 
+from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.values import dataclass
+from bridge_server.web.addresses import host_of
 from bridge_server.web.answers import WholeAnswer
 from bridge_server.web.connection import PAGES_PATH
 from bridge_server.web.routes import Handler, Route
+
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+_NO_HOST = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontFacts:
+    """The settings that decide where the page at the root leads to."""
+
+    public_url: str | None
+    has_console: bool
+    console_port: int | None
+    """The console's own port; None where it is on the server's."""
+    project_id: str | None
+    """The project of a server for development."""
+
+    def of_visit(self, host: str) -> dict[str, Any]:
+        """The addresses for a visitor whose browser names this host, as its Host field spells it."""
+        found = _HOST.fullmatch(host)
+        name = found[1] if found is not None else _NO_HOST
+        bridge = self.public_url or f"http://{host if found is not None else _NO_HOST}"
+        return {
+            "bridge": bridge,
+            "relay": f"ws{bridge.removeprefix('http')}",
+            "console": self._console_at(name),
+            "may_turn_on": not self.has_console and is_loopback(name),
+            "project": self.project_id,
+        }
+
+    def _console_at(self, name: str) -> str | None:
+        """The console's address; None while it is off, or where the visitor may not reach its own port."""
+        if not self.has_console:
+            return None
+        if self.console_port is None:
+            return "/console"
+        is_reachable = self.console_port and is_loopback(name)
+        return f"http://{name}:{self.console_port}/console" if is_reachable else None
 
 
 class DocumentationHandlers:
     """Answers the pages. `describe` makes the OpenAPI document of the server."""
 
-    def __init__(self, describe: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, describe: Callable[[], Mapping[str, Any]], front: FrontFacts) -> None:
         self._describe = describe
+        self._front = front
         self._turn = asyncio.Lock()
+
+    async def front(self, request: web.Request) -> web.StreamResponse:
+        """The page at the root: where clients connect, and where people read on."""
+        facts = self._front.of_visit(host_of(request))
+        page = await self._in_thread(lambda: self._site.front(facts))
+        return WholeAnswer(body=page.body, headers=page.headers)
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The page or the picture of the path; a page with status 404 if there is none."""

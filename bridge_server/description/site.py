@@ -364,8 +364,9 @@ _LONGEST_SHOWN = 100
 _ERRORS = "errors"
 
 _PLAIN = page_headers(script_src="'none'", connect_src="'none'", form_action="'none'")
-_WITH_SWAGGER_UI = page_headers(form_action="'none'")
-"""The headers of the one page with scripts: only this server's scripts run, and none inside the page."""
+_WITH_SCRIPTS = page_headers(form_action="'none'")
+"""The headers of pages with scripts: only this server's scripts run, and none inside the page."""
+_FRONT = page_headers(connect_src="'none'", form_action="'none'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +409,10 @@ class Site:
         if f"{name}/README" in self._library.pages:
             name = f"{name}/README"
         return self._kept(name) if self._has(name) else self._missing(path)
+
+    def front(self, facts: Mapping[str, Any]) -> MadePage:
+        """The page at the root, with the addresses of a visit."""
+        return self._filled("front.html", NAME, None, facts, headers=_FRONT)
 
     def _has(self, name: str) -> bool:
         known: tuple[Mapping[str, object], ...] = (
@@ -455,7 +460,7 @@ class Site:
         title, files = "Try operations", self.tried_files.paths
         if not files:
             return self._filled("no_swagger_ui.html", title, "try", {})
-        return self._filled("try.html", title, "try", {"files": files}, headers=_WITH_SWAGGER_UI)
+        return self._filled("try.html", title, "try", {"files": files}, headers=_WITH_SCRIPTS)
 
     def _missing(self, path: str) -> MadePage:
         known = [*self._makers, *self._library.pages, *(f"{_ERRORS}/{code}" for code in self._problems)]

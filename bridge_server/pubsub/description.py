@@ -35,7 +35,7 @@ PUBSUB_OPERATIONS: Mapping[str, Operation] = {
     "root": _socket(
         "Socket of generation 1.x or 2.x",
         "A WebSocket; with `auth` or a bearer token one of generation 2.x, else of 1.x. Without an upgrade "
-        "it is a short page about the server.",
+        "it is a page: for a browser with addresses and links, else a short one.",
         _AUTH,
         _PROJECT,
     ),

@@ -12,10 +12,11 @@ from bridge_server.pubsub.v2_service import Irn
 from bridge_server.pubsub.v2_tokens import ClientAdmission, has_token
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import WholeAnswer, ready_made
-from bridge_server.web.routes import Route
+from bridge_server.web.connection import HAS_PAGES
+from bridge_server.web.routes import Handler, Route
 from bridge_server.web.sockets import Socket, wants_socket
 
-_HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade"})
+_HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade, Accept"})
 _PAGE = f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -42,7 +43,10 @@ _MESSAGES_IN_A_FRAME = 4
 
 
 class PubSubHandlers:
-    """Opens sockets. `address_of` returns the address to which a client is counted."""
+    """Opens sockets. `address_of` returns the address to which a client is counted.
+
+    `front` answers browsers that open the root of an application with pages.
+    """
 
     def __init__(
         self,
@@ -51,18 +55,21 @@ class PubSubHandlers:
         admission: ClientAdmission,
         address_of: Callable[[web.Request], str | None],
         message_limit_bytes: int,
+        front: Handler,
     ) -> None:
         self._pubsub = pubsub
         self._irn = irn
         self._admission = admission
         self._address_of = address_of
         self._message_limit_bytes = message_limit_bytes
+        self._front = front
 
     async def root(self, request: web.Request) -> web.StreamResponse:
-        """Either generation, or a page."""
-        if wants_socket(request) and has_token(request):
-            return await self._second(request)
-        return await self.v1(request)
+        """Either generation, or a page: for browsers one that leads to everything else."""
+        if not wants_socket(request):
+            is_browser = "text/html" in request.headers.get("Accept", "")
+            return await (self._front if is_browser and request.app[HAS_PAGES] else self.v1)(request)
+        return await (self._second if has_token(request) else self.v1)(request)
 
     async def v1(self, request: web.Request) -> web.StreamResponse:
         """A socket of generation 1.x, or a page."""

@@ -69,6 +69,25 @@ test('on a telephone the menu opens the navigation', async ({ page }) => {
   await expect(page.getByRole('heading', { level: 1, name: 'Wallet methods' })).toBeVisible()
 })
 
+test('the page at the root has addresses to copy, fits a telephone, and axe-core finds no serious fault', async ({ context, page }) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  for (const [colorScheme, width] of [['dark', 1280], ['light', 390]]) {
+    await page.emulateMedia({ colorScheme })
+    await page.setViewportSize({ width, height: 800 })
+    await open(page, '/../')
+    await page.evaluate(axe)
+    const found = await page.evaluate(async () => (await axe.run({ resultTypes: ['violations'] })).violations.map(({ id }) => id))
+    expect(found).toEqual([])
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+  }
+  const relay = process.env.DOCS_URL.replace('http', 'ws').replace('/docs', '')
+  await page.getByRole('button', { name: `Copy ${relay}` }).click()
+  await expect(page.getByText('Copied')).toBeVisible()
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(relay)
+  await page.getByRole('link', { name: 'Docs' }).click()
+  await expect(page.getByRole('heading', { level: 1, name: 'Bridge Server' })).toBeVisible()
+})
+
 test('an operation is tried', async ({ page }) => {
   test.skip(process.env.HAS_SWAGGER_UI !== '1', 'the server has no Swagger UI')
   await open(page, '/try')
