@@ -65,7 +65,7 @@ async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
 
     answer = json.loads(await output_of("sh", "-euc", script, folder=tmp_path, PATH=path))
 
-    assert answer == {"sent": [], "failed": [], "not_found": [_ACCOUNT]}
+    assert answer == {"sent": [_ACCOUNT], "failed": [], "not_found": []}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

@@ -15,12 +15,18 @@ from pydantic import SecretStr
 
 from bridge_server.assembly.bridge import pubsub_room, relay_room
 from bridge_server.assembly.foundation import Foundation, lay_foundation, observer_of, request_fault
-from bridge_server.assembly.notifications import inbox_room, inbox_services, notifications_of, notify_room
+from bridge_server.assembly.notifications import (
+    demo_room,
+    inbox_room,
+    inbox_services,
+    notifications_of,
+    notify_room,
+)
 from bridge_server.assembly.operated import Operated
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.push import push_room, push_services
-from bridge_server.assembly.room import DemoProject, Room, Running, demo_room
+from bridge_server.assembly.room import DemoProject, Room, Running
 from bridge_server.assembly.storage import (
     commands_room,
     limits_room,
@@ -79,7 +85,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     dispatcher = outbox_dispatcher(foundation, serving, leases)
     stock = stock_of(foundation, dispatcher)
     outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
-    demo = demo_room(projects.projects, foundation.demo)
+    demo = demo_room(projects, notifications, foundation.demo)
     rooms = (
         storage_room(foundation),
         foundation.backend.processes_room(foundation.own_url, foundation.stopping),
@@ -158,6 +164,10 @@ class BuiltApp(NamedTuple):
     """The bearer token of the control routes; None outside of test mode."""
     traffic: TrafficLog | None = None
     """The record of requests; None outside of test mode."""
+    new_console_link: Callable[[int], Awaitable[str]] | None = None
+    """Makes the token of a link that signs in to the console once, within so many milliseconds; None while
+    the console is off.
+    """
 
 
 def build_app(
@@ -181,7 +191,7 @@ def build_app(
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
     application.on_shutdown.extend(stops)
     metrics = _application(foundation, gateway, (metrics_alone(foundation, rooms),))
-    instruments = foundation.instruments
+    instruments, pages = foundation.instruments, _console_pages(foundation)
     return BuiltApp(
         application,
         metrics,
@@ -193,6 +203,7 @@ def build_app(
         foundation.stopping,
         None if instruments is None else instruments.token,
         None if instruments is None else instruments.traffic,
+        None if pages is None else pages.console_access(foundation).new_link,
     )
 
 

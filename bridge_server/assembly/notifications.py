@@ -7,7 +7,7 @@ from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
-from bridge_server.assembly.room import Room, afterwards
+from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions
@@ -17,10 +17,12 @@ from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
 from bridge_server.notify.audiences import Audiences, AudienceStore
-from bridge_server.notify.models import Delivered
+from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
 from bridge_server.notify.service import DEVICE, NotificationLifetimes, Notifications
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
+from bridge_server.projects.caip10 import parse_account
+from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
 from bridge_server.push.wire import Addresses
 from bridge_server.settings.settings import Settings
 from bridge_server.web.metrics import Family
@@ -70,6 +72,41 @@ def _lifetimes(settings: Settings) -> NotificationLifetimes:
 
 def _missed_limits(settings: Settings) -> MissedLimits:
     return MissedLimits(settings.max_missed_accounts)
+
+
+# The project that `bridge-server dev` has from the start.
+
+_FIRST_TITLE = "Welcome"
+_FIRST_BODY = "The demo project has sent this when the server started. POST /demo/notify sends the next one."
+
+
+def demo_room(services: ProjectServices, notifications: Notifications, demo: DemoProject | None) -> Room:
+    """The project and what it has from the start are made before the server answers, and again when test mode
+    has emptied the database.
+    """
+    if demo is None:
+        return Room(name="demo")
+
+    async def ensure() -> None:
+        is_new = await services.projects.ensure(demo.project_id, demo.name, demo.secret, demo.types)
+        if is_new and demo.account is not None:
+            account = parse_account(demo.account)
+            await services.subscriptions.subscribe(demo.project_id, NewSubscription(account, None))
+            first = Notification(TypeId(next(iter(demo.types))), _FIRST_TITLE, _FIRST_BODY, None)
+            request = NotifyRequest(first, None, {account.spelled: account.key})
+            await notifications.notify(ProjectId(demo.project_id), request)
+
+    @asynccontextmanager
+    async def before() -> AsyncIterator[None]:
+        await ensure()
+        yield
+
+    @asynccontextmanager
+    async def after_reset() -> AsyncIterator[None]:
+        yield
+        await ensure()
+
+    return Room(name="demo", running=(before,), emptied=(after_reset,))
 
 
 # Inboxes: an account signs in, reads its notifications, and names its devices.

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
-from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 from bridge_server.admin.other_processes import Neighbours
@@ -18,7 +17,6 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
 from bridge_server.outbox.queues import Leases
-from bridge_server.projects.service import Projects
 from bridge_server.storage.database import Engine, Process, Transaction
 from bridge_server.wallet.models import NoNodeError
 from bridge_server.web.limits import TokenBuckets
@@ -84,25 +82,8 @@ class DemoProject:
     name: str
     secret: str
     types: Mapping[str, str]
-
-
-def demo_room(projects: Projects, demo: DemoProject | None) -> Room:
-    """The project is made before the server answers, and again when test mode has emptied the database."""
-    if demo is None:
-        return Room(name="demo")
-    ensure = partial(projects.ensure, demo.project_id, demo.name, demo.secret, demo.types)
-
-    @asynccontextmanager
-    async def before() -> AsyncIterator[None]:
-        await ensure()
-        yield
-
-    @asynccontextmanager
-    async def after_reset() -> AsyncIterator[None]:
-        yield
-        await ensure()
-
-    return Room(name="demo", running=(before,), emptied=(after_reset,))
+    account: str | None = None
+    """The account (CAIP-10) that is subscribed from the start, and has a first notification."""
 
 
 # Several processes can share a PostgreSQL database: each has a URL for the others, and one has the wallet.

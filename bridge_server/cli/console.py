@@ -1,20 +1,15 @@
 """`bridge-server console`: a link that signs in, and its opening in the browser."""
 
 import asyncio
-import subprocess
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 
 import click
-import orjson
 
 from bridge_server.assembly.command_line import console_access
 from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import own_command
 from bridge_server.cli.running_server import console_url, running_url
-from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.settings.settings import Settings
 
 
@@ -33,7 +28,7 @@ def console_command(operator: Operator, sign_out: bool) -> None:
         return
     url = _console(operator.settings)
     token = operator.run(lambda opened: console_access(opened.foundation).new_link())
-    link = f"{url}/sign-in?link={token}"
+    link = sign_in_link(url, token)
     operator.show({"link": link}, [link])
 
 
@@ -51,43 +46,15 @@ def _console(settings: Settings) -> str:
     )
 
 
+def sign_in_link(console: str, token: str) -> str:
+    """The URL that signs a browser in to the console at this URL."""
+    return f"{console}/sign-in?link={token}"
+
+
 # `dev --open`: the console in the browser, signed in by a link that works once.
 
-_LOOK_EVERY_SECONDS = 0.05
-_PATIENCE_SECONDS = 30.0
 
-
-async def open_console(
-    settings: Settings,
-    write: Callable[[str], None],
-    new_link: Callable[[Path], str] | None = None,
-    browse: Callable[[str], bool] = webbrowser.open,
-) -> None:
-    """Open the console once commands find the server; without a browser, write the link.
-
-    `new_link` makes the link for a data directory, by default with `bridge-server console`.
-    """
-    while not settings.server_file.exists():  # noqa: ASYNC110 - nothing announces a file
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
-    try:
-        link = await asyncio.to_thread(new_link or _link_of_command, settings.data_dir)
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        write(f"the console was not opened: {error}")
-        return
-    if not await asyncio.to_thread(browse, link):
-        write(f"there is no browser to open; this link signs in once: {link}")
-
-
-def _link_of_command(data_dir: Path) -> str:
-    command = [*own_command(), "console", "--json", "--data-dir", str(data_dir)]
-    finished = subprocess.run(  # noqa: S603 - the command is this program's own
-        command,
-        env=environment_without_settings(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_PATIENCE_SECONDS,
-        check=False,
-    )
-    if finished.returncode:
-        raise ValueError(finished.stderr.decode(errors="replace").strip())
-    return str(orjson.loads(finished.stdout)["link"])
+async def open_console(link: str, write: Callable[[str], None]) -> None:
+    """Open the link in the browser; without a browser, say so."""
+    if not await asyncio.to_thread(webbrowser.open, link):
+        write("there is no browser to open: use the link above")

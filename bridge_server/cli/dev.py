@@ -19,7 +19,7 @@ import orjson
 import segno
 
 from bridge_server.assembly.room import DemoProject
-from bridge_server.cli.console import open_console
+from bridge_server.cli.console import open_console, sign_in_link
 from bridge_server.cli.options import (
     CommandError,
     config_option,
@@ -31,6 +31,7 @@ from bridge_server.cli.options import (
 )
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command, write_private
+from bridge_server.cli.running_server import CONSOLE_URL
 from bridge_server.cli.serve import warn_of_mistakes
 from bridge_server.cli.server_run import ServerRun, Started, lan_listening, run_server
 from bridge_server.ethereum.address import hex_of
@@ -335,27 +336,40 @@ def qr_code(text: str, *, has_colours: bool) -> list[str]:
 # The text that `dev` prints when the server is ready: addresses, project, accounts with their keys.
 
 _COLUMNS_OF_QR_CODE = 37
+_COLUMNS_OF_VALUES = 27
 
 
-def dev_banner(facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server") -> str:
+def dev_banner(
+    facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server", console_link: str | None = None
+) -> str:
     """The lines to print; `facts` stand in the ready file, `command` starts this program in the shell."""
-    return "\n".join([*_head(facts, command), *_account_lines(facts, screen), *_picture(facts, screen)])
+    head = _head(facts, command, console_link)
+    return "\n".join([*head, *_account_lines(facts, screen), *_picture(facts, screen)])
 
 
-def _head(facts: Mapping[str, Any], command: str) -> Iterator[str]:
+def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> Iterator[str]:
     url, lan_url, project = facts["url"], facts.get("lan_url"), facts["project"]
     kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
     yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
-    if "console_url" in facts:
-        yield f"  console   {facts['console_url']:<34} sign in by: {command} console {_beside(facts)}"
-    yield f"  bridge    {url:<34} 0.7 clients: {facts['v07_url']}"
+    if console_link is not None:
+        yield f"  console   {console_link}"
+    yield f"  docs      {url}/docs/"
+    yield f"  inbox     {url}/inbox/?project={project['id']}"
+    yield _line("relay", f"ws{url.removeprefix('http')}", "relayUrl of 2.x clients")
+    yield _line("bridge", url, "bridge of 1.x clients")
+    yield f"  0.7       {facts['v07_url']}"
     if lan_url is not None:
-        yield f"  phone     {lan_url:<34} the bridge alone, for others in this network"
-    yield f"  wallet    {facts['rpc_url']:<34} {_wallet(facts, command)}"
-    yield f"  project   {project['id']:<34} types {', '.join(project['types'])}"
+        yield _line("phone", lan_url, "the bridge alone, for this network")
+    yield _line("wallet", facts["rpc_url"], _wallet(facts, command))
+    yield _line("project", project["id"], f"types {', '.join(project['types'])}")
     yield f"  secret    {project['secret']}"
     yield f"  admin     {facts['admin_token']}"
+    yield f"  commands  {command} COMMAND {_beside(facts)}"
     yield "  stop      Ctrl-C"
+
+
+def _line(name: str, value: str, more: str) -> str:
+    return f"  {name:<9} {value:<{_COLUMNS_OF_VALUES}} {more}"
 
 
 def _beside(facts: Mapping[str, Any]) -> str:
@@ -367,8 +381,7 @@ def _wallet(facts: Mapping[str, Any], command: str) -> str:
     chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
     waiting = f"waits for: {command} approvals {_beside(facts)}"
     policy = "approves by itself" if facts["policy"] == "approve" else waiting
-    node = "" if facts["has_node"] else "; no node: --node-url"
-    return f"{chain}, {policy}{node}"
+    return f"{chain}, {policy}{'' if facts['has_node'] else '; no node'}"
 
 
 def _account_lines(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -386,6 +399,9 @@ def _picture(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 
 
 # The parts of `dev` beside the server: banner, request lines, a listener for phones, a ready file.
+
+_LINK_MS = 12 * 3600 * 1000
+"""The time in which the link of the banner signs in: a terminal is read later than a command's output."""
 
 PROJECT_ID = "demo"
 DEMO_NAME = "Demo"
@@ -420,17 +436,24 @@ async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapp
             )
         facts = dev_facts(options, server, lan_url)
         stack.enter_context(config_file_at(options.config_out, {**server.facts, **facts}))
-        output.write(dev_banner({**server.facts, **facts}, screen, typed_command()))
+        link = await _console_link(server)
+        output.write(dev_banner({**server.facts, **facts}, screen, typed_command(), link))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(running(lines.run_forever()))
-        if options.opens:
-            await stack.enter_async_context(running(open_console(server.settings, output.write)))
+        if options.opens and (opened := await _console_link(server)) is not None:
+            await stack.enter_async_context(running(open_console(opened, output.write)))
         yield facts
 
 
+async def _console_link(server: Started) -> str | None:
+    """A new link that signs in to the console once; None while the console is off."""
+    new_link = server.built.new_console_link
+    return None if new_link is None else sign_in_link(server.facts[CONSOLE_URL], await new_link(_LINK_MS))
+
+
 def _require_console(server: Started) -> None:
-    if "console_url" not in server.facts:
+    if CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
 
 
@@ -524,12 +547,19 @@ def dev_command(
                 reload=partial(reread_settings, config_file, assignments, command, **flags),
                 companion=partial(beside_dev, options),
                 ready_file=ready_file,
-                demo=DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES),
+                demo=_demo_project(data, loaded.settings),
                 logs_start=False,
                 address_options="--port",
                 abandon=partial(_abandon, data, ready_file, config_out),
             )
         )
+
+
+def _demo_project(data: DevData, settings: Settings) -> DemoProject:
+    """The project, to which the first development account is subscribed."""
+    first = next(_accounts(settings), None)
+    account = None if first is None else f"eip155:1:{first['address']}"
+    return DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES, account)
 
 
 def _checked(loaded: LoadedSettings) -> LoadedSettings:

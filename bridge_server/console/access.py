@@ -242,10 +242,10 @@ class ConsoleAccess:
         self._clock = clock
         self._random_bytes = random_bytes
 
-    async def new_link(self) -> str:
-        """The token of a new link, which signs in once within 5 minutes."""
+    async def new_link(self, lifetime_ms: int = LINK_MS) -> str:
+        """The token of a new link, which signs in once within its lifetime."""
         token = new_secret(self._random_bytes)
-        await self._store.add_link(digest(token), self._clock.now_ms() + LINK_MS)
+        await self._store.add_link(digest(token), self._clock.now_ms() + lifetime_ms)
         return token
 
     async def sign_in(self, link: str) -> str:

@@ -154,21 +154,23 @@ class Projects:
         period = read_period(None, None, self._clock.now_ms())
         return await self._store.overview(period.first_day, period.last_day, after, limit)
 
-    async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> None:
-        """Have a project with this very secret and these types, whether or not there is one of this id.
+    async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> bool:
+        """Have a project with this very secret and these types; returns whether there was none of this id.
 
         An existing project keeps its name, and loses its oldest secret when it has no place for another.
         """
-        chosen, now_ms = checked_project_id(project_id), self._clock.now_ms()
+        chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
         try:
             await self._store.create(chosen, checked_name(name), digest(secret), now_ms)
         except ProjectExistsError:
+            is_new = False
             if await self.authenticate(chosen, secret) is None:
                 await self._make_place_for_secret(chosen)
                 await self._store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         for type_id, type_name in types.items():
             with suppress(TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
+        return is_new
 
     async def count(self) -> int:
         """The number of projects."""

@@ -1,5 +1,6 @@
 """`bridge-server dev` as its users start it."""
 
+import re
 import signal
 import socket
 import stat
@@ -104,6 +105,56 @@ def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:
         assert dev.facts["admin_token"] != admin_token
         assert dev.facts["policy"] == "queue"
         assert dev.stop(signal.SIGINT) == 0
+
+
+def links(text: str) -> dict[str, str]:
+    """The URLs of the banner by the names of their lines."""
+    return dict(re.findall(r"^  (\S+) +((?:http|ws)://\S+)", text, re.MULTILINE))
+
+
+def status(url: str) -> str:
+    command = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", url]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_each_link_of_the_banner_works(tmp_path: Path) -> None:
+    with running(tmp_path) as dev:
+        until_printed(dev, "  stop ")
+        shown = links(dev.printed())
+        assert [status(shown[name]) for name in ("docs", "inbox", "bridge")] == ["200"] * 3
+        assert status(f"{shown['0.7']}/hello") == "200"
+        assert [status(shown["console"]) for _ in range(2)] == ["303", "410"]
+        assert shown["relay"] == shown["bridge"].replace("http", "ws")
+
+
+def test_account_0_is_subscribed_from_the_start_and_has_a_notification(tmp_path: Path) -> None:
+    with running(tmp_path, "--keep", tmp_path / "kept") as dev:
+        token = f"Authorization: Bearer {dev.facts['admin_token']}"
+        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
+        project = ask(f"{dev.facts['url']}/admin/projects/demo", "-H", token)
+        assert [each["title"] for each in sent["notifications"]] == ["Welcome"]
+        assert project["subscribers"] == 1
+        assert dev.stop(signal.SIGTERM) == 0
+
+    with running(tmp_path, "--keep", tmp_path / "kept") as dev:
+        token = f"Authorization: Bearer {dev.facts['admin_token']}"
+        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
+        assert len(sent["notifications"]) == 1
+
+
+def test_open_opens_the_console_signed_in(tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')
+    browser.chmod(0o755)
+    with running(tmp_path, "--open", environment={"BROWSER": str(browser)}) as dev:
+        until(opened.exists, dev.printed)
+        assert status(opened.read_text().strip()) == "303"
+        assert status(links(dev.printed())["console"]) == "303"
+
+
+def test_without_a_browser_the_link_of_the_banner_is_named(tmp_path: Path) -> None:
+    with running(tmp_path, "--open", environment={"BROWSER": "/bin/false", "PATH": "/nowhere"}) as dev:
+        until_printed(dev, "there is no browser to open: use the link above")
 
 
 def test_without_keep_the_folder_goes_and_after_a_crash_with_the_next_start(tmp_path: Path) -> None:

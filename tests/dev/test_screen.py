@@ -73,10 +73,16 @@ def test_the_banner_names_everything() -> None:
     for part in (
         "/compat/v0.7",
         "/rpc",
-        "chain 31337, approves by itself; no node: --node-url",
+        "chain 31337, approves by itself; no node",
         "bsk_demo_x",
+        "  relay     ws://127.0.0.1:8080 ",
+        "  bridge    http://127.0.0.1:8080 ",
+        "  docs      http://127.0.0.1:8080/docs/\n",
+        "  inbox     http://127.0.0.1:8080/inbox/?project=demo\n",
     ):
         assert part in text
+    head, _, _ = text.partition("  (0) ")
+    assert max(map(len, head.splitlines())) <= 80
     assert "an-admin" in text
     assert "types news, alerts" in text
     assert "  (0) 0xf39F  0xac09" in text
@@ -91,13 +97,13 @@ def test_the_banner_of_other_options() -> None:
         "lan_url": "http://192.0.2.7:8080", "console_url": "http://127.0.0.1:8080/console",
         "accounts": [{"address": "0xf39F"}],
     }  # fmt: skip
-    text = dev_banner(facts, Screen(has_blocks=True))
+    text = dev_banner(facts, Screen(has_blocks=True), console_link="http://127.0.0.1:8080/console/link")
 
     assert "kept in /kept/here" in text
     assert "the node's chain, waits for: bridge-server approvals --data-dir /kept/here" in text
     assert "no node" not in text
     assert "  phone     http://192.0.2.7:8080 " in text
-    assert "  console   http://127.0.0.1:8080/console " in text
+    assert "  console   http://127.0.0.1:8080/console/link\n" in text
     assert text.count("--data-dir /kept/here") == 2
     assert "█" in text
     assert "█" not in dev_banner(facts, Screen())
@@ -132,6 +138,5 @@ def test_the_banner_names_the_command_as_it_is_typed(monkeypatch: pytest.MonkeyP
 
     assert from_the_checkout == f"{own.parents[1].name}/bin/bridge-server"
     assert (from_elsewhere, typed_command()) == (str(own), "bridge-server")
-    facts = {**FACTS, "console_url": "http://127.0.0.1:8080/console"}
-    banner = dev_banner(facts, Screen(), "bin/bridge-server")
-    assert "sign in by: bin/bridge-server console --data-dir" in banner
+    banner = dev_banner(FACTS, Screen(), "bin/bridge-server")
+    assert "  commands  bin/bridge-server COMMAND --data-dir /kept/here\n" in banner
