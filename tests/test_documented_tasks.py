@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,16 +57,27 @@ async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
-    example = _shell_example("quickstart.md", "curl")
-    script = "trap 'kill $!' EXIT\nbridge-server dev --port 0 --config-out dev.env > dev.log &\n"
-    script += "until [ -e dev.env ]; do sleep 0.1; done\n. ./dev.env\n"
-    script += f"URL=$BRIDGE_URL SECRET=$BRIDGE_PROJECT_SECRET ACCOUNT={_ACCOUNT}\n{example}"
-
-    path = f"{folder_of_command(tmp_path)}:{os.environ['PATH']}"
-
-    answer = json.loads(await output_of("sh", "-euc", script, folder=tmp_path, PATH=path))
+    answer = json.loads(await printed_beside_dev(tmp_path, _shell_example("quickstart.md", "curl")))
 
     assert answer == {"sent": [_ACCOUNT], "failed": [], "not_found": []}
+
+
+async def test_in_the_quickstart_a_dapp_and_a_wallet_meet(tmp_path: Path) -> None:
+    example = _shell_example("quickstart.md", "cat > dapp.py")
+
+    printed = await printed_beside_dev(tmp_path, f"{{\n{example}}} 2>&1\n")
+
+    assert re.search(r"^The dapp has 0xf16ea9a3[0-9a-f]{122}$", printed, re.MULTILINE)
+    assert re.search(r'  call     personal_sign "hello" .* signed 0xf16e…', printed)
+
+
+async def printed_beside_dev(folder: Path, example: str) -> str:
+    """The output of an example beside `bridge-server dev`, with the values of its banner."""
+    script = "trap 'kill $!' EXIT\nbridge-server dev --port 0 --config-out dev.env > dev.log &\n"
+    script += "until [ -e dev.env ]; do sleep 0.1; done\n. ./dev.env\n"
+    script += f"URL=$BRIDGE_URL SECRET=$BRIDGE_PROJECT_SECRET\n{example}"
+    path = f"{folder_of_command(folder)}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return await output_of("sh", "-euc", script, folder=folder, PATH=path)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

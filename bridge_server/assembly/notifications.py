@@ -152,7 +152,7 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         name="inbox",
         routes=(
             *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
-            *page_routes(InboxPage(), foundation.every_request, origins),
+            *page_routes(InboxPage(_offers_development(settings)), foundation.every_request, origins),
         ),
         running=(streaming,),
         stop=services.streams.close,
@@ -162,6 +162,11 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
     )
+
+
+def _offers_development(settings: Settings) -> bool:
+    """Whether the page can have the wallet sign: in test mode, with published keys and without a token."""
+    return settings.test and settings.dev_accounts and settings.rpc_token is None
 
 
 def _page_origins(settings: Settings) -> AllowedOrigins:

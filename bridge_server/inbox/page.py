@@ -44,7 +44,13 @@ class _Script:
 
 
 class InboxPage:
-    """Answers the page and the script. Files are read at the first request."""
+    """Answers the page and the script. Files are read at the first request.
+
+    With `offers_development` a person may sign in on the page as the first development account.
+    """
+
+    def __init__(self, offers_development: bool) -> None:
+        self._mode = " development" if offers_development else ""
 
     async def script(self, request: web.Request) -> web.StreamResponse:
         """The web component; 304 for a browser that has it."""
@@ -61,7 +67,7 @@ class InboxPage:
             fault = Fault("#/project", "must be the id of a project: a-z, 0-9 and hyphens")
             raise InvalidInputError("The query has parameters that cannot be read.", [fault])
         attribute = f' project="{project}"' if project else ""
-        body = self._template.substitute(style=_STYLE, project=attribute).encode()
+        body = self._template.substitute(style=_STYLE, attributes=self._mode + attribute).encode()
         return WholeAnswer(body=body, headers=self._page_headers)
 
     @cached_property

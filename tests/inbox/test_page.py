@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.support.asking import ask
 from tests.support.rows import each_row
@@ -75,6 +76,24 @@ async def test_the_page_shows_the_project_of_its_address(server: RunningServer) 
     assert b'<bridge-inbox project="shop"></bridge-inbox>' in one.body
     assert b"<bridge-inbox></bridge-inbox>" in every.body
     assert unnamed.body == every.body
+
+
+@each_row(
+    ("settings", "offers"),
+    [
+        ({"test": True, "dev_accounts": True}, True),
+        ({"test": True}, False),
+        ({"dev_accounts": True}, False),
+        ({"test": True, "dev_accounts": True, "rpc_token": "t" * 40}, False),
+    ],
+)
+async def test_a_development_account_is_offered_in_test_mode_where_the_page_may_call_the_wallet(
+    tmp_path: Path, settings: dict[str, Any], offers: bool
+) -> None:
+    async with running_server(tmp_path, **settings) as server:
+        page = await ask(server, "GET", f"{PAGE}?project=shop")
+
+    assert (b'<bridge-inbox development project="shop"></bridge-inbox>' in page.body) == offers
 
 
 @each_row("project", ["Shop", "a" * 65, "%22%3E%3Cscript%3E", "shop%0A", "sh%C3%B6p"])

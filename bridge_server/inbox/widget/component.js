@@ -1,5 +1,6 @@
 // The custom element: sign-in, and the inbox of the account that is signed in.
 
+import { developmentWallet } from './development.js'
 import { element } from './elements.js'
 import { Inbox, MOST_UNREAD } from './inbox.js'
 import { ListView } from './list_view.js'
@@ -11,10 +12,11 @@ import { filled, TEXTS } from './texts.js'
 import { NoAccountError, REQUEST_PENDING, signIn, USER_REJECTED, Wallets } from './wallets.js'
 
 class BridgeInbox extends HTMLElement {
-  static observedAttributes = ['lang', 'project', 'server']
+  static observedAttributes = ['development', 'lang', 'project', 'server']
 
   #texts = TEXTS
   #wallets = new Wallets(() => this.#walletsChanged())
+  #development = []
   #session = null
   #server = null
   #inbox = null
@@ -88,6 +90,7 @@ class BridgeInbox extends HTMLElement {
     this.#attempt = null
     this.#session = new Session(base)
     this.#server = new Server(base, this.#session)
+    this.#development = this.hasAttribute('development') ? [developmentWallet(base)] : []
     this.#build()
     this.#begin()
   }
@@ -167,16 +170,20 @@ class BridgeInbox extends HTMLElement {
 
   // -- Wallets
 
+  get #offered() {
+    return [...this.#wallets.all, ...this.#development]
+  }
+
   #walletsChanged() {
     if (!this.#view) return
     if (this.account) void this.#findWallet()
-    else this.#view.signIn.show(this.#wallets.all, Boolean(this.#attempt))
+    else this.#view.signIn.show(this.#offered, Boolean(this.#attempt))
   }
 
   /** After a reload: finds the wallet that has signed in, and learns its account without asking the person. */
   async #findWallet() {
     const { rdns } = this.#session.current
-    const wallet = !this.#watched && rdns && this.#wallets.all.find((each) => each.rdns === rdns)
+    const wallet = !this.#watched && rdns && this.#offered.find((each) => each.rdns === rdns)
     if (!wallet) return
     this.#watch(wallet.provider)
     const accounts = await wallet.provider.request({ method: 'eth_accounts' }).catch(() => [])

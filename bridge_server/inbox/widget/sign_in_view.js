@@ -34,7 +34,8 @@ export class SignInView {
   #signIn(wallet, wallets) {
     const isNamesake = wallets.some((other) => other !== wallet && other.name === wallet.name)
     const name = isNamesake ? `${wallet.name} (${wallet.rdns})` : wallet.name
-    return this.#button(filled(this.#texts.signIn, { wallet: name }), 'main', () => this.#actions.signIn(wallet))
+    const text = wallet.isAccount ? this.#texts.signInAs : this.#texts.signIn
+    return this.#button(filled(text, { wallet: name }), 'main', () => this.#actions.signIn(wallet))
   }
 
   #button(label, className, click) {

@@ -24,6 +24,7 @@ export const TEXTS = {
   noSubscriptions: 'You have no subscriptions.',
   explanation: 'Sign in with your wallet to read your notifications. A signature costs nothing and moves nothing.',
   signIn: 'Sign in with {wallet}',
+  signInAs: 'Sign in as {wallet}', // an account of a server for development
   noWallet: 'This browser has no wallet that can sign in. Install one or turn it on; it appears here at once.',
   confirm: 'Confirm in {wallet}…',
   cancel: 'Cancel',

@@ -4,6 +4,8 @@ import { announceAnother, alert, bearerOf, expect, openInbox, openSignedIn, Shop
 
 test('a browser without a wallet says so, and one that comes late is offered', async ({ page, bridge, wallet }) => {
   await openInbox(page, bridge)
+  await expect(page.getByRole('button', { name: 'Sign in as development account 0' })).toBeVisible()
+  await page.evaluate(() => document.querySelector('bridge-inbox').removeAttribute('development'))
   await expect(page.getByText('This browser has no wallet that can sign in.')).toBeVisible()
 
   await wallet.install(page)

@@ -1,0 +1,1 @@
+"""What `bridge-server dev` prints, in a real browser."""
