@@ -160,7 +160,9 @@ def judge(mutant: Mutant) -> tuple[bool, str]:
         failed = re.search(r"^FAILED (\S+)", finished.stdout, re.MULTILINE)
         if finished.returncode == 1 and failed is not None:
             return True, failed[1]
-        return False, f"{mutant.tests}: no test fails" if finished.returncode == 0 else (finished.stdout + finished.stderr)[-800:]
+        if finished.returncode == 0:
+            return False, f"{mutant.tests}: no test fails"
+        return False, (finished.stdout + finished.stderr)[-800:]
 
 
 def main() -> int:
