@@ -97,7 +97,7 @@ class DocumentationHandlers:
     @cached_property
     def _site(self) -> Any:
         site = import_module("bridge_server.description.site")  # late: it reads and parses every page
-        return site.Site(site.open_library(), self._describe)
+        return site.open_site(self._describe)
 
 
 def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) -> tuple[Route, ...]:

@@ -1,26 +1,28 @@
 """Every page at `/docs/`: the files of `docs/` and the pages made of operations, methods and problems."""
 
 import json
-import posixpath
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from multidict import CIMultiDictProxy
 
 from bridge_server.console.rendering import STYLESHEET
+from bridge_server.description.markdown import (
+    MADE,
+    Library,
+    Markdown,
+    anchor_of,
+    open_library,
+    picture_type,
+)
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME, REPOSITORY, VERSION
+from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.web.answers import StaticFiles, page_headers, ready_made
 from bridge_server.web.connection import PAGES_PATH, TYPE_PREFIX
@@ -57,11 +59,10 @@ class ShownParameter:
 
 @dataclass(frozen=True, slots=True)
 class ShownOperation:
-    """A method of a path."""
+    """A method of a path, or a message to a webhook."""
 
     anchor: str
-    method: str
-    path: str
+    heading: str
     summary: str
     text: str
     tokens: Sequence[str]
@@ -70,41 +71,53 @@ class ShownOperation:
     body_example: str
     answers: Sequence[ShownAnswer]
 
+    def shapes(self) -> list[str]:
+        """The names of the shapes of its body and its answers."""
+        return [*self.body_shapes, *(name for each in self.answers for name in each.shapes)]
+
+
+_WEBHOOKS = "Messages that this server sends, each as a POST to the URL of a webhook."
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Operations that belong together."""
+    """Operations that belong together, and have a page."""
 
     name: str
     text: str
     operations: Sequence[ShownOperation]
 
+    def shapes(self, document: Document) -> dict[str, str]:
+        """The JSON Schema of each shape that these operations name, by name, with the shapes in it."""
+        schemas: Document = document.get("components", {}).get("schemas", {})
+        waiting = [name for each in self.operations for name in each.shapes()]
+        found: dict[str, str] = {}
+        while waiting:
+            name = waiting.pop(0)
+            if name not in found:
+                found[name] = indented(schemas[name])
+                waiting += _shape_names(schemas[name])
+        return found
+
 
 def tags_of(document: Document) -> list[Tag]:
-    """All operations by tag, in the order of the document."""
+    """All operations by tag, in the order of the document, and what is sent to webhooks."""
     by_tag: dict[str, list[ShownOperation]] = {tag["name"]: [] for tag in document.get("tags", ())}
-    for path, methods in document["paths"].items():
+    for path, methods in document.get("paths", {}).items():
         for method in (name for name in _METHODS if name in methods):
             fields = methods[method]
             tag = next(iter(fields.get("tags", ())), "Others")
-            by_tag.setdefault(tag, []).append(_operation(path, method, fields, document))
+            heading = f"{method.upper()} {path}"
+            anchor = fields.get("operationId", f"{method}-{path}")
+            by_tag.setdefault(tag, []).append(_operation(anchor, heading, fields, document))
     texts = {tag["name"]: tag.get("description", "") for tag in document.get("tags", ())}
-    return [Tag(name, texts.get(name, ""), each) for name, each in by_tag.items() if each]
-
-
-def messages_of(document: Document) -> list[ShownOperation]:
-    """The messages that the server sends to webhooks, in the order of the document."""
-    return [
-        _operation(name, method, fields, document)
+    messages = [
+        _operation(fields.get("operationId", name), name, fields, document)
         for name, methods in document.get("webhooks", {}).items()
-        for method, fields in methods.items()
+        for fields in methods.values()
     ]
-
-
-def shapes_of(document: Document) -> dict[str, str]:
-    """The JSON Schema of each shape that is no problem, by name."""
-    schemas: Document = document.get("components", {}).get("schemas", {})
-    return {name: indented(each) for name, each in schemas.items() if not name.endswith("Problem")}
+    tags = [Tag(name, texts.get(name, ""), each) for name, each in by_tag.items()]
+    return [tag for tag in (*tags, Tag("Webhooks", _WEBHOOKS, messages)) if tag.operations]
 
 
 def indented(value: Any) -> str:
@@ -112,12 +125,11 @@ def indented(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _operation(path: str, method: str, fields: Document, document: Document) -> ShownOperation:
+def _operation(anchor: str, heading: str, fields: Document, document: Document) -> ShownOperation:
     body: Document = next(iter(fields.get("requestBody", {}).get("content", {}).values()), {})
     return ShownOperation(
-        anchor=fields.get("operationId", f"{method}-{path}"),
-        method=method.upper(),
-        path=path,
+        anchor=anchor,
+        heading=heading,
         summary=fields.get("summary", ""),
         text=fields.get("description", ""),
         tokens=[name for each in fields.get("security", ()) for name in each],
@@ -224,137 +236,7 @@ def swagger_ui_files(folder: Path) -> list[Path]:
     return files if all(file.is_file() for file in files) else []
 
 
-# The files of `docs/`: Markdown pages by their names, and pictures by their paths.
-#
-# A wheel has them beside this module. A checkout has a symbolic link there, which a system without symbolic
-# links checks out as a file: then the checkout's own folder is read.
-
-_BESIDE = Path(__file__).parent / "pages"
-_OF_CHECKOUT = Path(__file__).parents[2] / "docs"
-_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
-
-_FIRST = (
-    "quickstart", "connect", "notify", "wallet", "test", "operate", "admin", "processes", "reference",
-    "protocol", "troubleshooting", "moving",
-)  # fmt: skip
-"""The order of the pages in the navigation; others follow by their titles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """Every file that may be answered. Nothing else is ever read, whatever a path says."""
-
-    pages: Mapping[str, Path]
-    """The pages by their paths without `.md`, such as `wallet` and `decisions/README`."""
-    pictures: Mapping[str, Path]
-    """The pictures by their paths, such as `images/inbox.png`."""
-
-    def titles(self) -> list[tuple[str, str]]:
-        """Name and title of each page that is in no folder, in the order of the navigation."""
-        names = [name for name in self.pages if "/" not in name]
-        known = {name: place for place, name in enumerate(_FIRST)}
-        titled = [(name, title_of(self.pages[name].read_text("utf-8"), name)) for name in names]
-        return sorted(titled, key=lambda each: (known.get(each[0], len(known)), each[1].casefold()))
-
-
-def open_library(folders: tuple[Path, ...] = (_BESIDE, _OF_CHECKOUT)) -> Library:
-    """The files of the first of these folders that exists; none without any."""
-    folder = next((each for each in folders if each.is_dir()), None)
-    if folder is None:
-        return Library({}, {})
-    files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
-    return Library(
-        {name.removesuffix(".md"): path for name, path in files.items() if path.suffix == ".md"},
-        {name: path for name, path in files.items() if path.suffix in _TYPES},
-    )
-
-
-def picture_type(path: Path) -> str:
-    """The media type of a picture."""
-    return _TYPES[path.suffix]
-
-
-def title_of(text: str, name: str) -> str:
-    """The first heading of a page; its name if there is none."""
-    lines = (line for line in text.splitlines() if line.startswith("# "))
-    return next(lines, name).removeprefix("# ").replace("`", "").strip()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
-            yield from _files(path)
-        elif path.is_file():
-            yield path
-
-
-# Markdown as HTML: headings have the anchors that GitHub makes, and links lead to the pages at `/docs/`.
-
-_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
-_TABLE = '<div class="scrolls" role="region" aria-label="Table" tabindex="0">'
-
-
-class Markdown:
-    """Renders pages of the library, and texts without links of their own."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-        rules = self._parser.renderer.rules  # type: ignore[attr-defined]
-        rules["table_open"] = lambda *_: f"{_TABLE}<table>\n"
-        rules["table_close"] = lambda *_: "</table></div>\n"
-
-    def text(self, text: str) -> str:
-        """A text of the description of the server."""
-        return self._written(self._parser.parse(text))
-
-    def page(self, name: str) -> str:
-        """The page of this name."""
-        tokens = self._parser.parse(self._library.pages[name].read_text("utf-8"))
-        _number_headings(tokens)
-        for token in tokens:
-            for child in token.children or ():
-                for attribute in ("href", "src"):
-                    target = child.attrGet(attribute)
-                    if isinstance(target, str):
-                        child.attrSet(attribute, self._led(name, target))
-        return self._written(tokens)
-
-    def _written(self, tokens: Sequence[Token]) -> str:
-        written: str = self._parser.renderer.render(tokens, self._parser.options, {})
-        return written
-
-    def _led(self, page: str, target: str) -> str:
-        """The target of a link in a page, as a path of this server or a URL."""
-        parts = urlsplit(target)
-        if parts.scheme or parts.netloc or not parts.path:
-            return target
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), parts.path))
-        anchor = f"#{parts.fragment}" if parts.fragment else ""
-        if path.endswith(".md") and path.removesuffix(".md") in self._library.pages:
-            return f"{PAGES_PATH}/{path.removesuffix('.md')}{anchor}"
-        if path in self._library.pictures:
-            return f"{PAGES_PATH}/{path}"
-        inside = path.removeprefix("../") if path.startswith("../") else f"docs/{path}"
-        return f"{REPOSITORY}/blob/main/{inside}{anchor}"
-
-
-def anchor_of(heading: str) -> str:
-    """The anchor of a heading as GitHub makes it."""
-    return _NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
-
-
-def _number_headings(tokens: Sequence[Token]) -> None:
-    """Give each heading its anchor; a repeated one gets a number."""
-    seen: dict[str, int] = {}
-    for token, inline in pairwise(tokens):
-        if token.type != "heading_open":
-            continue
-        words = (child.content for child in inline.children or () if child.type in ("text", "code_inline"))
-        anchor = anchor_of("".join(words))
-        count = seen[anchor] = seen.get(anchor, -1) + 1
-        token.attrSet("id", f"{anchor}-{count}" if count else anchor)
-
+# The pages.
 
 _FOLDER = Path(__file__).parent
 _STATIC = _FOLDER / "static"
@@ -362,11 +244,27 @@ _MOST_KEPT = 64
 _MOST_NEAR = 4
 _LONGEST_SHOWN = 100
 _ERRORS = "errors"
+_API = "api"
+_LISTED_LEVEL = 2
+"""Of the headings that the table of contents lists."""
+_LEADS = {
+    "api": "Every HTTP endpoint with an example.",
+    "methods": "JSON-RPC at POST /rpc: parameters, results, errors.",
+    "errors": "Every problem by its code, with cause and cure.",
+    "try": "Send requests to this server from the page.",
+    "reference": "Every route, setting, limit, error code, metric and command.",
+}
+"""What a line says of pages without a first sentence."""
 
-_PLAIN = page_headers(script_src="'none'", connect_src="'none'", form_action="'none'")
-_WITH_SCRIPTS = page_headers(form_action="'none'")
-"""The headers of pages with scripts: only this server's scripts run, and none inside the page."""
-_FRONT = page_headers(connect_src="'none'", form_action="'none'")
+_HEADERS = page_headers(form_action="'none'")
+"""Only this server's scripts run, and none inside the page."""
+_INDEX_HEADERS = ready_made(
+    {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +290,7 @@ class Site:
         self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,
             "api": self._api,
+            "search.json": self._search,
             "methods": self._methods,
             _ERRORS: self._errors,
             "try": self._try,
@@ -412,18 +311,42 @@ class Site:
 
     def front(self, facts: Mapping[str, Any]) -> MadePage:
         """The page at the root, with the addresses of a visit."""
-        return self._filled("front.html", NAME, None, facts, headers=_FRONT)
+        return self._filled("front.html", NAME, "", facts)
 
     def _has(self, name: str) -> bool:
         known: tuple[Mapping[str, object], ...] = (
             self._makers, self._library.pages, self._library.pictures,
         )  # fmt: skip
-        return any(name in each for each in known) or self._problem(name) is not None
+        found = any(name in each for each in known)
+        return found or self._problem(name) is not None or self._tag(name) is not None
 
     def _problem(self, name: str) -> Problem | None:
         """The problem whose page has this name."""
         folder, _, code = name.rpartition("/")
         return self._problems.get(code) if folder == _ERRORS else None
+
+    def _tag(self, name: str) -> Tag | None:
+        """The operations whose page has this name."""
+        return self._tags.get(name) if name.startswith(f"{_API}/") else None
+
+    @cached_property
+    def _document(self) -> Document:
+        return self._describe()
+
+    @cached_property
+    def _tags(self) -> Mapping[str, Tag]:
+        return {f"{_API}/{anchor_of(tag.name)}": tag for tag in tags_of(self._document)}
+
+    @cached_property
+    def _order(self) -> Sequence[tuple[str, str]]:
+        """Name and title of every page that another follows."""
+        order = []
+        for pages in self._library.doors().values():
+            for name, title in pages:
+                order.append((name, title))
+                if name == _API:
+                    order += ((page, tag.name) for page, tag in self._tags.items())
+        return order
 
     def _made(self, name: str) -> MadePage:
         if (maker := self._makers.get(name)) is not None:
@@ -431,55 +354,95 @@ class Site:
         if (picture := self._library.pictures.get(name)) is not None:
             return _picture(picture)
         if (problem := self._problem(name)) is not None:
-            return self._filled("problem.html", problem.title, _ERRORS, {"problem": problem})
-        title = title_of(self._library.pages[name].read_text("utf-8"), name)
-        return self._filled("markdown.html", title, name, {"text": self._markdown.page(name)})
+            return self._filled("problem.html", problem.title, name, {"problem": problem})
+        if (tag := self._tag(name)) is not None:
+            return self._filled(
+                "tag.html", tag.name, name, {"tag": tag, "shapes": tag.shapes(self._document)}
+            )
+        page = self._markdown.page(name)
+        fields = {
+            "text": page.text,
+            "contents": [each for each in page.sections if each.level == _LISTED_LEVEL],
+        }
+        return self._filled("markdown.html", self._library.title(name), name, fields)
 
     def _start(self) -> MadePage:
-        others = sorted(name for name in self._library.pages if "/" in name)
-        titled = [(name, title_of(self._library.pages[name].read_text("utf-8"), name)) for name in others]
-        return self._filled("start.html", "Documentation", "", {"others": titled})
+        leads = {name: self._markdown.page(name).lead for name in self._library.pages}
+        return self._filled("start.html", "Documentation", "", {"leads": leads | _LEADS})
 
     def _api(self) -> MadePage:
-        document = self._describe()
-        webhooks, shapes = messages_of(document), shapes_of(document)
-        fields = {"tags": tags_of(document), "webhooks": webhooks, "shapes": shapes}
-        return self._filled("api.html", "Operations", "api", fields)
+        return self._filled("api.html", MADE[_API], _API, {"tags": self._tags})
 
     def _methods(self) -> MadePage:
-        return self._filled("methods.html", "Wallet methods", "methods", {"document": openrpc_document()})
+        fields = {"document": openrpc_document()}
+        return self._filled("methods.html", MADE["methods"], "methods", fields)
 
     def _errors(self) -> MadePage:
         groups: dict[str, list[Problem]] = {}
         for problem in self._problems.values():
             groups.setdefault(problem.group, []).append(problem)
         fields = {"groups": groups, "codes": MEANING_OF_CODE}
-        return self._filled("errors.html", "Errors", _ERRORS, fields)
+        return self._filled("errors.html", MADE[_ERRORS], _ERRORS, fields)
 
     def _try(self) -> MadePage:
-        title, files = "Try operations", self.tried_files.paths
-        if not files:
-            return self._filled("no_swagger_ui.html", title, "try", {})
-        return self._filled("try.html", title, "try", {"files": files}, headers=_WITH_SCRIPTS)
+        files = self.tried_files.paths
+        template = "try.html" if files else "no_swagger_ui.html"
+        return self._filled(template, MADE["try"], "try", {"files": files})
+
+    def _search(self) -> MadePage:
+        """Every heading of every page, for the search in the browser: path, page, heading, words."""
+        rows = [
+            (f"{PAGES_PATH}/{name}#{each.anchor}", self._library.title(name), each.heading, each.words)
+            for name in self._library.pages
+            for each in self._markdown.page(name).sections
+        ]
+        rows += (
+            (f"{PAGES_PATH}/{name}#{each.anchor}", tag.name, each.heading, f"{each.summary} {each.text}")
+            for name, tag in self._tags.items()
+            for each in tag.operations
+        )
+        rows += (
+            (f"{PAGES_PATH}/methods#{each['name']}", MADE["methods"], each["name"], each["summary"])
+            for each in openrpc_document()["methods"]
+        )
+        rows += (
+            (
+                f"{PAGES_PATH}/{_ERRORS}/{code}",
+                MADE[_ERRORS],
+                code,
+                f"{each.title}. {each.meaning} {each.cause}",
+            )
+            for code, each in self._problems.items()
+        )
+        return MadePage(json.dumps(rows, ensure_ascii=False).encode(), _INDEX_HEADERS)
 
     def _missing(self, path: str) -> MadePage:
-        known = [*self._makers, *self._library.pages, *(f"{_ERRORS}/{code}" for code in self._problems)]
-        near = near_words(path[:_LONGEST_SHOWN].lower(), filter(None, known), _MOST_NEAR)
+        known = [
+            *(name for name, _ in self._order), *self._library.pages,
+            *(f"{_ERRORS}/{code}" for code in self._problems),
+        ]  # fmt: skip
+        near = near_words(path[:_LONGEST_SHOWN].lower(), known, _MOST_NEAR)
         fields = {"asked": path[:_LONGEST_SHOWN], "near": near}
-        return self._filled("missing.html", "No such page", None, fields, status=404)
+        return self._filled("missing.html", "No such page", "", fields, status=404)
 
     def _filled(
-        self,
-        template: str,
-        title: str,
-        name: str | None,
-        fields: Mapping[str, Any],
-        status: int = 200,
-        headers: CIMultiDictProxy[str] = _PLAIN,
+        self, template: str, title: str, name: str, fields: Mapping[str, Any], status: int = 200
     ) -> MadePage:
         """The template with these fields. `name` is the page's own, for the navigation."""
-        text = self._templates.get_template(template).render(title=title, name=name, **fields)
-        return MadePage(text.encode(), headers, status)
+        places = [place for place, _ in self._order]
+        at = places.index(name) if name in places else None
+        around = {
+            "previous": self._order[at - 1] if at else None,
+            "next": self._order[at + 1] if at is not None and at + 1 < len(places) else None,
+            "current": name if name in self._shown else name.partition("/")[0],
+        }
+        text = self._templates.get_template(template).render(title=title, **around, **fields)
+        return MadePage(text.encode(), _HEADERS, status)
+
+    @cached_property
+    def _shown(self) -> set[str]:
+        """The names in the navigation."""
+        return {name for pages in self._library.doors().values() for name, _ in pages}
 
     @cached_property
     def _templates(self) -> Environment:
@@ -495,11 +458,16 @@ class Site:
         environment.globals.update(
             root=PAGES_PATH,
             static=self.static_files.paths,
-            guides=self._library.titles(),
+            doors=self._library.doors(),
             product=NAME,
             version=VERSION,
         )
         return environment
+
+
+def open_site(describe: Callable[[], Document]) -> Site:
+    """The pages of this installation. `describe` makes the OpenAPI document of the server."""
+    return Site(open_library(), describe)
 
 
 def _picture(path: Path) -> MadePage:

@@ -7,7 +7,7 @@ import { expect, test } from '@playwright/test'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PAGES = ['/', '/errors', '/errors/limit-exceeded', '/protocol', '/try', '/nothing']
-const LONG_PAGES = ['/api', '/methods'] // examined once: axe-core takes long
+const LONG_PAGES = ['/api', '/api/bridge', '/methods'] // examined once: axe-core takes long
 
 async function open(page, path) {
   page.faults = []
@@ -42,7 +42,7 @@ test('without JavaScript a reader goes from the start to a problem', async ({ br
   const context = await browser.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await open(page, '/')
-  await page.getByRole('navigation').getByRole('link', { name: 'Errors' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Errors' }).click()
   await page.getByRole('link', { name: 'limit-exceeded' }).click()
   await expect(page.getByRole('heading', { name: 'Too many requests' })).toBeVisible()
   await expect(page.getByText('Wait for the seconds of Retry-After')).toBeVisible()
@@ -55,17 +55,44 @@ test('the keyboard alone reaches the content and follows a link', async ({ page 
   await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused()
   await page.keyboard.press('Enter')
   await page.keyboard.press('Tab')
-  await expect(page.getByRole('main').getByRole('link', { name: 'Operations', exact: true })).toBeFocused()
+  await expect(page.getByRole('main').getByRole('link', { name: 'openapi.json', exact: true })).toBeFocused()
+  await page.keyboard.press('/')
+  await page.keyboard.type('limit-exceeded')
+  await expect(page.getByRole('search').getByRole('status')).toContainText('found')
   await page.keyboard.press('Enter')
-  await expect(page.getByRole('heading', { level: 1, name: 'Operations' })).toBeVisible()
+  await expect(page.getByRole('heading', { level: 1, name: 'Too many requests' })).toBeVisible()
+})
+
+test('the search finds words below headings, on a telephone too', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 800 })
+  await open(page, '/')
+  await page.getByRole('searchbox').fill('pyWalletConnect binary')
+  await expect(page.getByRole('search').getByRole('status')).toContainText(/found|Nothing/)
+  await page.getByRole('searchbox').fill('openapi-typescript')
+  await page.getByRole('search').getByRole('link').first().click()
+  await expect(page).toHaveURL(/\/docs\/protocol#/)
+  await page.getByRole('searchbox').fill('nothing-of-this-kind')
+  await expect(page.getByText('Nothing found for nothing-of-this-kind')).toBeVisible()
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+})
+
+test('a button copies code, of a transcript the commands', async ({ context, page }) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await open(page, '/notify')
+  const code = page.locator('.code').filter({ hasText: 'project create' }).first()
+  await code.hover()
+  await code.getByRole('button', { name: 'Copy code' }).click()
+  const copied = await page.evaluate(() => navigator.clipboard.readText())
+  expect(copied).toMatch(/^SECRET=/)
+  expect(copied).not.toContain('1 subscribed')
 })
 
 test('on a telephone the menu opens the navigation', async ({ page }) => {
   await page.setViewportSize({ width: 390, height: 800 })
   await open(page, '/errors')
-  await expect(page.getByRole('navigation')).toBeHidden()
+  await expect(page.getByRole('navigation', { name: 'Pages' })).toBeHidden()
   await page.getByText('Menu').click()
-  await page.getByRole('navigation').getByRole('link', { name: 'Wallet methods' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Wallet methods' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Wallet methods' })).toBeVisible()
 })
 

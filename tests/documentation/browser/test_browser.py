@@ -10,7 +10,7 @@ from tests.support.server import running_server
 
 _ROOT = Path(__file__).parents[3]
 _SPECIFICATION = Path(__file__).parent / "docs.spec.js"
-_TESTS = 7
+_TESTS = 9
 
 pytestmark = BROWSER_MARKS
 
