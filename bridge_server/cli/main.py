@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE, stop_with
 
-_SERVERS = ("serve", "dev", "wallet")
+_SERVERS = ("serve", "dev", "demo", "wallet")
 """The commands that run until they are stopped."""
 _FLAGS = ("-h", "--help", "--version")
 """What may stand in the place of a command."""

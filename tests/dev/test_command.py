@@ -15,8 +15,8 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from bridge_server.cli import dev as module
-from bridge_server.cli.dev import dev_command
+from bridge_server.cli.dev import command as module
+from bridge_server.cli.dev.command import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from bridge_server.settings.settings import Settings
@@ -51,16 +51,16 @@ class Dev:
 
 @contextmanager
 def running(
-    folder: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    folder: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None, command: str = "dev"
 ) -> Iterator[Dev]:
     """Run it on a free port; temporary files go into the folder."""
     (folder / "tmp").mkdir(exist_ok=True)
     ready, errors = folder / "ready.json", folder / "err"
     ready.unlink(missing_ok=True)  # a killed process leaves it
-    command = ["dev", "--port", "0", "--ready-file", str(ready), *map(str, arguments)]
+    words = [command, "--port", "0", "--ready-file", str(ready), *map(str, arguments)]
     variables = {**environment_without_settings(), "TMPDIR": str(folder / "tmp"), **(environment or {})}
     with (folder / "out").open("wb") as out, errors.open("wb") as err:
-        process = fork_server().start(command, variables, err, out)
+        process = fork_server().start(words, variables, err, out)
     try:
         yield Dev(process, facts_once_ready(process, ready, errors), folder)
     finally:
@@ -150,6 +150,26 @@ def test_open_opens_the_console_signed_in(tmp_path: Path) -> None:
         until(opened.exists, dev.printed)
         assert status(opened.read_text().strip()) == "303"
         assert status(links(dev.printed())["console"]) == "303"
+
+
+def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_the_console(
+    tmp_path: Path,
+) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o755)
+    with running(tmp_path, environment={"BROWSER": str(browser)}, command="demo") as dev:
+        until((tmp_path / "opened").exists, dev.printed)
+        until(lambda: dev.printed().count("personal_sign") >= 6, dev.printed)
+        token = f"Authorization: Bearer {dev.facts['admin_token']}"
+        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
+        assert len(sent["notifications"]) == 4
+        assert dev.stop(signal.SIGTERM) == 0
+
+    lines = dev.printed().splitlines()
+    assert any("/call/new" in line and "Demo Shop" in line for line in lines)
+    assert sum(" GET    /?" in line and " 101 " in line for line in lines) >= 4
+    assert (tmp_path / "err").read_text() == ""
 
 
 def test_without_a_browser_the_link_of_the_banner_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click import Option
 
-from bridge_server.cli.dev import dev_command
+from bridge_server.cli.dev.command import dev_command
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.forked_program import folder_of_command
 

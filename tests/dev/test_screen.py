@@ -9,7 +9,7 @@ from typing import TextIO
 import pytest
 import zxingcpp
 
-from bridge_server.cli.dev import dev_banner, qr_code
+from bridge_server.cli.dev.screen import dev_banner, qr_code
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import typed_command
 from tests.support.rows import each_row

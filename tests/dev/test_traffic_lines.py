@@ -4,7 +4,7 @@ import asyncio
 import re
 from typing import Any
 
-from bridge_server.cli.dev import TrafficLines, request_line
+from bridge_server.cli.dev.screen import TrafficLines, request_line
 from bridge_server.cli.output import Screen
 from bridge_server.kernel.background import running
 from bridge_server.web.traffic import Contents, Exchange, Recorded

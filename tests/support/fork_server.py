@@ -29,7 +29,7 @@ _LOADED = (
     "assembly.console_pages",
     "assembly.testmode",
     "cli.commands",
-    "cli.dev",
+    "cli.dev.command",
     "cli.notify",
     "cli.serve",
     "cli.wallet",

@@ -1,0 +1,79 @@
+"""What `bridge-server demo` does beside `dev`: it sends notifications, and has dapps call a wallet."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from bridge_server.kit.client import BridgeClientError, Dapp, Generation, Notifier, Wallet
+
+_NOTIFICATIONS = (
+    ("news", "Your order is on its way", "It should be with you on Friday."),
+    ("alerts", "Price alert", "ETH is above your limit."),
+    ("news", "New in the shop", "This week: everything for the garden."),
+)
+"""Type, title and body."""
+
+_GENERATIONS: tuple[Generation, ...] = ("plain", "1.x", "2.x")
+_PAUSE_SECONDS = 5.0
+_PATIENCE_SECONDS = 60.0
+
+
+async def demonstrate(facts: Mapping[str, Any]) -> None:
+    """Send notifications to the first account, and have dapps of three generations call a wallet until this
+    is cancelled. `facts` are those of the banner.
+    """
+    url, project, account = facts["url"], facts["project"], facts["accounts"][0]["address"]
+    async with Notifier(url, project["id"], project["secret"]) as notifier:
+        for type_id, title, body in _NOTIFICATIONS:
+            await notifier.notify(type_id, title, body, [f"eip155:1:{account}"])
+    async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
+        signing = _Signing(http, facts["rpc_url"])
+        for generation in _GENERATIONS:
+            group.create_task(_sessions(url, generation, account, signing))
+
+
+class _Signing:
+    """The server's wallet, with which the wallet of each session signs."""
+
+    def __init__(self, http: aiohttp.ClientSession, rpc_url: str) -> None:
+        self._http = http
+        self._rpc_url = rpc_url
+
+    async def signature(self, method: str, params: Any) -> Any:
+        fields = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with self._http.post(self._rpc_url, json=fields) as response:
+            return (await response.json())["result"]
+
+
+async def _sessions(url: str, generation: Generation, account: str, signing: _Signing) -> None:
+    """Hold a session; after its end, such as a reset of the server, another one."""
+    while True:
+        try:
+            async with Dapp(url, name="Demo Shop", generation=generation) as dapp:
+                relay_url = url if generation == "2.x" else None
+                async with (
+                    Wallet.from_uri(dapp.uri, relay_url=relay_url, name="Demo Wallet") as wallet,
+                    asyncio.TaskGroup() as group,
+                ):
+                    group.create_task(_answer(wallet, account, signing))
+                    group.create_task(_ask(dapp))
+        except* (BridgeClientError, aiohttp.ClientError, KeyError):
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _ask(dapp: Dapp) -> None:
+    accounts = (await dapp.approval(_PATIENCE_SECONDS)).accounts
+    order = 1
+    while True:
+        message = f"Order {order}".encode().hex()
+        await dapp.call("personal_sign", [f"0x{message}", accounts[0]], _PATIENCE_SECONDS)
+        await asyncio.sleep(_PAUSE_SECONDS)
+        order += 1
+
+
+async def _answer(wallet: Wallet, account: str, signing: _Signing) -> None:
+    await wallet.approve([account])
+    async for call in wallet.calls():
+        await wallet.answer(call, await signing.signature(call.method, call.params))

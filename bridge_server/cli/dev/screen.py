@@ -1,0 +1,172 @@
+"""What `bridge-server dev` prints: the banner with its QR code, and a line for each request."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+import segno
+
+from bridge_server.cli.output import Screen
+from bridge_server.version import NAME, VERSION
+from bridge_server.wallet.rpc.routes import REFUSED_PAGES
+from bridge_server.wallet.visible_text import visible
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, exchange_line, with_short_ids
+
+# One line on the terminal for each request that the server answered or sent.
+
+_MOST_WAITING = 2_000
+"""Requests whose lines wait for the terminal; of more, the oldest have none."""
+
+_PATH_COLUMNS = 34
+_ROOM_FOR_PATHS = 80
+"""Columns from which on a terminal has room for paths of one width."""
+
+_FIRST_FAILURE = 400
+_COLOURS = {0: "red", 4: "yellow", 5: "red"}
+"""The colours by the first digit of a status."""
+
+
+class TrafficLines:
+    """Follows the record of requests. A terminal that stands still delays only its own lines."""
+
+    def __init__(self, traffic: TrafficLog, write: Callable[[str], None], screen: Screen) -> None:
+        self._traffic = traffic
+        self._write = write
+        self._screen = screen
+        self._news: deque[Recorded] = deque(maxlen=_MOST_WAITING)
+        self._missed = 0
+        self._some_came = asyncio.Event()
+
+    async def run_forever(self) -> None:
+        """Write the lines of all requests from now on."""
+        with self._traffic.watched_by(self._note):
+            while True:
+                await self._some_came.wait()
+                await asyncio.to_thread(self._write, "\n".join(self._lines()))
+
+    def _note(self, recorded: Recorded) -> None:
+        self._missed += len(self._news) == _MOST_WAITING
+        self._news.append(recorded)
+        self._some_came.set()
+
+    def _lines(self) -> list[str]:
+        gap = [f"... {self._missed} requests are not shown: they came too fast"] if self._missed else []
+        lines = gap + [request_line(each, self._screen) for each in self._news]
+        self._news.clear()
+        self._missed = 0
+        self._some_came.clear()
+        return lines
+
+
+def request_line(recorded: Recorded, screen: Screen) -> str:
+    """The line of a request. The failure of a request stands in it whole, whatever the width."""
+    exchange = recorded.exchange
+    moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
+    is_wide = screen.columns is None or screen.columns >= _ROOM_FOR_PATHS
+    line = exchange_line(
+        exchange.who,
+        exchange.method,
+        visible(with_short_ids(exchange.path)),
+        status=exchange.status,
+        milliseconds=exchange.milliseconds,
+        waited_seconds=exchange.waited_seconds,
+        gist=visible(_remedy(exchange) or exchange.gist),
+        path_columns=_PATH_COLUMNS if is_wide else 0,
+    )
+    text = f"{moment:%H:%M:%S}  {line}"
+    if exchange.status >= _FIRST_FAILURE or not exchange.status:
+        return screen.coloured(text, _COLOURS[exchange.status // 100])
+    if screen.columns is not None and len(text) > screen.columns:
+        return f"{text[: screen.columns - 1]}…"
+    return text
+
+
+def _remedy(exchange: Exchange) -> str | None:
+    """The flag that lets a web page call the wallet, if it may not yet; else None."""
+    if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
+        return None
+    headers = {name.lower(): value for name, value in exchange.request.headers.items()}
+    origin = headers["origin"]
+    return f"{origin} may not call the wallet: --rpc-origins {origin}"
+
+
+# A QR code of block characters, two squares in each.
+
+_WHITE_ON_BLACK, _AS_BEFORE = "\x1b[97;40m", "\x1b[0m"
+_BORDER = 2
+
+
+def qr_code(text: str, *, has_colours: bool) -> list[str]:
+    """The lines of the code. With colours it is dark on light on every terminal, as cameras expect it."""
+    drawn = StringIO()
+    segno.make(text, micro=False, error="l").terminal(drawn, border=_BORDER, compact=True)
+    lines = drawn.getvalue().splitlines()
+    return [f"{_WHITE_ON_BLACK}{line}{_AS_BEFORE}" for line in lines] if has_colours else lines
+
+
+# The text that `dev` prints when the server is ready: addresses, project, accounts with their keys.
+
+_COLUMNS_OF_QR_CODE = 37
+_COLUMNS_OF_VALUES = 27
+
+
+def dev_banner(
+    facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server", console_link: str | None = None
+) -> str:
+    """The lines to print; `facts` stand in the ready file, `command` starts this program in the shell."""
+    head = _head(facts, command, console_link)
+    return "\n".join([*head, *_account_lines(facts, screen), *_picture(facts, screen)])
+
+
+def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> Iterator[str]:
+    url, lan_url, project = facts["url"], facts.get("lan_url"), facts["project"]
+    kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
+    yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
+    if console_link is not None:
+        yield f"  console   {console_link}"
+    yield f"  docs      {url}/docs/"
+    yield f"  inbox     {url}/inbox/?project={project['id']}"
+    yield _line("relay", f"ws{url.removeprefix('http')}", "relayUrl of 2.x clients")
+    yield _line("bridge", url, "bridge of 1.x clients")
+    yield f"  0.7       {facts['v07_url']}"
+    if lan_url is not None:
+        yield _line("phone", lan_url, "the bridge alone, for this network")
+    yield _line("wallet", facts["rpc_url"], _wallet(facts, command))
+    yield _line("project", project["id"], f"types {', '.join(project['types'])}")
+    yield f"  secret    {project['secret']}"
+    yield f"  admin     {facts['admin_token']}"
+    yield f"  commands  {command} COMMAND {_beside(facts)}"
+    yield "  stop      Ctrl-C"
+
+
+def _line(name: str, value: str, more: str) -> str:
+    return f"  {name:<9} {value:<{_COLUMNS_OF_VALUES}} {more}"
+
+
+def _beside(facts: Mapping[str, Any]) -> str:
+    """The option with which other commands find the server."""
+    return f"--data-dir {facts['data_dir']}"
+
+
+def _wallet(facts: Mapping[str, Any], command: str) -> str:
+    chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
+    waiting = f"waits for: {command} approvals {_beside(facts)}"
+    policy = "approves by itself" if facts["policy"] == "approve" else waiting
+    return f"{chain}, {policy}{'' if facts['has_node'] else '; no node'}"
+
+
+def _account_lines(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    for number, account in enumerate(facts["accounts"]):
+        yield f"  ({number}) {account['address']}  {account.get('private_key', '')}".rstrip()
+    yield screen.coloured("Never send these accounts anything of value.", "yellow")
+
+
+def _picture(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """The QR code of the address for phones, where it can be drawn."""
+    lan_url = facts.get("lan_url")
+    has_room = screen.columns is None or screen.columns >= _COLUMNS_OF_QR_CODE
+    if lan_url is not None and screen.has_blocks and has_room:
+        yield from qr_code(lan_url, has_colours=screen.has_colours)
