@@ -11,6 +11,7 @@ from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.topics import TOPIC_WEBHOOK
+from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.queues import MessageCharges, QueueLimits, Share, SocketLimits, SocketTopics
 from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
 from bridge_server.pubsub.v1_sockets import PubSub
@@ -170,6 +171,7 @@ def _first(foundation: Foundation, open_from: Counter[str], counted: SocketTopic
         counted,
         charge=lambda address: foundation.quotas.charge(address, (messages,)).later,
         deliveries=Topics if is_alone else partial(SharedTopics, events=foundation.events),
+        frames=_frames(foundation, "1.x"),
     )
 
 
@@ -188,7 +190,14 @@ def _second(foundation: Foundation, open_from: Counter[str], counted: SocketTopi
         MessageCharges(foundation.quotas, live.held(_messages)),
         events=foundation.events,
         notice=partial(notice_of, foundation.ids),
+        frames=_frames(foundation, "2.x"),
     )
+
+
+def _frames(foundation: Foundation, generation: str) -> Frames | None:
+    """The record of what sockets carry; None where no requests are recorded."""
+    traffic, is_shared = foundation.traffic, foundation.database_file is None
+    return None if traffic is None else Frames(traffic, foundation.clock, generation, is_shared=is_shared)
 
 
 def _admission(foundation: Foundation) -> ClientAdmission:

@@ -8,7 +8,7 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
@@ -331,8 +331,12 @@ class SettingsReloader:
 # The log: formatted on a terminal, one JSON object per line elsewhere. Secrets are redacted in both.
 
 
-def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None:
-    """Send the log of this program and of its libraries to standard error."""
+def configure_logs(
+    level: str, form: Literal["auto", "console", "json"], said_elsewhere: Collection[str] = ()
+) -> None:
+    """Send the log of this program and of its libraries to standard error, without the events that the
+    program tells in another way.
+    """
     console = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -351,9 +355,14 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(console))
     )
     handler.addFilter(is_not_a_client_fault)
+    handler.addFilter(lambda record: _event_of(record) not in said_elsewhere)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("hpack").setLevel(logging.INFO)  # its debug log has requests with device tokens
     logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its debug log has every operation twice
+
+
+def _event_of(record: logging.LogRecord) -> str | None:
+    return record.msg.get("event") if isinstance(record.msg, dict) else None
 
 
 def set_log_level(level: str) -> None:

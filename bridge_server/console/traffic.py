@@ -33,7 +33,14 @@ from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, MOST_REQUESTS, TrafficLog, with_short_ids
+from bridge_server.web.traffic import (
+    CLIENT_LEFT,
+    FIRST_FAILURE,
+    MOST_REQUESTS,
+    TrafficLog,
+    has_missed,
+    with_short_ids,
+)
 
 _PATH = "/traffic"
 _STREAM = f"{_PATH}/stream"
@@ -98,6 +105,8 @@ def has_failed(line: Mapping[str, Any]) -> bool:
 def _tone(line: Mapping[str, Any]) -> str:
     if line["status"] is None:
         return "waits"
+    if has_missed(line["route"], line["gist"]):
+        return "warn"
     return "bad" if has_failed(line) else "good"
 
 

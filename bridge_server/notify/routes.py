@@ -18,6 +18,7 @@ from bridge_server.web.answers import StreamedAnswer, json_answer
 from bridge_server.web.bodies import JsonObject, json_object
 from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Handler, Route
+from bridge_server.web.traffic import NOTIFYING
 
 _PUBLISHER = web.RequestKey("publisher", Publisher)
 
@@ -121,7 +122,7 @@ def notify_routes(
             method=method, path=path, name=name, handler=handler,
             identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
             caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
-            dry_run_limits=dry_run_limits, who="backend",
+            dry_run_limits=dry_run_limits, who="backend", gist=wire.gist if name in NOTIFYING else None,
         )  # fmt: skip
 
     notify, subscribers = f"/{_PROJECT}/notify", f"/v1/{_PROJECT}/subscribers"

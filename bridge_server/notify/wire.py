@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -294,6 +295,15 @@ def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
 def audience_outcome_fields(outcome: AudienceOutcome) -> dict[str, Any]:
     """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
+
+
+def gist(_: bytes, answered: bytes) -> str:
+    """How many accounts were sent a notification, and how many were not and why."""
+    answer = orjson.loads(answered)
+    missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
+    missed["not subscribed"] += len(answer["not_found"])
+    counts = [(len(answer["sent"]), "sent"), *((count, reason) for reason, count in missed.items())]
+    return ", ".join(f"{count} {outcome}" for count, outcome in counts if count)
 
 
 def write_marked(marked: int) -> bytes:

@@ -13,6 +13,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
+from bridge_server.pubsub.frames import Frames, short_topics
 from bridge_server.pubsub.queues import OpenSockets, QueueLimits, SocketLimits, SocketTopics
 from bridge_server.pubsub.v1_store import (
     Acknowledge,
@@ -40,8 +41,9 @@ class Deliveries(Protocol):
         """Must be entered, inside of the journal's."""
         ...
 
-    def publish(self, sender: int, address: str | None, published: Publish) -> None:
-        """Send the message to all other receivers, and keep it until it is settled.
+    def publish(self, sender: int, address: str | None, published: Publish) -> bool:
+        """Send the message to all other receivers, and keep it until it is settled; returns whether one is
+        known.
 
         Raises QueueFullError, unless only the journal finds this out.
         """
@@ -81,9 +83,9 @@ class Subscriber:
     """Implements the party of a socket, and the receiver of its topics."""
 
     __slots__ = (
-        "_acknowledges", "_charge", "_counted", "_farewell", "_forget", "_is_quiet", "_is_settling",
-        "_journal", "_last_acknowledgement", "_most_topics", "_most_unacknowledged", "_outlet", "_pinged",
-        "_sent", "_topics", "address", "number",
+        "_acknowledges", "_charge", "_counted", "_farewell", "_forget", "_frames", "_is_quiet",
+        "_is_settling", "_journal", "_last_acknowledgement", "_most_topics", "_most_unacknowledged",
+        "_outlet", "_pinged", "_sent", "_topics", "address", "number",
     )  # fmt: skip
 
     def __init__(
@@ -97,7 +99,9 @@ class Subscriber:
         most_unacknowledged: int,
         charge: Callable[[str], Awaitable[object] | None],
         forget: Callable[["Subscriber"], object],
+        frames: Frames | None,
     ) -> None:
+        self._frames = frames
         self.number = number
         self.address = address
         self._topics = topics
@@ -200,9 +204,16 @@ class Subscriber:
 
     def _do(self, frame: Publish | Subscribe) -> Awaitable[None] | None:
         if isinstance(frame, Publish):
-            self._topics.publish(self.number, self.address, frame)
+            has_receiver = self._topics.publish(self.number, self.address, frame)
+            if self._frames is not None:
+                what = f"{len(frame.payload)} B to {short_topics((frame.topic,))}"
+                self._frames.note("pub", f"{what}: {self._frames.outcome(has_receiver=has_receiver)}")
             return self._journal.caught_up() if self._journal.is_behind else None
-        return None if frame.topic in self._sent else self._subscribe(frame.topic)
+        if frame.topic in self._sent:
+            return None
+        if self._frames is not None:
+            self._frames.note("sub", short_topics((frame.topic,)))
+        return self._subscribe(frame.topic)
 
     async def _do_after(self, late: Awaitable[object], frame: Publish | Subscribe) -> None:
         await late
@@ -263,7 +274,9 @@ class PubSub:
         counted: SocketTopics,
         charge: Callable[[str], Awaitable[object] | None],
         deliveries: Callable[[TopicStore, Journal, Clock, QueueLimits], Deliveries] = Topics,
+        frames: Frames | None = None,
     ) -> None:
+        self._frames = frames
         self._store = store
         self._journal = Journal(store, clock, ids, queue_limits, self._refuse)
         self._topics = deliveries(store, self._journal, clock, queue_limits)
@@ -307,6 +320,7 @@ class PubSub:
             self._limits.unacknowledged,
             self._charge,
             self._open.forget,
+            self._frames,
         )
         self._open.add(subscriber)
         return subscriber
@@ -328,6 +342,8 @@ class PubSub:
 
     def _refuse(self, message: Message, error: BridgeError) -> None:
         self._topics.refuse(message)
+        if self._frames is not None:
+            self._frames.note("pub", "", error)
         sender = self._open.get(message.sender)
         if sender is not None:
             sender.end(WSCloseCode.TRY_AGAIN_LATER, error.detail)

@@ -143,8 +143,9 @@ class Topics:
         finally:
             self._keep_all()
 
-    def publish(self, sender: int, address: str | None, published: Publish) -> None:
-        """Send the message to all other receivers, and keep it until it is settled.
+    def publish(self, sender: int, address: str | None, published: Publish) -> bool:
+        """Send the message to all other receivers, and keep it until it is settled; returns whether there
+        was one.
 
         Raises QueueFullError. For a topic without a subscriber, only the journal finds this out.
         """
@@ -157,15 +158,16 @@ class Topics:
             address,
             now_ms + self._limits.lifetime_ms,
         )
-        live = self._live.get(published.topic)
+        live, is_sent = self._live.get(published.topic), False
         if live is None:
             self._journal.keep(message)
         else:
             live.add(message, self._limits.topic, now_ms)
-            self._send(live, message)
+            is_sent = self._send(live, message)
         self._last_number = message.number
         if not published.silent:
             self._journal.announce(message)
+        return is_sent
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
         """Send the receiver all messages of the topic, and from then on each new one.
@@ -212,7 +214,7 @@ class Topics:
         self._keep_all()
         await self._journal.caught_up()
 
-    def _send(self, live: LiveTopic, message: Message) -> None:
+    def _send(self, live: LiveTopic, message: Message) -> bool:
         frame, sender, is_sent = text_frame(message.text), message.sender, False
         for receiver in live.receivers:
             if receiver.number != sender:
@@ -220,10 +222,11 @@ class Topics:
                 is_sent = True
         if not is_sent:
             self._keep(live, message.number)
-            return
+            return False
         self._unkept[live] = None
         if self._tick is None:
             self._tick = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._keep_old)
+        return True
 
     def _keep(self, live: LiveTopic, up_to: int) -> None:
         for message in live.to_keep(up_to):
@@ -343,8 +346,11 @@ class SharedTopics:
         async with running(self._deliver_forever()):
             yield
 
-    def publish(self, sender: int, address: str | None, published: Publish) -> None:
-        """Store the message; it is sent to all other receivers from there. Only the journal can refuse it."""
+    def publish(self, sender: int, address: str | None, published: Publish) -> bool:
+        """Store the message; it is sent to all other receivers from there. Only the journal can refuse it.
+
+        Returns whether there is a receiver in this process.
+        """
         self._last_number += 1
         message = Message(
             self._last_number,
@@ -357,6 +363,8 @@ class SharedTopics:
         self._journal.keep(message)
         if not published.silent:
             self._journal.announce(message)
+        live = self._live.get(published.topic)
+        return live is not None and any(each.number != sender for each in live.receivers)
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
         """Send the receiver all messages of the topic, and from then on each new one.

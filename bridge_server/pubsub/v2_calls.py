@@ -11,11 +11,14 @@ from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
+from bridge_server.pubsub.frames import Frames, short_topics
 from bridge_server.pubsub.queues import TooManyAddressTopicsError
 from bridge_server.pubsub.v2_journal import IrnJournal, RememberedCalls, call_key
 from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientLimits,
+    ClientRequest,
+    Done,
     Envelope,
     FetchCall,
     IrnCall,
@@ -311,18 +314,19 @@ class IrnCalls:
                 return -(-len(call.receipts) // _TOPICS_FOR_A_MESSAGE)
         return -(-len(call.topics) // _TOPICS_FOR_A_MESSAGE)
 
-    def perform(self, socket: IrnSocket, id_text: bytes, call: IrnCall) -> Awaitable[None] | None:
+    def perform(self, socket: IrnSocket, request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
         """Perform a client's call; its next frame waits for the awaitable that is returned."""
+        id_text = request.id_text
         match call:
             case PublishCall():
                 is_priced = socket.address is None or self._counts.has_all(call.publications)
-                self._publish(socket, id_text, call)
+                self._publish(socket, request, call)
                 if not is_priced:  # its next frame is heard once the receivers have been counted, and charged
                     return self._until_stored()
             case SubscribeCall():
-                self._subscribe(socket, id_text, call)
+                self._subscribe(socket, request, call)
             case UnsubscribeCall():
-                self._unsubscribe(socket, id_text, call.topics)
+                self._unsubscribe(socket, request, call.topics)
             case FetchCall():
                 return self._fetching.fetch(socket, id_text, call.topics)
             case ReceiveCall():
@@ -333,13 +337,15 @@ class IrnCalls:
         with suppress(UnavailableError):  # which each call is answered with
             await self._journal.caught_up()
 
-    def _publish(self, socket: IrnSocket, id_text: bytes, call: PublishCall) -> None:
+    def _publish(self, socket: IrnSocket, request: ClientRequest, call: PublishCall) -> None:
         if call.subscribes is not None:
             socket.sending.require_room((call.subscribes,))
         now_ms = self._clock.now_ms()
         envelopes = tuple([self._envelope(socket, each, now_ms) for each in call.publications])
-        key = call_key(socket.client, id_text, call)
-        done = partial(self._published, socket, id_text, call.subscribes)
+        key = call_key(socket.client, request.id_text, call)
+        done: Done = partial(self._published, socket, request.id_text, call.subscribes)
+        if socket.frames is not None:
+            done = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
         socket.sending.answers.has_asked()
         if self._remembered.repeats(key, done, now_ms):
             return
@@ -351,6 +357,19 @@ class IrnCalls:
         self._journal.submit(
             Publishing(socket.client, socket.address, key, envelopes, call.subscribes, charged)
         )
+
+    def _in_words(self, socket: IrnSocket, call: PublishCall, frames: Frames) -> str:
+        """What a call publishes, and whether a receiver is there."""
+        publications = call.publications
+        topics = [each.topic for each in publications]
+        if not topics:
+            return "no message"
+        has_receiver = any(
+            each.client != socket.client for topic in topics for each in self._attachments.of(topic)
+        )
+        size = sum(len(each.message) for each in publications)
+        what = f"tag {publications[0].tag}" if len(topics) == 1 else f"{len(topics)} messages"
+        return f"{what}, {size} B to {short_topics(topics)}: {frames.outcome(has_receiver=has_receiver)}"
 
     def _offer(self, socket: IrnSocket, envelopes: Sequence[Envelope], is_sure: bool) -> None:
         for envelope in envelopes:
@@ -382,8 +401,10 @@ class IrnCalls:
         if refused is None and subscribes is not None:
             socket.sending.attach(subscribes)
 
-    def _subscribe(self, socket: IrnSocket, id_text: bytes, call: SubscribeCall) -> None:
-        done = partial(self._subscribed, socket, id_text, call)
+    def _subscribe(self, socket: IrnSocket, request: ClientRequest, call: SubscribeCall) -> None:
+        done: Done = partial(self._subscribed, socket, request.id_text, call)
+        if socket.frames is not None:
+            done = socket.frames.following(request.method, short_topics(call.topics), done)
         try:
             socket.sending.require_room(call.topics)
         except TooManyAddressTopicsError as error:
@@ -407,12 +428,14 @@ class IrnCalls:
             for topic in call.topics:
                 socket.sending.attach(topic)
 
-    def _unsubscribe(self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic]) -> None:
+    def _unsubscribe(self, socket: IrnSocket, request: ClientRequest, topics: Sequence[Topic]) -> None:
         for each in self._of_client.get(socket.client, ()):
             self._resuming.leave_out(each, topics)
             for topic in topics:
                 each.sending.detach(topic)
-        done = partial(socket.answer_call, id_text, _TRUE)
+        done: Done = partial(socket.answer_call, request.id_text, _TRUE)
+        if socket.frames is not None:
+            done = socket.frames.following(request.method, short_topics(topics), done)
         self._journal.submit(Unsubscribing(socket.client, tuple(topics), done))
 
     async def _receive(self, socket: IrnSocket, id_text: bytes, call: ReceiveCall) -> None:

@@ -13,6 +13,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
+from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.queues import (
     MessageCharges,
     NoticeOf,
@@ -49,6 +50,7 @@ class Irn:
         charges: MessageCharges,
         events: Events,
         notice: NoticeOf,
+        frames: Frames | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -57,6 +59,7 @@ class Irn:
         self._limits = clients
         self._charges = charges
         self._notice = notice
+        self._frames = frames
         self._remembered = RememberedCalls(clients)
         counts = ReceiverCounts()
         self._journal = IrnJournal(store, clock, self._remembered, self._rules, counts, charges)
@@ -136,6 +139,7 @@ class Irn:
             self._journal.caught_up,
             self._begin,
             self._forget,
+            self._frames,
         )
         self._open.add(socket)
         return socket

@@ -12,6 +12,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
+from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.queues import MessageCharges, Share, SocketTopics, TooManyAddressTopicsError
 from bridge_server.pubsub.v2_journal import IrnJournal
 from bridge_server.pubsub.v2_models import (
@@ -415,8 +416,8 @@ class Sending:
 
 # A socket: what its client says is performed, and its topics' messages are sent.
 
-Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
-"""Performs a client's call; given its socket, the JSON of the request's id, and the call."""
+Perform: TypeAlias = Callable[["IrnSocket", ClientRequest, IrnCall], Awaitable[None] | None]
+"""Performs a client's call; given its socket, the request, and the call."""
 
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -428,7 +429,7 @@ class IrnSocket:
 
     __slots__ = (
         "_charges", "_farewell", "_is_quiet", "_is_settling", "_leave", "_outlet", "_perform", "_price",
-        "_settle", "_welcome", "address", "client", "is_doubtful", "number", "sending",
+        "_settle", "_welcome", "address", "client", "frames", "is_doubtful", "number", "sending",
     )  # fmt: skip
 
     def __init__(
@@ -443,7 +444,10 @@ class IrnSocket:
         settle: Callable[[], Awaitable[None]],
         welcome: Callable[["IrnSocket"], None],
         leave: Callable[["IrnSocket"], None],
+        frames: Frames | None,
     ) -> None:
+        self.frames = frames
+        """Where its calls are recorded; None where no record is kept."""
         self.number = number
         self.address = address
         self.client = client
@@ -478,7 +482,7 @@ class IrnSocket:
             v2_wire.require_request(frame)
             call = read_call(frame.method, frame.params)
         except BridgeError as error:
-            self.answer(v2_wire.write_error(frame.id_text, error))
+            self._refuse(frame, error)
             return self._pay(1)
         late = None if self.address is None else self._pay(self._price(call))
         return self._do(frame, call) if late is None else self._do_after(late, frame, call)
@@ -540,11 +544,16 @@ class IrnSocket:
         await self._outlet.drain()
         return self._outlet is not None and self._outlet.is_open
 
+    def _refuse(self, request: ClientRequest, error: BridgeError) -> None:
+        if self.frames is not None:
+            self.frames.note(request.method, "", error)
+        self.answer(v2_wire.write_error(request.id_text, error))
+
     def _do(self, request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
         try:
-            pending = self._perform(self, request.id_text, call)
+            pending = self._perform(self, request, call)
         except BridgeError as error:
-            self.answer(v2_wire.write_error(request.id_text, error))
+            self._refuse(request, error)
             return None
         return None if pending is None else self._finish(request, pending)
 
@@ -553,7 +562,7 @@ class IrnSocket:
         try:
             await pending
         except BridgeError as error:
-            self.answer(v2_wire.write_error(request.id_text, error))
+            self._refuse(request, error)
         finally:
             self._is_quiet = self._is_settling = False
 

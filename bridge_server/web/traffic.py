@@ -120,6 +120,16 @@ def _first_fault(body: bytes) -> str:
     return str(problem.get("detail", problem["title"]))
 
 
+NOTIFYING = frozenset({"notify", "notify-audience"})
+"""The routes whose summary says how many accounts a notification was sent to, and who was missed."""
+_ALL_SENT = " sent"
+
+
+def has_missed(route: str, gist: str) -> bool:
+    """Whether the summary says that a notification did not reach every account."""
+    return route in NOTIFYING and gist != "" and not gist.endswith(_ALL_SENT)
+
+
 def with_short_ids(path: str) -> str:
     """The path with the first characters of each long id."""
     return _LONG_ID.sub(lambda found: f"{found[0][:_ID_CHARACTERS]}…", path)

@@ -142,6 +142,15 @@ def test_account_0_is_subscribed_from_the_start_and_has_a_notification(tmp_path:
         assert len(sent["notifications"]) == 1
 
 
+def test_a_refusal_is_printed_once(tmp_path: Path) -> None:
+    with running(tmp_path) as dev:
+        ask(f"{dev.facts['url']}/rpc", "-d", "{}", "-H", "Origin: http://a.example")
+        until_printed(dev, "http://a.example may not call the wallet: --rpc-origins http://a.example")
+        assert dev.stop(signal.SIGTERM) == 0
+
+    assert (tmp_path / "err").read_text() == ""
+
+
 def test_open_opens_the_console_signed_in(tmp_path: Path) -> None:
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')

@@ -8,7 +8,7 @@ from bridge_server.cli.dev.screen import TrafficLines, request_line
 from bridge_server.cli.output import Screen
 from bridge_server.kernel.background import running
 from bridge_server.web.traffic import Contents, Exchange, Recorded
-from tests.dev.conftest import DevServer
+from tests.dev.conftest import SECRET, DevServer
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
 
@@ -57,10 +57,29 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
     assert text.endswith(f"403  1 ms  {remedy}")
 
 
-def test_on_a_narrow_terminal_a_line_stays_a_line_unless_something_is_wrong() -> None:
-    assert len(line(NARROW, gist="a" * 100)) == 40
-    assert line(NARROW, gist="a" * 100).endswith("…")
-    assert line(NARROW, status=400, gist="a" * 100).endswith("a" * 100)
+@each_row("screen", [PLAIN, WIDE, Screen(columns=80), NARROW])
+def test_the_end_of_a_line_is_wrapped_and_never_cut(screen: Screen) -> None:
+    words = [f"word-{number}" for number in range(30)]
+
+    lines = line(screen, gist=" ".join(words)).split("\n")
+
+    assert " ".join(lines).split()[-30:] == words
+    assert all(len(each) <= (screen.columns or 1_000) for each in lines)
+    assert all(each.startswith("      ") for each in lines[1:])
+
+
+def test_of_80_columns_a_path_leaves_half() -> None:
+    assert line(Screen(columns=80)).index("200  1 ms") == 51
+    assert line(WIDE).index("200  1 ms") == 61
+
+
+@each_row(
+    ("gist", "is_warning"), [("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True)]
+)
+def test_a_notification_that_missed_somebody_is_a_warning(gist: str, is_warning: bool) -> None:
+    text = line(Screen(has_colours=True), who="backend", path="/demo/notify", route="notify", gist=gist)
+
+    assert ("\x1b[33m" in text) == is_warning
 
 
 @each_row("screen", [PLAIN, WIDE, NARROW])
@@ -94,6 +113,10 @@ async def test_each_request_has_its_line_also_after_a_reset(dev: DevServer) -> N
         await dev.control.reset()
         await dev.ask("GET", f"{dev.lan_url}/rpc")
         await shown("/rpc")
+        notification = {"type": "news", "title": "Hello", "body": "World"}
+        fields = {"notification": notification, "accounts": ["eip155:1:" + "0x" + "11" * 20]}
+        await dev.ask("POST", f"{dev.url}/demo/notify", fields, Authorization=f"Bearer {SECRET}")
+        await shown("ms  1 not subscribed")
         origin = "http://a.example"
         await dev.ask("POST", f"{dev.url}/rpc", {}, Origin=origin)
         await shown(f"{origin} may not call the wallet: --rpc-origins {origin}")

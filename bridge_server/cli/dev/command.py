@@ -48,6 +48,8 @@ _APPROVE_OF_POLICY = {"approve": "auto", "queue": "queue"}
 _DEFAULTS = {"console": "on", "admin_wallet": True}
 """Settings for the operator's side, which any source may change."""
 
+_ON_THE_SCREEN = ("rpc_refused",)
+"""Events of the log that have a line among the requests."""
 _OWN_KEYS = ("private_keys", "private_keys_file", "keystore_dir")
 
 
@@ -269,7 +271,7 @@ def _demo_project(data: DevData, settings: Settings) -> DemoProject:
 def _checked(loaded: LoadedSettings) -> LoadedSettings:
     """The settings, after their log is set up and warned of their mistakes. Raises CommandError."""
     refuse_own_keys(loaded)
-    configure_logs(loaded.settings.log_level, loaded.settings.log_format)
+    configure_logs(loaded.settings.log_level, loaded.settings.log_format, _ON_THE_SCREEN)
     warn_of_mistakes(loaded)
     return loaded
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from io import StringIO
+from textwrap import wrap
 from typing import Any
 
 import segno
@@ -13,17 +14,25 @@ from bridge_server.cli.output import Screen
 from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.rpc.routes import REFUSED_PAGES
 from bridge_server.wallet.visible_text import visible
-from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, exchange_line, with_short_ids
+from bridge_server.web.traffic import (
+    Exchange,
+    Recorded,
+    TrafficLog,
+    exchange_line,
+    has_missed,
+    with_short_ids,
+)
 
 # One line on the terminal for each request that the server answered or sent.
 
 _MOST_WAITING = 2_000
 """Requests whose lines wait for the terminal; of more, the oldest have none."""
 
-_PATH_COLUMNS = 34
-_ROOM_FOR_PATHS = 80
-"""Columns from which on a terminal has room for paths of one width."""
+_PATH_COLUMNS, _NARROW_PATH_COLUMNS = 34, 24
+_WIDE_SCREEN, _USUAL_SCREEN = 100, 80
+"""Columns from which on a terminal has room for paths of one width, the wider or the narrower."""
 
+_INDENT = 18
 _FIRST_FAILURE = 400
 _COLOURS = {0: "red", 4: "yellow", 5: "red"}
 """The colours by the first digit of a status."""
@@ -62,10 +71,9 @@ class TrafficLines:
 
 
 def request_line(recorded: Recorded, screen: Screen) -> str:
-    """The line of a request. The failure of a request stands in it whole, whatever the width."""
+    """The line of a request. What the terminal has no room for stands below, further to the right."""
     exchange = recorded.exchange
     moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
-    is_wide = screen.columns is None or screen.columns >= _ROOM_FOR_PATHS
     line = exchange_line(
         exchange.who,
         exchange.method,
@@ -74,14 +82,22 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
         gist=visible(_remedy(exchange) or exchange.gist),
-        path_columns=_PATH_COLUMNS if is_wide else 0,
+        path_columns=_path_columns(screen),
     )
     text = f"{moment:%H:%M:%S}  {line}"
+    if screen.columns is not None and len(text) > screen.columns:
+        indented = " " * min(_INDENT, screen.columns // 4)
+        lines = wrap(text, screen.columns, subsequent_indent=indented, break_on_hyphens=False)
+        text = "\n".join(lines)
     if exchange.status >= _FIRST_FAILURE or not exchange.status:
         return screen.coloured(text, _COLOURS[exchange.status // 100])
-    if screen.columns is not None and len(text) > screen.columns:
-        return f"{text[: screen.columns - 1]}…"
-    return text
+    return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.gist) else text
+
+
+def _path_columns(screen: Screen) -> int:
+    if screen.columns is None or screen.columns >= _WIDE_SCREEN:
+        return _PATH_COLUMNS
+    return _NARROW_PATH_COLUMNS if screen.columns >= _USUAL_SCREEN else 0
 
 
 def _remedy(exchange: Exchange) -> str | None:
