@@ -141,7 +141,7 @@ def routes_part() -> str:
             data_dir=Path(folder), admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, test=True
         )
         rooms = house(lay_foundation(settings))
-    head = ("request", "bearer token", "web pages", "largest body")
+    head = ("request", "name", "bearer token", "web pages", "largest body")
     tables = [
         f"### {room.name}\n\n{table(head, rows)}"
         for room in rooms
@@ -150,21 +150,11 @@ def routes_part() -> str:
     return "\n\n".join(tables)
 
 
-def _route(row: Route) -> tuple[str, str, str, str]:
+def _route(row: Route) -> tuple[str, ...]:
     token = "yes" if row.bearer is not None or row.identify is not None else "-"
     pages = "any" if row.any_origin else "configured" if row.origins is not NO_ORIGINS else "-"
     limit = f"{row.body_limit_bytes // 1024} KiB" if row.body_limit_bytes else "-"
-    return f"`{row.method} {_path(row.path)}`", token, pages, limit
-
-
-def _path(path: str) -> str:
-    """The path with the names of its parameters, and without their patterns."""
-    plain = re.sub(r"\{(slashes|first_slashes|last_slashes)[^{}]*\}", _slashes, path)
-    return re.sub(r"\{(\w+):[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", r"{\1}", plain)
-
-
-def _slashes(match: re.Match[str]) -> str:
-    return "" if match.group(1) == "last_slashes" else "/"
+    return f"`{row.request}`", f"`{row.name}`", token, pages, limit
 
 
 def commands_part() -> str:

@@ -13,7 +13,7 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import Where
 from bridge_server.testmode.routes import TestModeHandlers, only_this_machine, testmode_routes
 from bridge_server.testmode.service import Controls, EveryTable
-from bridge_server.testmode.wire import Words
+from bridge_server.testmode.wire import Routes, Words
 
 _WORDS: Words = {
     Where.NODE: None,
@@ -31,7 +31,7 @@ class TestMode:
 
     instruments: Instruments
     controls: Controls
-    routes: frozenset[str]
+    routes: Routes
     words: Words
     room: Room
     """The control routes."""
@@ -49,7 +49,7 @@ def controls_of(
         sweeper,
         [room.catch_up for room in rooms if room.catch_up is not None],
     )
-    names = frozenset(row.name for room in rooms for row in room.routes)
+    names = {row.name: row.request for room in rooms for row in room.routes}
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
     handlers = TestModeHandlers(controls, instruments, names, words)
     routes = testmode_routes(handlers, OneToken(instruments.token), only_this_machine())

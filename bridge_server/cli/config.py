@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import orjson
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -18,7 +19,14 @@ from bridge_server.cli.options import (
 )
 from bridge_server.cli.output import Group, columns, json_option
 from bridge_server.kernel.events import Events
-from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, Settings, shown_settings, shown_value
+from bridge_server.settings.settings import (
+    ENVIRONMENT_PREFIX,
+    NOT_SET,
+    SECRET_IS_SET,
+    Settings,
+    shown_settings,
+    shown_value,
+)
 
 
 @click.group("config", cls=Group)
@@ -44,7 +52,7 @@ def check_command(
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
-        _print_table(rows)
+        _print_table(loaded.settings, rows)
     for variable in loaded.unknown_variables:
         click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
     fault = backend_of(loaded.settings, Events()).fault()
@@ -72,12 +80,25 @@ def _setting(name: str, field: FieldInfo) -> dict[str, Any]:
     return {"name": name, "variable": variable, "default": default, "description": field.description}
 
 
-def _print_table(rows: dict[str, dict[str, Any]]) -> None:
+def _print_table(settings: Settings, rows: dict[str, dict[str, Any]]) -> None:
     width = max(map(len, rows))
-    values = {name: _cell(row["value"]) for name, row in rows.items()}
+    values = {name: _in_toml(getattr(settings, name), row["value"]) for name, row in rows.items()}
     value_width = max(map(len, values.values()))
     for name, row in rows.items():
         click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
+
+
+def _in_toml(value: Any, shown: Any) -> str:
+    """The value as a TOML file has it, whose strings are written as in JSON; a secret as it is `shown`."""
+    if shown in (None, "", NOT_SET) or (isinstance(value, SecretStr) and shown == SECRET_IS_SET):
+        return _cell(shown)
+    if isinstance(value, tuple):
+        return orjson.dumps(list(map(str, value))).decode().replace('","', '", "')
+    return str(shown) if isinstance(shown, int | float) and not isinstance(shown, bool) else _json(shown)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 def _cell(value: Any) -> str:

@@ -16,11 +16,14 @@ from bridge_server.cli.output import json_option
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
+from bridge_server.projects.models import ProjectNotFoundError
 from bridge_server.projects.service import account_limit
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, require_own
 from bridge_server.storage.database import DatabaseRefusedError
 from bridge_server.storage.migrate import NewerSchemaError
+
+_MOST_NAMED = 20
 
 Result = TypeVar("Result")
 
@@ -66,7 +69,19 @@ class Operator:
 
     async def _run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool) -> Result:
         async with operations(self.settings, may_create=may_create) as opened:
-            return await work(opened)
+            try:
+                return await work(opened)
+            except ProjectNotFoundError as error:
+                raise CommandError(await _without_project(opened)) from error
+
+
+async def _without_project(opened: OperatorServices) -> str:
+    """What to tell an operator who named a project that is not there."""
+    known = [each.project.project_id for each in await opened.projects.overview(limit=_MOST_NAMED + 1)]
+    if not known:
+        return "there is no project of this id, nor any other: `project create NAME` makes one"
+    more = " and others" if len(known) > _MOST_NAMED else ""
+    return f"there is no project of this id, but {', '.join(known[:_MOST_NAMED])}{more}"
 
 
 def for_operator(command: Callable[..., None]) -> Callable[..., None]:

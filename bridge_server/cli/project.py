@@ -47,7 +47,7 @@ def project_group() -> None:
 
 @project_group.command("create")
 @click.argument("name")
-@click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: random]")
+@click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: made from NAME]")
 @for_operator
 def create_command(operator: Operator, name: str, project_id: str | None) -> None:
     """Create a project called NAME, and print its first secret, which is shown only once."""

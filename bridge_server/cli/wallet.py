@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import click
 import orjson
 
+from bridge_server.cli.dev.files import urls_of_dev
 from bridge_server.cli.options import CommandError, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.ethereum.mnemonic import MnemonicError
@@ -22,6 +23,7 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
+from bridge_server.kit.client.v2_protocol import is_relay_pairing
 from bridge_server.kit.headless.control import ControlFacts, ListeningError, control_api, event_fields
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
 from bridge_server.kit.headless.rules import Rule, RuleFile, read_rule, read_rule_file
@@ -287,7 +289,11 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     if listen is None and ("ask" in (session, policy) or any(isinstance(rule.action, Ask) for rule in rules)):
         raise CommandError("ask needs somebody who answers: add --listen 127.0.0.1:0 for the control API")
     scanned = () if options["scan"] is None else (_scanned(options["scan"]),)
-    generation, relay_url = options["generation"], options["relay_url"]
+    generation = options["generation"]
+    has_2x = any(is_relay_pairing(each) for each in (*uris, *scanned))
+    if options["relay_url"] is None and has_2x:
+        options["relay_url"] = _relay_of_dev()
+    relay_url = options["relay_url"]
     for uri in (*uris, *scanned):
         _checked("the URI cannot be used:", partial(_check_uri, uri, relay_url, generation))
     return Plan(
@@ -333,10 +339,25 @@ def _checked(what: str, read: Callable[[], Read]) -> Read:
         raise CommandError(f"{what} {error}") from error
 
 
+def _relay_of_dev() -> str | None:
+    """The one server of `dev` that runs on this machine, which the person is told; None if there is none.
+
+    Raises CommandError for several.
+    """
+    found = urls_of_dev()
+    if len(found) > 1:
+        raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
+    for url in found:
+        click.echo(f"bridge-server: the relay is {url}, the server of dev on this machine", err=True)
+    return found[0] if found else None
+
+
 def _check_uri(uri: str, relay_url: str | None, generation: Generation | None) -> None:
     if generation_of(uri, generation) == "2.x":
         if relay_url is None:
-            raise BadPairingError("a URI of generation 2.x names no relay: add --relay-url")
+            raise BadPairingError(
+                "a URI of generation 2.x names no relay, and no server of dev runs here: add --relay-url"
+            )
         required_relay_url(relay_url)
 
 

@@ -19,7 +19,7 @@ from bridge_server.testmode import wire
 from bridge_server.testmode.instruments import Faults
 from bridge_server.testmode.models import Where
 from bridge_server.testmode.service import Controls
-from bridge_server.testmode.wire import Words, counted_fields, read_faults
+from bridge_server.testmode.wire import Routes, Words, counted_fields, read_faults
 
 _PATH = "/faults"
 _NUMBERS = ("status", "retry_after", "delay_ms", "after", "times")
@@ -29,7 +29,7 @@ _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 class FaultsPage:
     """Views and changes of test mode. Rules may name `routes` and `words`."""
 
-    def __init__(self, controls: Controls, faults: Faults, routes: frozenset[str], words: Words) -> None:
+    def __init__(self, controls: Controls, faults: Faults, routes: Routes, words: Words) -> None:
         self._controls = controls
         self._faults = faults
         self._routes = routes

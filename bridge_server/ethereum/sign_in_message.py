@@ -122,7 +122,7 @@ class _Lines:
         prefix = f"{label}: "
         line = self.next()
         if not line.startswith(prefix):
-            raise self.fault(f"must begin with “{prefix}”")
+            raise self.fault(f"must begin with '{prefix}'")
         try:
             return read(line.removeprefix(prefix))
         except ValueError as error:
@@ -140,8 +140,8 @@ class _Lines:
         if not self.at_end():
             self._number += 1
             raise self.fault(
-                "must not be there. After “Issued At: ” come at most “Expiration Time: ”, “Not Before: ”, "
-                "“Request ID: ” and “Resources:”, in this order, and no line break at the end"
+                "must not be there. After 'Issued At: ' come at most 'Expiration Time: ', 'Not Before: ', "
+                "'Request ID: ' and 'Resources:', in this order, and no line break at the end"
             )
 
     def fault(self, detail: str) -> SignInMessageError:
@@ -153,7 +153,7 @@ def _origin(lines: _Lines) -> tuple[str | None, str]:
     line = lines.next()
     if not line.endswith(_SENTENCE):
         raise lines.fault(
-            f"must be a domain, such as example.org, then “{_SENTENCE}”; lines end with LF, not CR LF"
+            f"must be a domain, such as example.org, then '{_SENTENCE}'; lines end with LF, not CR LF"
         )
     scheme, separator, domain = line.removesuffix(_SENTENCE).rpartition("://")
     if separator and not is_scheme(scheme):
@@ -200,12 +200,12 @@ def _resources(lines: _Lines) -> tuple[str, ...]:
     if not lines.peek().startswith(_RESOURCES):
         return ()
     if lines.next() != _RESOURCES:
-        raise lines.fault(f"must be “{_RESOURCES}” and nothing else: each resource has a separate line")
+        raise lines.fault(f"must be '{_RESOURCES}' and nothing else: each resource has a separate line")
     resources = []
     while not lines.at_end():
         marker, resource = (line := lines.next())[:2], line[2:]
         if marker != "- " or not is_uri(resource):
-            raise lines.fault("must be “- ” and a URI (RFC 3986): only resources follow “Resources:”")
+            raise lines.fault("must be '- ' and a URI (RFC 3986): only resources follow 'Resources:'")
         resources.append(resource)
     return tuple(resources)
 

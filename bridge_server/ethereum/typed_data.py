@@ -242,7 +242,7 @@ def shown(value: object) -> str:
         return f"an array of {len(value)}"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = f"“{value}”" if isinstance(value, str) else str(value)
+    text = f"'{value}'" if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

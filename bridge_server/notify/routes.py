@@ -1,5 +1,6 @@
 """The routes of the notification service with their rate limits (docs/protocol.md, A)."""
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TypeVar
@@ -12,7 +13,7 @@ from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify import wire
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.service import Notifications
-from bridge_server.projects.models import Publisher
+from bridge_server.projects.models import PROJECT_ID_PATTERN, Publisher
 from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer
 from bridge_server.web.bodies import JsonObject, json_object
@@ -25,6 +26,9 @@ _PUBLISHER = web.RequestKey("publisher", Publisher)
 _LOOK_FOR_THE_SECRET = frozenset({"notify", "subscriber-lookup"})
 """Rows whose statements look for the secret themselves, so that it need not be read before."""
 
+_PLAIN_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
+_FIELD = "'Authorization: Bearer SECRET'"
+_PLAIN_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
 _PROJECT = "{project_id:[^/]{1,128}}"
 
 NOTIFY = Limit("notify-calls", burst=20, interval_us=MICROSECONDS // 2)
@@ -96,6 +100,13 @@ def _caller(request: web.Request, publisher: Publisher | None) -> str | None:
     return f"project:{publisher.project.number}"
 
 
+def _no_caller(request: web.Request) -> str:
+    """One text for all causes: a secret that is missing or wrong, and a project that is not there."""
+    project_id = request.match_info["project_id"]
+    project = f"no project '{project_id}'" if _PLAIN_ID.fullmatch(project_id) else "no such project"
+    return f"The secret is missing, wrong or revoked, or there is {project}: send {_FIELD}."
+
+
 async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Join pages into one JSON array. A page holds JSON strings without the outer quotation marks."""
     opening = b'["'
@@ -122,7 +133,8 @@ def notify_routes(
             method=method, path=path, name=name, handler=handler,
             identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
             caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
-            dry_run_limits=dry_run_limits, who="backend", gist=wire.gist if name in NOTIFYING else None,
+            dry_run_limits=dry_run_limits, who="backend", without_caller=_no_caller,
+            gist=wire.gist if name in NOTIFYING else None,
         )  # fmt: skip
 
     notify, subscribers = f"/{_PROJECT}/notify", f"/v1/{_PROJECT}/subscribers"

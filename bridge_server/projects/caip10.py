@@ -19,6 +19,7 @@ _ACCOUNT = re.compile(
     r"|(?!eip155:)[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}:[-.%a-zA-Z0-9]{1,128}"
 )
 
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _ETHEREUM_LINES = re.compile(r"(?:eip155:[0-9]{1,32}:0x[0-9a-fA-F]{40}(?:\n(?!\Z)|\Z))++")
 
 
@@ -92,6 +93,8 @@ def account_of_key(key: str) -> Account:
 
 
 def _expectation(text: str) -> str:
+    if _ADDRESS.fullmatch(text):
+        return f"is an address: write {_ETHEREUM}1:{text}"
     if text.startswith(_ETHEREUM):
         return (
             "must be eip155, the chain id in decimal, and an address (0x and 40 hexadecimal digits), such as "

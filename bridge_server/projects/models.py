@@ -56,8 +56,10 @@ RESERVED_PROJECT_IDS = frozenset(
 PROJECT_ID_PATTERN = "[a-z0-9-]{1,64}"
 _PROJECT_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
 _TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
-_TYPE_ID_MAX_CHARACTERS = 64
+_ID_MAX_CHARACTERS = 64
+_ROOM_BEFORE_NUMBER = _ID_MAX_CHARACTERS - 5
 _NOT_IN_MADE_IDS = re.compile(r"[^a-z0-9]+")
+_MOST_MADE_IDS = 100
 
 _TYPES_NAMED = 20
 
@@ -223,6 +225,16 @@ def checked_project_id(text: str) -> ProjectId:
     return ProjectId(text)
 
 
+def project_ids_of_name(name: str) -> list[ProjectId]:
+    """Ids that are made from a project's name, the nicest first: `shop`, then `shop-2` and more.
+
+    There is none if nothing of the name can stand in an id.
+    """
+    made = _made_of(name)
+    ids = [made, *(f"{made[:_ROOM_BEFORE_NUMBER]}-{number}" for number in range(2, _MOST_MADE_IDS))]
+    return [ProjectId(each) for each in ids if each not in RESERVED_PROJECT_IDS] if made else []
+
+
 def checked_type_id(text: str) -> TypeId:
     """Check the id of a new notification type. Raises InvalidInputError."""
     if not _TYPE_ID.fullmatch(text):
@@ -232,10 +244,15 @@ def checked_type_id(text: str) -> TypeId:
 
 def type_id_of_name(name: str, taken: AbstractSet[TypeId]) -> TypeId:
     """An unused id that is made from a type's name, such as `price-alerts`, or else `price-alerts-2`."""
-    plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
-    made = _NOT_IN_MADE_IDS.sub("-", plain)[:_TYPE_ID_MAX_CHARACTERS].strip("-") or "type"
-    others = (f"{made[: _TYPE_ID_MAX_CHARACTERS - 5]}-{number}" for number in count(2))
+    made = _made_of(name) or "type"
+    others = (f"{made[:_ROOM_BEFORE_NUMBER]}-{number}" for number in count(2))
     return next(TypeId(each) for each in chain([made], others) if each not in taken)
+
+
+def _made_of(name: str) -> str:
+    """The name in lower-case letters, digits and hyphens; empty if none of it is left."""
+    plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    return _NOT_IN_MADE_IDS.sub("-", plain)[:_ID_MAX_CHARACTERS].strip("-")
 
 
 def checked_name(text: str) -> str:

@@ -39,6 +39,7 @@ from bridge_server.projects.models import (
     checked_name,
     checked_project_id,
     checked_type_id,
+    project_ids_of_name,
     type_id_of_name,
 )
 from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
@@ -141,12 +142,18 @@ class Projects:
         events.on_gap(self._forget_all)
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
-        """Create a project and its first secret; only a digest of it is stored. Raises ProjectExistsError."""
-        chosen = checked_project_id(self._random_bytes(16).hex() if project_id is None else project_id)
+        """Create a project and its first secret; only a digest of it is stored.
+
+        Without an id it gets one that is made from its name, or else 32 hexadecimal digits. Raises
+        ProjectExistsError.
+        """
+        chosen = checked_name(name)
+        if project_id is None:
+            wanted = [*project_ids_of_name(chosen), ProjectId(self._random_bytes(16).hex())]
+        else:
+            wanted = [checked_project_id(project_id)]
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        project, number = await self._store.create(
-            chosen, checked_name(name), digest(secret), self._clock.now_ms()
-        )
+        project, number = await self._store.create(wanted, chosen, digest(secret), self._clock.now_ms())
         return project, NewSecret(number, secret)
 
     async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[ProjectOverview]:
@@ -161,7 +168,7 @@ class Projects:
         """
         chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
         try:
-            await self._store.create(chosen, checked_name(name), digest(secret), now_ms)
+            await self._store.create([chosen], checked_name(name), digest(secret), now_ms)
         except ProjectExistsError:
             is_new = False
             if await self.authenticate(chosen, secret) is None:

@@ -244,19 +244,20 @@ class ProjectStore:
 
     @adding_transaction
     def create(
-        self, project_id: ProjectId, name: str, digest: bytes, now_ms: int
+        self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
     ) -> Transaction[tuple[Project, int]]:
         """Store a project with the SHA-256 of its first secret; returns it and that secret's number.
 
-        Raises ProjectExistsError.
+        Its id is the first of the wanted ones that is free. Raises ProjectExistsError if none is.
         """
-        ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
-        if not created:
-            raise ProjectExistsError
-        project = yield from find_project(project_id)
-        number = scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
-        yield ProjectChanged(project_id)
-        return project, number
+        for project_id in wanted:
+            ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
+            if created:
+                project = yield from find_project(project_id)
+                number = scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
+                yield ProjectChanged(project_id)
+                return project, number
+        raise ProjectExistsError
 
     async def overview(self, first_day: int, last_day: int, after: int, limit: int) -> list[ProjectOverview]:
         """Projects after this number, oldest first, with their figures of these days."""

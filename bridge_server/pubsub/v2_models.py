@@ -311,7 +311,7 @@ class InvalidTokenError(NotAuthenticatedError):
 
     def __init__(self) -> None:
         super().__init__(
-            "Connect with a JWT of EdDSA (Ed25519), in the query parameter «auth» or as a bearer token. Its "
+            "Connect with a JWT of EdDSA (Ed25519), in the query parameter 'auth' or as a bearer token. Its "
             "iss must be the did:key that signed it, iat and exp must be right within 120 s and at most 7 "
             "days apart, and aud must be a string: this server's URL, where the server checks that."
         )

@@ -46,7 +46,7 @@ PUSH_OPERATIONS: Mapping[str, Operation] = {
     "push": Operation(
         tag=_TAG,
         summary="Push to the wallet of a topic",
-        text="A bridge calls it with a topic. The device shows «New request from ...» in its language. If "
+        text="A bridge calls it with a topic. The device shows 'New request from ...' in its language. If "
         "the provider calls the token dead, the registration is removed.",
         answers=(DescribedAnswer(200, "The provider took it.", PushedAnswer),),
         problems=(TopicNotFoundError, TokenDeadError, ProviderFailedError, TooManyPushesError),

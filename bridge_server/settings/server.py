@@ -24,6 +24,9 @@ from bridge_server.settings.types import (
     require_current,
 )
 
+SERVER_FILE = "server.json"
+"""The file of a running server in its data directory."""
+
 
 class ServerSettings(BaseModel, defer_build=True):
     """The addresses of the server and of proxies in front of it."""
@@ -118,7 +121,7 @@ class StorageSettings(ServerSettings, defer_build=True):
     @property
     def server_file(self) -> Path:
         """The file with a running server's address, for commands."""
-        return self.data_dir / "server.json"
+        return self.data_dir / SERVER_FILE
 
     @property
     def database_file(self) -> Path:

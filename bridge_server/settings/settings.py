@@ -31,6 +31,8 @@ from bridge_server.settings.server import (
 from bridge_server.settings.types import DatabaseUrl, secret_of
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
+SECRET_IS_SET = "(set)"  # noqa: S105 - no secret
+"""The text in the place of a secret that is set."""
 NOT_SET = "none"
 """The spelling of an optional setting without a value, and of an empty list."""
 
@@ -103,7 +105,7 @@ def shown_value(value: Any, *, is_default: bool) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, SecretStr) and not isinstance(value, DatabaseUrl):
-        return value.get_secret_value() if is_default else "(set)"  # a default is public
+        return value.get_secret_value() if is_default else SECRET_IS_SET  # a default is public
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or NOT_SET
     return str(value)

@@ -1,5 +1,5 @@
 """One SQLite connection in aiosqlite's thread, with the settings that every connection here has; the
-database's files; and SQLite's errors that mean «not now», which become an answer that asks the client to
+database's files; and SQLite's errors that mean 'not now', which become an answer that asks the client to
 come back.
 """
 

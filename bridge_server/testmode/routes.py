@@ -37,7 +37,7 @@ class TestModeHandlers:
         self,
         controls: Controls,
         instruments: Instruments,
-        routes: frozenset[str],
+        routes: wire.Routes,
         words: wire.Words,
     ) -> None:
         self._controls = controls

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
@@ -30,13 +30,13 @@ def read_clock(document: Mapping[str, Any]) -> ClockMove:
     """`{"advance": seconds}`, or `{"now": date and time, "frozen": bool}`. Raises InvalidInputError."""
     advance, now, frozen = document.get("advance"), document.get("now"), document.get("frozen", False)
     if (advance is None) == (now is None):
-        raise _fault_at("#", "needs either «advance», in seconds, or «now», a date and time")
+        raise _fault_at("#", "needs either 'advance', in seconds, or 'now', a date and time")
     if not isinstance(frozen, bool):
         raise _fault_at("#/frozen", "must be true or false")
     if now is not None:
         return ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
     if "frozen" in document:
-        raise _fault_at("#/frozen", "goes with «now»: a clock that is advanced goes on as it did")
+        raise _fault_at("#/frozen", "goes with 'now': a clock that is advanced goes on as it did")
     return ClockMove(advance_us=_duration_us(advance))
 
 
@@ -109,7 +109,7 @@ def _duration_us(seconds: Any) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
         raise _fault_at("#/advance", "must be a number of seconds")
     if not 0 <= seconds <= _MOST_SECONDS:
-        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set «now» to go back")
+        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set 'now' to go back")
     return round(seconds * 1_000_000)
 
 
@@ -195,27 +195,45 @@ class FaultShape(BaseModel):
 _FAULTS = TypeAdapter(Annotated[list[FaultShape], Field(max_length=MOST_FAULTS)])
 
 
-def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence[FaultRule]:
+_OF_V07 = "v0.7-"
+"""Each of these routes stands for a request of generation 0.7, and has the name of another behind it."""
+
+Routes: TypeAlias = Mapping[str, str]
+"""The requests of routes, such as `POST /session/new`, by the names of the routes."""
+
+
+def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
     """The rules in a JSON array. Raises InvalidInputError with every fault of them.
 
-    `routes` are the names that a rule may have, and `words` the answers that it may give, by place.
+    `routes` are the names that a rule may have, each of which its request stands for, and `words` the answers
+    that it may give, by place.
     """
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
-        raise _unreadable(
-            Fault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, ")) for each in error.errors()
-        ) from error
-    rules = [_fault(shape) for shape in shapes]
+        raise _unreadable(Fault(_pointer(each["loc"]), _in_words(each)) for each in error.errors()) from error
+    named = {_without_names(request): name for name, request in routes.items()}
+    rules = [_fault(shape, named) for shape in shapes]
     wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
     if wrong:
         raise _unreadable(wrong)
     return rules
 
 
-def _wrong_names(place: int, rule: FaultRule, routes: frozenset[str], words: Words) -> Iterator[Fault]:
+def _in_words(error: Any) -> str:
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"]).removeprefix("Value error, ")
+    return f"is no member of a rule. {_near_or_all(str(error['loc'][-1]), FaultShape.model_fields)}"
+
+
+def _without_names(request: str) -> str:
+    """The request with `{}` in the places of ids."""
+    return re.sub(r"\{[^{}]*\}", "{}", request)
+
+
+def _wrong_names(place: int, rule: FaultRule, routes: Routes, words: Words) -> Iterator[Fault]:
     if rule.where is Where.REQUEST and rule.route is not None and rule.route not in routes:
-        yield Fault(f"#/{place}/route", _not_among(rule.route, routes))
+        yield Fault(f"#/{place}/route", _unknown_route(rule.route, routes))
     known = words.get(rule.where, frozenset())
     if rule.answer is not None and known is not None and rule.answer not in known:
         yield Fault(f"#/{place}/answer", _not_among(rule.answer, known))
@@ -224,10 +242,21 @@ def _wrong_names(place: int, rule: FaultRule, routes: frozenset[str], words: Wor
 def _not_among(name: str, known: frozenset[str]) -> str:
     if not known:
         return "has no meaning at this place: use a status, a drop or a delay_ms"
+    return f"'{name}' is not known. {_near_or_all(name, known)}"
+
+
+def _near_or_all(name: str, known: Collection[str]) -> str:
     near = near_words(name, known, 1)
-    return f"{name!r} is not known" + (
-        f"; did you mean {near[0]}?" if near else f": {', '.join(sorted(known))}"
-    )
+    return f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}"
+
+
+def _unknown_route(name: str, routes: Routes) -> str:
+    near = near_words(name, routes, 1)
+    if near:
+        return f"'{name}' is not known. Did you mean {near[0]} ({routes[near[0]]})?"
+    named = [(each, request) for each, request in sorted(routes.items()) if not each.startswith(_OF_V07)]
+    known = ", ".join(f"{each} ({request})" for each, request in named)
+    return f"'{name}' is not known. Known: {known}"
 
 
 def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
@@ -244,10 +273,12 @@ def counted_fields(counted: CountedFault) -> dict[str, Any]:
     return {**_fault_fields(counted.rule), "hits": counted.hits}
 
 
-def _fault(shape: FaultShape) -> FaultRule:
+def _fault(shape: FaultShape, named: Mapping[str, str]) -> FaultRule:
+    """The rule; `named` are the names of routes by their requests."""
+    route = shape.route
     return FaultRule(
         Where(shape.where),
-        shape.route,
+        route if route is None else named.get(_without_names(route), route),
         shape.status,
         shape.retry_after,
         shape.answer,

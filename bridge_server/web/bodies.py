@@ -76,7 +76,7 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
         raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
     content_type = headers.get(hdrs.CONTENT_TYPE)
     if content_type is None and is_declared:
-        raise UnsupportedMediaError("Say «Content-Type: application/json».")
+        raise UnsupportedMediaError("Say 'Content-Type: application/json'.")
     if is_labelled and content_type is not None and content_type != "application/json":
         _require_json_type(request.content_type)
 

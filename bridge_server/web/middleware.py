@@ -64,7 +64,7 @@ from bridge_server.web.traffic import (
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429
 _FORBIDDEN = 403
-_NO_VALID_BEARER = "Send a valid token as «Authorization: Bearer TOKEN»."
+_NO_VALID_BEARER = "Send a valid token as 'Authorization: Bearer TOKEN'."
 _BODY_TIMEOUT_SECONDS = 20.0
 
 CALLER_KEY = web.RequestKey("caller_key", str)
@@ -294,7 +294,7 @@ def bearer(row: Route) -> Layer | None:
             if on_refusal is not None:
                 on_refusal(request, error)
             raise
-        return None if identify is None else _require_caller(request, identify)
+        return None if identify is None else _require_caller(request, identify, row.without_caller)
 
     return Layer(enter)
 
@@ -306,12 +306,14 @@ def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> No
         raise NotAuthenticatedError(_NO_VALID_BEARER)
 
 
-async def _require_caller(request: web.Request, identify: Identify) -> None:
+async def _require_caller(
+    request: web.Request, identify: Identify, why: Callable[[web.Request], str] | None
+) -> None:
     """Keep the key of the caller whose token the request carries. Raises NotAuthenticatedError."""
     token = _token(request)
     key = None if token is None else await identify(request, token)
     if key is None:
-        raise NotAuthenticatedError(_NO_VALID_BEARER)
+        raise NotAuthenticatedError(_NO_VALID_BEARER if why is None else why(request))
     request[CALLER_KEY] = key
 
 

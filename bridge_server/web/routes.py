@@ -13,6 +13,9 @@ from bridge_server.kernel.values import dataclass
 
 _ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
 
+_SLASHES = re.compile(r"\{(slashes|first_slashes|last_slashes)[^{}]*\}")
+_PATTERN = re.compile(r"\{(\w+):[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
+
 _OBSERVERS = frozenset({"test", "console", "reader"})
 
 
@@ -79,6 +82,8 @@ class Route:
     """Returns whether a bearer token may pass; None asks for no token."""
     identify: Identify | None = None
     """Finds the caller of a bearer token; None identifies no caller."""
+    without_caller: Callable[[web.Request], str] | None = None
+    """Says why the caller of a request was not found; None: in the usual words."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     dry_run_limits: tuple[Limit, ...] = ()
@@ -108,6 +113,13 @@ class Route:
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
+
+    @property
+    def request(self) -> str:
+        """The method and the path, with the names of its parameters and without their patterns."""
+        path = _SLASHES.sub(lambda found: "" if found[1] == "last_slashes" else "/", self.path)
+        plain = _PATTERN.sub(r"{\1}", path)
+        return f"{self.method} {plain}"
 
     @property
     def only_observes(self) -> bool:

@@ -39,9 +39,10 @@ async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> 
 async def test_an_id_that_is_left_out_is_made(admin: AdminClient, fields: dict[str, Any]) -> None:
     made = [(await admin.post("/admin/projects", {"name": "App", **fields})).json for _ in range(2)]
 
-    ids = {project["project_id"] for project in made}
-    assert len(ids) == 2
-    assert all(re.fullmatch("[0-9a-f]{32}", project_id) for project_id in ids)
+    first, second = (project["project_id"] for project in made)
+    assert re.fullmatch("app(-[0-9]+)?", first)
+    assert re.fullmatch("app-[0-9]+", second)
+    assert first != second
     assert made[0]["secret"]["secret"] != made[1]["secret"]["secret"]
 
 

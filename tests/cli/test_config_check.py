@@ -1,6 +1,7 @@
 """`config check`: every setting, its value, where it came from; never a secret."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,13 +28,29 @@ def test_every_setting_is_listed_with_its_value_and_origin(
     assert result.exit_code == 0
     table = rows(result.stdout)
     assert list(table) == list(Settings.model_fields)
-    assert table["host"] == ["0.0.0.0", "file", str(file)]
+    assert table["host"] == ['"0.0.0.0"', "file", str(file)]
     assert table["max_wait"] == ["7", "environment", "BRIDGE_MAX_WAIT"]
-    assert table["data_dir"] == [str(tmp_path), "flag", "--data-dir"]
+    assert table["data_dir"] == [f'"{tmp_path}"', "flag", "--data-dir"]
     assert table["port"] == ["8080", "default"]
     assert table["public_url"] == ["none", "default"]
     assert table["trusted_proxies"] == ["none", "default"]
-    assert table["quota_exempt"] == ["127.0.0.0/8,", "::1/128", "default"]
+    assert table["quota_exempt"] == ['["127.0.0.0/8",', '"::1/128"]', "default"]
+    assert table["test"] == ["false", "default"]
+
+
+def test_a_toml_file_takes_the_values_as_they_are_printed(
+    invoke: Invoke, config_file: Callable[[str], Path], tmp_path: Path
+) -> None:
+    lines = invoke("config", "check", "--data-dir", tmp_path).stdout.splitlines()
+    found = [re.fullmatch(r"(\w+) +(.*?) +default", line) for line in lines]
+    defaults = {each[1]: each[2] for each in found if each is not None}
+    given = {name: value for name, value in defaults.items() if value not in ("none", "(set)")}
+
+    written = config_file("\n".join(f"{name} = {value}" for name, value in given.items()))
+
+    assert len(given) > 60
+    again = invoke("config", "check", "--config", written, "--data-dir", tmp_path)
+    assert again.exit_code == 0, again.stderr
 
 
 def test_the_file_may_be_named_by_the_environment(

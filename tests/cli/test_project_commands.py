@@ -47,6 +47,35 @@ def send(operate: Operating, *figures: tuple[str, str, int, int, int]) -> None:
         )
 
 
+@each_row(
+    ("name", "ids"),
+    [
+        ("Shop", ["shop", "shop-2"]),
+        ("Ma Boutique: été!", ["ma-boutique-ete"]),
+        ("Inbox", ["inbox-2", "inbox-3"]),
+        ("x" * 64, ["x" * 64, f"{'x' * 59}-2"]),
+    ],
+)
+def test_a_project_has_an_id_that_is_made_from_its_name(
+    operate: Operating, name: str, ids: list[str]
+) -> None:
+    made = [operate.json("project", "create", name)["project_id"] for _ in ids]
+
+    assert made == ids
+
+
+def test_a_name_that_leaves_nothing_for_an_id_gets_a_random_one(operate: Operating) -> None:
+    made = operate.json("project", "create", "商店")["project_id"]
+
+    assert re.fullmatch("[0-9a-f]{32}", made)
+
+
+def test_of_an_unknown_project_a_command_lists_the_known_ones(app: Operating) -> None:
+    app.text("project", "create", "Blog")
+
+    assert "there is no project of this id, but app, blog" in app.refusal("project", "show", "ap")
+
+
 def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
     printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
 
@@ -61,7 +90,7 @@ def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
 def test_create_as_json_has_what_the_api_answers(operate: Operating) -> None:
     made = operate.json("project", "create", "My app")
 
-    assert re.fullmatch("[0-9a-f]{32}", made["project_id"])
+    assert made["project_id"] == "my-app"
     assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made["secret"]["secret"])
     shown = operate.json("project", "show", made["project_id"])
     assert {name: value for name, value in made.items() if name != "secret"} == shown

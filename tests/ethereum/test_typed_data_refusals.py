@@ -200,7 +200,7 @@ def test_a_domain_without_a_type_has_the_members_of_the_standard_only(values: ob
         ("message.from.name", ABSENT, "message.from.name is missing: Person has this member"),
         ("message.from.wallets", None, "message.from.wallets must be an array, and is null"),
         ("message.to", {}, "message.to must be an array, and is an object"),
-        ("message.to.0", BOB, f"message.to[0] must be an object of type Person, and is “{BOB}”"),
+        ("message.to.0", BOB, f"message.to[0] must be an object of type Person, and is '{BOB}'"),
         (
             "message.to.0.wallets.2",
             None,
@@ -221,7 +221,7 @@ def test_the_message_matches_its_type(path: str, value: object, expected: str) -
     ("kind", "value", "expected"),
     [
         ("bool", 1, "must be a bool, true or false, and is 1"),
-        ("bool", "true", "must be a bool, true or false, and is “true”"),
+        ("bool", "true", "must be a bool, true or false, and is 'true'"),
         ("bool", None, "must be a bool, true or false, and is null"),
         ("string", 1, "must be a string, and is 1"),
         ("string", None, "must be a string, and is null"),
@@ -268,7 +268,7 @@ def test_the_message_matches_its_type(path: str, value: object, expected: str) -
         ("uint256", "0x" + "0" * 65, "must be of type uint256"),
         ("uint8[2]", [1], "must be an array of 2, and has 1"),
         ("uint8[2]", [1, 2, 3], "must be an array of 2, and has 3"),
-        ("uint8[]", "12", "must be an array, and is “12”"),
+        ("uint8[]", "12", "must be an array, and is '12'"),
         ("string", 5 * [0], "must be a string, and is an array of 5"),
     ],
 )
@@ -283,11 +283,11 @@ def test_integers_stay_in_the_range_of_their_type(bits: int) -> None:
 
     for number in (-1, 2**bits):
         assert refusal(one_value(unsigned, str(number))).startswith(
-            f"message.value must be of type {unsigned}, from 0 to 2^{bits} - 1, and is “"
+            f"message.value must be of type {unsigned}, from 0 to 2^{bits} - 1, and is '"
         )
     for number in (-half - 1, half):
         assert refusal(one_value(signed, str(number))).startswith(
-            f"message.value must be of type {signed}, from -2^{bits - 1} to 2^{bits - 1} - 1, and is “"
+            f"message.value must be of type {signed}, from -2^{bits - 1} to 2^{bits - 1} - 1, and is '"
         )
 
 

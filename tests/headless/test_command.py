@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from bridge_server.cli.commands import commands
 from bridge_server.kit.client import CallFailedError, Dapp, Generation
+from tests.dev.test_command import running
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import RunningCommand, run_command, running_command
@@ -146,14 +147,35 @@ def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], sai
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_uri_of_2_x_needs_the_relay() -> None:
-    topic = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"  # SHA-256 of 32 zero bytes
-    finished = run_command("wallet", f"wc:{topic}@2?relay-protocol=irn&symKey={'0' * 64}")
+_TOPIC = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"  # SHA-256 of 32 zero bytes
+_URI_OF_2X = f"wc:{_TOPIC}@2?relay-protocol=irn&symKey={'0' * 64}"
+
+
+def test_a_uri_of_2_x_needs_the_relay(tmp_path: Path) -> None:
+    finished = run_command("wallet", _URI_OF_2X, environment={"TMPDIR": str(tmp_path)})
 
     assert (finished.exit_code, finished.err) == (
         2,
-        "bridge-server: the URI cannot be used: a URI of generation 2.x names no relay: add --relay-url\n",
+        "bridge-server: the URI cannot be used: a URI of generation 2.x names no relay, and no server of dev "
+        "runs here: add --relay-url\n",
     )
+
+
+async def test_the_relay_is_the_one_server_of_dev_on_this_machine(tmp_path: Path) -> None:
+    temporary = {"TMPDIR": str(tmp_path / "tmp")}
+    with running(tmp_path) as dev:
+        said = f"bridge-server: the relay is {dev.facts['url']}, the server of dev on this machine\n"
+        async with dapp_at(dev.facts["url"], "2.x") as dapp:
+            with running_command("wallet", dapp.uri, "--once", environment=temporary) as process:
+                assert await dapp.call("personal_sign", [HELLO, FIRST])
+                await dapp.end()
+                assert (await ended(process))[::2] == (0, said)
+        (tmp_path / "other").mkdir()
+        with running(tmp_path / "other", environment=temporary):
+            refused = run_command("wallet", _URI_OF_2X, environment=temporary)
+
+    assert refused.exit_code == 2
+    assert "several servers of dev run here (" in refused.err
 
 
 def test_the_ready_file_is_for_the_owner_alone(tmp_path: Path) -> None:

@@ -79,6 +79,13 @@ def test_ids_of_other_namespaces_are_taken_to_the_letter(text: str) -> None:
     assert parse_account(text) == Account(text, text)
 
 
+def test_an_address_is_answered_with_its_account_id() -> None:
+    address = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+
+    with pytest.raises(ValueError, match=f"is an address: write eip155:1:{address}"):
+        parse_account(address)
+
+
 @each_row(
     "text",
     [

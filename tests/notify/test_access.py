@@ -30,7 +30,9 @@ async def refusal(app: App, endpoint: str, project_id: str, *authorizations: str
     """What somebody who may not is told, but for the id of the request."""
     answer = await knock(app, endpoint, project_id, authorizations)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
-    return {**answer.problem(401), "instance": ""}
+    problem = answer.problem(401)
+    detail = problem["detail"].replace(f"no project '{project_id}'", "no such project")
+    return {**problem, "instance": "", "detail": detail}
 
 
 def bearer(app: App) -> str:
@@ -43,6 +45,15 @@ async def test_the_bearer_of_the_secret_is_let_in(app: App, endpoint: str, schem
     answer = await knock(app, endpoint, app.project_id, [f"{scheme} {app.secret}"])
 
     assert answer.status == (400 if METHODS[endpoint] == "POST" and endpoint != "mark all" else 200)
+
+
+async def test_the_refusal_names_the_project(app: App) -> None:
+    answer = await knock(app, "notify", "shop", ["Bearer wrong"])
+
+    assert answer.problem(401)["detail"] == (
+        "The secret is missing, wrong or revoked, or there is no project 'shop': "
+        "send 'Authorization: Bearer SECRET'."
+    )
 
 
 @every_endpoint

@@ -44,6 +44,31 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
     result.assert_outcomes(passed=1)
 
 
+def test_a_failure_shows_the_line_of_the_test_and_one_sentence(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        def test_it(bridge, bridge_project):
+            inbox = bridge_project.inbox(0)
+            inbox.next()
+
+        def test_other(bridge):
+            bridge.faults.request(503, route="nothing-like-it")
+        """
+    )
+
+    result = project_folder.runpytest_inprocess("-p", "no:logging", "--show-capture=no")
+
+    result.assert_outcomes(failed=2)
+    text = result.stdout.str()
+    assert "NothingReceivedError: eip155:1:0xf39F" in text
+    assert "is not subscribed to the project" in text
+    assert ">       inbox.next()" in text
+    assert '>       bridge.faults.request(503, route="nothing-like-it")' in text
+    for frame in ("background_loop.py", "project.py", "aiohttp", "concurrent", "kit/testing/server.py"):
+        assert f"{frame}:" not in text
+    assert "The above exception" not in text
+
+
 def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """

@@ -48,6 +48,46 @@ async def test_the_routes_of_every_room_can_fail(controlled: Controlled, route: 
     assert (await controlled.send("POST" if path == "/rpc" else "GET", path)).status == 503
 
 
+@each_row("route", ["POST /session/new", "open-session"])
+async def test_a_request_stands_for_the_name_of_its_route(controlled: Controlled, route: str) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
+
+    assert (await controlled.send("POST", "/session/new")).status == 503
+    (rule,) = await controlled.control.faults.list()
+    assert rule["route"] == "open-session"
+
+
+@each_row("path", ["/session/{session_id}/calls", "/session/{id}/calls"])
+async def test_a_request_may_name_its_ids_as_it_likes(controlled: Controlled, path: str) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": f"GET {path}", "status": 503}])
+
+    assert (await controlled.get("/session/x/calls")).status == 503
+
+
+@each_row(
+    ("rule", "detail"),
+    [
+        (
+            {"route": "open-sesion"},
+            "'open-sesion' is not known. Did you mean open-session (POST /session/new)",
+        ),
+        ({"route": "?"}, "hello (GET /hello), "),
+        ({"statsu": 503}, "is no member of a rule. Did you mean status?"),
+        ({"xyzzy": 503}, "is no member of a rule. Known: after, answer, "),
+    ],
+)
+async def test_a_wrong_rule_is_answered_with_the_right_names(
+    controlled: Controlled, rule: dict[str, Any], detail: str
+) -> None:
+    body = orjson.dumps([{"where": "request", "status": 503, **rule}])
+
+    answer = await controlled.send("PUT", "/_test/faults", body)
+
+    (fault,) = answer.problem(400)["errors"]
+    assert fault["pointer"] == f"#/0/{next(iter(rule))}"
+    assert detail in fault["detail"]
+
+
 async def test_other_routes_pass_and_the_control_routes_always_do(controlled: Controlled) -> None:
     await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 500}])
     assert (await controlled.get("/info")).status == 200
@@ -252,7 +292,9 @@ async def test_a_mistyped_name_is_refused_with_the_name_that_was_meant(controlle
 
     answer = await controlled.send("PUT", "/_test/faults", orjson.dumps(rules))
 
-    assert "did you mean call-status?" in answer.problem(400)["errors"][0]["detail"]
+    assert (
+        "Did you mean call-status (GET /call-status/{call_id})?" in answer.problem(400)["errors"][0]["detail"]
+    )
 
 
 @each_row("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])

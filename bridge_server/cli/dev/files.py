@@ -1,6 +1,7 @@
 """The files of `bridge-server dev`: its data directory, and the banner's facts for programs."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,10 +12,11 @@ import orjson
 from bridge_server.cli.options import (
     CommandError,
 )
-from bridge_server.cli.process import write_private
+from bridge_server.cli.process import read_server_file, write_private
 from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.projects.service import SECRET_PREFIX
+from bridge_server.settings.server import SERVER_FILE
 from bridge_server.storage.data_directory import ThrowawayDirectory
 
 COMMAND = "bridge-server dev"
@@ -22,6 +24,7 @@ COMMAND = "bridge-server dev"
 # The data directory of `dev`: it goes with the process, or it is kept.
 
 _PREFIX = "bridge-server-dev-"
+_DATA = "data"
 _DATABASE = "bridge.sqlite3"
 _MARK = "dev.json"
 _SECRET = "project_secret"  # noqa: S105 - the name of a member
@@ -37,7 +40,7 @@ class DevData:
         self.is_kept = kept is not None
         if kept is None:
             self._throwaway: ThrowawayDirectory | None = ThrowawayDirectory(_PREFIX)
-            self.path = self._throwaway.path / "data"
+            self.path = self._throwaway.path / _DATA
             self.project_secret = _new_project_secret()
         else:
             if kept == Path():
@@ -56,6 +59,19 @@ class DevData:
         """Remove a directory that is not kept."""
         if self._throwaway is not None:
             self._throwaway.remove()
+
+
+def urls_of_dev() -> list[str]:
+    """The URLs of this user's servers of `dev` on this machine that keep nothing."""
+    folders = [each for each in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if _is_own(each)]
+    facts = [read_server_file(each / _DATA / SERVER_FILE) for each in folders]
+    return sorted(str(each["url"]) for each in facts if each is not None and is_running(each["pid"]))
+
+
+def _is_own(folder: Path) -> bool:
+    with suppress(OSError):
+        return not folder.is_symlink() and folder.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _kept_secret(directory: Path) -> str:

@@ -90,7 +90,7 @@ class Access:
         if not self._has_token and not self._is_local(request):
             raise ForbiddenError(
                 "Without a token the wallet answers only callers on its own machine: set rpc_token, and send "
-                "it as «Authorization: Bearer TOKEN»."
+                "it as 'Authorization: Bearer TOKEN'."
             )
 
     def _is_local(self, request: web.Request) -> bool:

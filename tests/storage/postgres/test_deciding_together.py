@@ -130,7 +130,7 @@ async def test_a_project_has_no_more_secrets_and_types_than_it_may(processes: Pr
     stores = [ProjectStore(process) for process in processes]
     types = [NotificationTypeStore(process) for process in processes]
     project = ProjectId("p1")
-    await stores[0].create(project, "Shop", b"0" * 32, 1)
+    await stores[0].create([project], "Shop", b"0" * 32, 1)
 
     added = await successes(
         [
@@ -153,7 +153,7 @@ async def test_one_name_is_given_to_one_project(processes: Processes) -> None:
 
     created = await successes(
         [
-            stores[number % 2].create(ProjectId("p1"), "Shop", number.to_bytes(32), 1)
+            stores[number % 2].create([ProjectId("p1")], "Shop", number.to_bytes(32), 1)
             for number in range(ATTEMPTS)
         ]
     )
@@ -183,7 +183,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
     processes: Processes,
 ) -> None:
     project, limit = ProjectId("p1"), Limit("account", LIMIT, 3_600_000_000)
-    await ProjectStore(processes[0]).create(project, "Shop", b"0" * 32, 1)
+    await ProjectStore(processes[0]).create([project], "Shop", b"0" * 32, 1)
     await NotificationTypeStore(processes[0]).add_type(project, _always(TypeId("news")), "News", 1, LIMIT)
     new = NewSubscription(Account("a1", "a1"), None)
     await SubscriptionStore(processes[0]).subscribe(project, [new], 1, _no_message)

@@ -41,7 +41,7 @@ async def make_projects(database: PostgresDatabase) -> None:
     """Projects that have sent a notification to every reader."""
     id_of_type: IdAmong = news
     for number, project in enumerate(PROJECTS):
-        await ProjectStore(database).create(project, "Shop", bytes([number]) * 32, 1)
+        await ProjectStore(database).create([project], "Shop", bytes([number]) * 32, 1)
         await NotificationTypeStore(database).add_type(project, id_of_type, "News", 1, 1)
         await subscribe(database, project, *READERS)
         await send(database, project, *READERS)
