@@ -13,7 +13,7 @@ from tests.support.described import description
 from tests.support.problems import checked_problem
 from tests.support.server import RunningServer
 
-_PATIENCE = aiohttp.ClientTimeout(total=60)
+_PATIENCE = aiohttp.ClientTimeout(total=180)
 
 
 @dataclass(frozen=True, slots=True)
