@@ -7,12 +7,14 @@ memory once, however many clients it is being sent to.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
 
 _ENTRY_OVERHEAD_BYTES = 400
+
+Value = TypeVar("Value")
 
 
 class Cached(NamedTuple):
@@ -80,24 +82,32 @@ class ReadCache:
         return entry
 
     async def load(
-        self, key: Key, read: Callable[[], Awaitable[Cached]], *, keeps_empty: bool = True
+        self,
+        key: Key,
+        read: Callable[[], Awaitable[Value]],
+        shape: Callable[[Value], Cached],
+        now_ms: int,
+        *,
+        keeps_empty: bool = True,
     ) -> Cached:
-        """Read, and cache the result unless the key was touched meanwhile: then it may be outdated.
+        """Read as of `now_ms`, and cache the shaped result unless the key was touched meanwhile: then it may
+        be outdated.
 
         If a read of the key is under way that began after the last touch, wait for that read instead. The
         owner of a value is known only after the read: the touch of any owner counts as a touch of every key
         that is being read. Without `keeps_empty` a result that has no value is not cached.
         """
         if not self._capacity_bytes:
-            return await read()
+            return shape(await read())
         while (under_way := self._loads.get(key)) is not None:
             shared = await under_way.outcome()
             if shared is not None:
-                return shared
+                # That read may have begun a moment before the expiry.
+                return shared if shared.expires_at_ms > now_ms else shape(await read())
         load = self._loads[key] = _Load()
         outcome: Cached | Exception | None = None
         try:
-            outcome = entry = await read()
+            outcome = entry = shape(await read())
             if self._loads.get(key) is load and (keeps_empty or entry.value is not None):
                 self._remember(key, entry)
             return entry

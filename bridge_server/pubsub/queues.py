@@ -185,10 +185,9 @@ class MessageCharges:
         Raises QuotaError.
         """
         limit = self._limit
-        tokens = min(messages, limit.burst)
-        if self._quotas.take((limit.name, address), limit, tokens) is not None:
+        if self._quotas.take((((limit.name, address), limit),), messages) is not None:
             return None
-        return self._quotas.charge_costs((Cost(address, limit, tokens),))
+        return self._quotas.charge_costs((Cost(address, limit, min(messages, limit.burst)),))
 
     def charge_more(self, address: str, messages: int) -> None:
         """Charge for messages that have been sent, as far as there is something left."""

@@ -132,13 +132,6 @@ class SweptSlice(NamedTuple):
     last: int | None
 
 
-class Found(NamedTuple):
-    """An answer to a read: a body in the protocol's own spelling, valid until `expires_at_ms`."""
-
-    body: bytes
-    expires_at_ms: int
-
-
 class Lifetimes(NamedTuple):
     """Lifetimes of sessions, calls, statuses and subscriptions, in milliseconds."""
 

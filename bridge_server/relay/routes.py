@@ -7,15 +7,16 @@ from typing import Literal
 
 from aiohttp import web
 
+from bridge_server.kernel.cache import Cached
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay import wire
-from bridge_server.relay.models import CallId, Found, SessionId
+from bridge_server.relay.models import CallId, SessionId
 from bridge_server.relay.service import Relay, RelayReads, Sightings, WebhookRule
 from bridge_server.relay.wire import Dialect
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.bodies import OpaqueBodies
 from bridge_server.web.limits import StoredBytes
-from bridge_server.web.prefer import Wait, polled, wanted_wait
+from bridge_server.web.prefer import polled, wanted_wait
 from bridge_server.web.routes import Handler, Route
 
 # A path segment without the form of an id matches no route: 404 without a look-up.
@@ -96,7 +97,7 @@ class RelayHandlers:
             if wait.seconds:
                 raise
             found = None
-        return self._polled(found, wait)
+        return polled(self._payload(found), wait)
 
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
@@ -114,14 +115,14 @@ class RelayHandlers:
         session_id = _session_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
         found = await self._polling.calls(session_id, wait.seconds)
-        answer = polled(wire.NO_CALLS if found is None else found.body, wait)
+        answer = polled((found.value if found else None) or wire.NO_CALLS, wait)
         if self._dialect.calls_envelope is not None:
             answer.put_into(*self._dialect.calls_envelope)
         return answer
 
     async def call(self, request: web.Request) -> web.Response:
         found = await self._polling.call(_session_id(request), _call_id(request))
-        return json_answer(self._dialect.payload(found))
+        return json_answer(self._dialect.payload(*found))
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
@@ -136,7 +137,7 @@ class RelayHandlers:
     async def status(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
-        return self._polled(await self._polling.status(call_id, wait.seconds), wait)
+        return polled(self._payload(await self._polling.status(call_id, wait.seconds)), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(
@@ -150,8 +151,10 @@ class RelayHandlers:
             await self._relay.subscribe(topic, webhook)
         return bill.declared_on(json_answer(wire.SUCCESS))
 
-    def _polled(self, found: Found | None, wait: Wait) -> web.Response:
-        return polled(None if found is None else self._dialect.payload(found), wait)
+    def _payload(self, found: Cached | None) -> bytes | None:
+        if found is None or found.value is None:
+            return None
+        return self._dialect.payload(found.value, found.expires_at_ms)
 
 
 def relay_routes(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
@@ -23,7 +23,6 @@ from bridge_server.relay.models import (
     CallAudience,
     CallId,
     Caps,
-    Found,
     Lifetimes,
     NewCall,
     OpenedSession,
@@ -177,12 +176,13 @@ def _kept_ms(lifetimes: Lifetimes) -> int:
 OWNER_KINDS = ("statuses",)
 """The kinds of key that own cached values: the statuses of a session belong to its id."""
 
-Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
-"""Reads what a key names, as of a time in milliseconds."""
+Stored = TypeVar("Stored")
 
 
 class RelayReads:
-    """The relay's reads."""
+    """The relay's reads. They give bodies in the protocol's own spelling, or None of those who have waited
+    in vain.
+    """
 
     def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:
         self._store = store
@@ -191,67 +191,62 @@ class RelayReads:
         self._clock = clock
         self._looking = asyncio.Semaphore(_LOOKING_AT_ONCE)
 
-    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
+    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's payload. Raises SessionNotFoundError."""
-        return self._poll(("session", session_id), self._read_session, wait_seconds)
+        return self._poll(("session", session_id), self._store.session, _slot, wait_seconds)
 
-    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
+    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
-        return self._poll(("calls", session_id), self._read_calls, wait_seconds)
+        return self._poll(("calls", session_id), self._store.pending_calls, _pending, wait_seconds)
 
-    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Found | None]:
+    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The call's status. Raises CallNotFoundError."""
-        return self._poll(("status", call_id), self._read_status, wait_seconds)
+        return self._poll(("status", call_id), self._store.status, _status, wait_seconds)
 
-    async def call(self, session_id: SessionId, call_id: CallId) -> Found:
-        """One call, answered or not. Raises CallNotFoundError."""
+    async def call(self, session_id: SessionId, call_id: CallId) -> tuple[bytes, int]:
+        """One call, answered or not, and when it expires, in epoch milliseconds. Raises CallNotFoundError."""
         call = await self._store.call(session_id, call_id, self._clock.now_ms())
-        return Found(wire.write_payload(call.payload), call.expires_at_ms)
+        return wire.write_payload(call.payload), call.expires_at_ms
 
-    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[Found | None]:
-        remembered = self._cache.get(key, self._clock.now_ms())
+    def _poll(
+        self,
+        key: Key,
+        read: Callable[[Any, int], Awaitable[Stored]],
+        shape: Callable[[Stored], Cached],
+        wait_seconds: int,
+    ) -> Awaitable[Cached | None]:
+        """Read the thing that the key names: at once, or when it has a value.
+
+        Those who do not wait ask often: that there is no value yet is cached for them.
+        """
+        now_ms = self._clock.now_ms()
+        remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):
             return _at_once(remembered)
         if not wait_seconds:
-            return self._look(key, read)
-        return self._signals.wait_for(key, partial(self._glance_in_turn, key, read), wait_seconds)
+            return self._cache.load(key, partial(read, key[1], now_ms), shape, now_ms)
+        return self._signals.wait_for(key, partial(self._glance, key, read, shape), wait_seconds)
 
-    async def _glance_in_turn(self, key: Key, read: Read) -> Found | None:
-        """Wait for a place before the read: thousands may come at once, and each takes 2 KiB of memory."""
+    async def _glance(
+        self,
+        key: Key,
+        read: Callable[[Any, int], Awaitable[Stored]],
+        shape: Callable[[Stored], Cached],
+    ) -> Cached | None:
+        """Read without caching that there is no value: waiters wake at changes, and are many.
+
+        Each waits for a place before the read: thousands may come at once, and each takes 2 KiB of memory.
+        """
         async with self._looking:
-            return await self._glance(key, read)
-
-    async def _look(self, key: Key, read: Read) -> Found | None:
-        """Read, and cache also that there is no value: those who do not wait ask often."""
-        now_ms = self._clock.now_ms()
-        entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=True)
-        # Another's read may have begun a moment before the expiry: then this one reads for itself.
-        return _found(entry if entry.expires_at_ms > now_ms else await read(key, now_ms))
-
-    async def _glance(self, key: Key, read: Read) -> Found | None:
-        """Read without caching that there is no value: waiters wake at changes, and are many."""
-        now_ms = self._clock.now_ms()
-        entry = self._cache.get(key, now_ms) or await self._cache.load(
-            key, partial(read, key, now_ms), keeps_empty=False
-        )
-        return _found(entry if entry.expires_at_ms > now_ms else await read(key, now_ms))
-
-    async def _read_session(self, key: Key, now_ms: int) -> Cached:
-        return _slot(await self._store.session(SessionId(key[1]), now_ms))
-
-    async def _read_calls(self, key: Key, now_ms: int) -> Cached:
-        return _pending(await self._store.pending_calls(SessionId(key[1]), now_ms))
-
-    async def _read_status(self, key: Key, now_ms: int) -> Cached:
-        return _status(await self._store.status(CallId(key[1]), now_ms))
+            now_ms = self._clock.now_ms()
+            entry = self._cache.get(key, now_ms) or await self._cache.load(
+                key, partial(read, key[1], now_ms), shape, now_ms, keeps_empty=False
+            )
+            return None if entry.value is None else entry
 
 
-async def _at_once(entry: Cached) -> Found | None:
-    return _found(entry)
-
-
-def _found(entry: Cached) -> Found | None:
-    return None if entry.value is None else Found(entry.value, entry.expires_at_ms)
+async def _at_once(entry: Cached) -> Cached:
+    return entry
 
 
 def _slot(slot: Slot) -> Cached:

@@ -72,11 +72,14 @@ SESSION_PAYLOAD = "SELECT payload, expires_at_ms FROM sessions WHERE session_id 
 
 SESSION_FOR_CALL = """
 SELECT id, expires_at_ms,
-       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?),
-       EXISTS (SELECT 1 FROM topic_webhooks WHERE topic = session_id AND topic_webhooks.expires_at_ms > ?),
-       push_type, push_token, push_webhook
-FROM sessions WHERE session_id = ? AND expires_at_ms > ?
+       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?2)
+       AS listed,
+       push_type IS NOT NULL
+       OR EXISTS (SELECT 1 FROM topic_webhooks WHERE topic = session_id AND topic_webhooks.expires_at_ms > ?2)
+       AS is_heard
+FROM sessions WHERE session_id = ?1 AND expires_at_ms > ?2
 """
+PUSH_DETAILS = "SELECT push_type, push_token, push_webhook FROM sessions WHERE id = ?"
 PENDING = """
 SELECT count(*), min(expires_at_ms) FROM calls WHERE session = ? AND listed = 1 AND expires_at_ms > ?
     AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id)
@@ -107,8 +110,8 @@ WHERE calls.call_id = ? AND sessions.session_id = ? AND calls.expires_at_ms > ? 
 CALL_FOR_STATUS = """
 SELECT calls.id, sessions.session_id
 FROM calls JOIN sessions ON sessions.id = calls.session
-WHERE calls.call_id = ? AND sessions.expires_at_ms > ? AND (calls.expires_at_ms > ? OR EXISTS
-    (SELECT 1 FROM call_statuses WHERE call = calls.id AND call_statuses.expires_at_ms > ?))
+WHERE calls.call_id = ?1 AND sessions.expires_at_ms > ?2 AND (calls.expires_at_ms > ?2 OR EXISTS
+    (SELECT 1 FROM call_statuses WHERE call = calls.id AND call_statuses.expires_at_ms > ?2))
 """
 UPSERT_STATUS = """
 INSERT INTO call_statuses (call, expires_at_ms, payload) VALUES (?, ?, ?)
@@ -213,16 +216,14 @@ class RelayStore:
 
         Raises SessionNotFoundError, TooManyPendingCallsError.
         """
-        rows = yield Statement(SESSION_FOR_CALL, (now_ms, now_ms, call.session_id, now_ms))
+        rows = yield Statement(SESSION_FOR_CALL, (call.session_id, now_ms))
         if not rows:
             raise SessionNotFoundError
-        session, lives_until_ms, listed, has_webhooks, *push = rows[0]
-        if listed >= min(pending_limit, _MANY_ANSWERED):
+        session, lives_until_ms, listed, is_heard = rows[0]
+        if listed >= pending_limit or listed >= _MANY_ANSWERED:
             yield from _check_pending(session, listed, pending_limit, now_ms)
-        webhooks = (yield from webhooks_of(call.session_id, now_ms)) if has_webhooks else []
-        is_heard = bool(webhooks) or push[0] is not None
         # The messages may be refused, and then nothing has been written yet.
-        messages = messages_to(_audience(tuple(push), webhooks)) if is_heard else ()
+        messages = messages_to((yield from _audience(session, call.session_id, now_ms))) if is_heard else ()
         yield Statement(INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
         yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
@@ -253,7 +254,7 @@ class RelayStore:
         self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int
     ) -> Transaction[None]:
         """Store the call's status, or replace it while it can be read. Raises CallNotFoundError."""
-        rows = yield Statement(CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
+        rows = yield Statement(CALL_FOR_STATUS, (call_id, now_ms))
         if not rows:
             raise CallNotFoundError
         call, session_id = rows[0]
@@ -323,12 +324,10 @@ def _call(row: Row) -> CallRequest:
     return CallRequest(CallId(call_id), Payload(payload), expires_at_ms)
 
 
-def _audience(push: Row, webhooks: list[str]) -> CallAudience:
-    push_type, push_token, push_webhook = push
-    return CallAudience(
-        push=None if push_type is None else PushDetails(push_type, push_token, push_webhook),
-        webhooks=tuple(webhooks),
-    )
+def _audience(session: int, session_id: SessionId, now_ms: int) -> Transaction[CallAudience]:
+    ((push_type, push_token, push_webhook),) = yield Statement(PUSH_DETAILS, (session,))
+    push = None if push_type is None else PushDetails(push_type, push_token, push_webhook)
+    return CallAudience(push, tuple((yield from webhooks_of(session_id, now_ms))))
 
 
 class RelaySweepStore:

@@ -13,7 +13,6 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
     CallId,
     CallRequest,
-    Found,
     Keep,
     NewCall,
     OpenedSession,
@@ -205,8 +204,8 @@ class Dialect:
     """The prefix of the routes' names, in the log and in the metrics."""
     opened: Callable[[OpenedSession], bytes]
     """The answer to POST /session/new."""
-    payload: Callable[[Found], bytes]
-    """The answer to a read that found a payload."""
+    payload: Callable[[bytes, int], bytes]
+    """The answer to a read that found a payload, by the plain answer and its expiry (epoch milliseconds)."""
     calls_envelope: tuple[bytes, bytes] | None
     """The text before and after the protocol's own answer to a read of calls."""
     forgiven: tuple[type[BridgeError], ...]
@@ -217,7 +216,7 @@ PLAIN = Dialect(
     path="",
     route_prefix="",
     opened=write_opened,
-    payload=lambda found: found.body,
+    payload=lambda plain, _: plain,
     calls_envelope=None,
     forgiven=(),
 )
@@ -249,9 +248,9 @@ def _v07_opened(session: OpenedSession) -> bytes:
     return b'{"sessionId":"%b","expires":%d}' % (session.session_id.encode(), session.expires_at_ms)
 
 
-def _v07_payload(found: Found) -> bytes:
-    without_brace = found.body[:-1]
-    return b'{"data":%b,"expires":%d}}' % (without_brace, found.expires_at_ms)
+def _v07_payload(plain: bytes, expires_at_ms: int) -> bytes:
+    without_brace = plain[:-1]
+    return b'{"data":%b,"expires":%d}}' % (without_brace, expires_at_ms)
 
 
 V07 = Dialect(

@@ -33,6 +33,10 @@ _LOST_RETRY_SECONDS = 30
 
 log = structlog.get_logger()
 
+# Python looks for a way to convert every parameter of another type than str and int, three thousand
+# instructions a time, unless one is registered: bytes stay what they are.
+sqlite3.register_adapter(bytes, bytes)
+
 _BUSY_RETRY_SECONDS = 2
 _FULL_RETRY_SECONDS = 60
 

@@ -54,11 +54,6 @@ class SizeLimit:
         self.is_full = False
         self._logged_at = -_FULL_LOGGED_EVERY_SECONDS
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
-        return self.limit_bytes is not None
-
     def require(self) -> None:
         """Raise DatabaseFullError if the database is over its limit."""
         if self.is_full:

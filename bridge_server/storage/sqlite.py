@@ -49,6 +49,8 @@ _WAITING_WRITES_LIMIT = 20_000
 class SqliteDatabase:
     """A migrated file in WAL mode with `synchronous = FULL`: a commit survives a power cut."""
 
+    takes_turns = False  # one connection writes
+
     def __init__(self, path: Path, events: Events, limit_bytes: int | None = None) -> None:
         self.path = path
         self._log_file = LogFile(path)
@@ -91,7 +93,7 @@ class SqliteDatabase:
     def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Awaitable[Result]:
-        if adds and self._size_limit.is_limited:
+        if adds and self._size_limit.limit_bytes is not None:
             if self._size_limit.is_full:
                 return self._writer.refused(self._size_limit.error())
             begin = self._size_limit.guarding(begin)
@@ -122,10 +124,6 @@ class SqliteDatabase:
     def require_presence(self) -> None:
         """Raise UnavailableError when the file that is open is not the one at its path any more."""
         self._presence.require()
-
-    @property
-    def takes_turns(self) -> bool:
-        return False  # one connection writes
 
     @property
     def is_full(self) -> bool:
@@ -176,9 +174,9 @@ class _Read:
 class _Readers:
     """A few connections of their own for reads, never behind a commit, with one queue.
 
-    The reads that wait are taken together, one hop for all; a reader that is busy with a slow one leaves the
-    rest to the next reader. Every statement is fetched whole before the next begins: a cursor left open would
-    pin an old snapshot.
+    The reads that wait are taken together, one hop and one snapshot for all; a reader that is busy with a
+    slow one leaves the rest to the next reader. Every statement is fetched whole before the next begins: a
+    cursor left open would pin an old snapshot.
     """
 
     def __init__(self) -> None:
@@ -236,11 +234,20 @@ async def _serve_batch(connection: aiosqlite.Connection, batch: list[_Read]) -> 
 
 
 def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
-    for read in batch:
-        try:
-            read.rows = connection.execute(read.sql, read.parameters).fetchall()
-        except Exception as error:  # kept for the caller of this read; other reads go on
-            read.error = error
+    """Read from one snapshot, taken now: to take one for each read costs as much as the reading."""
+    cursor = connection.cursor()
+    execute, fetchall = cursor.execute, cursor.fetchall
+    execute("BEGIN")
+    try:
+        for read in batch:
+            try:
+                execute(read.sql, read.parameters)
+                read.rows = fetchall()
+            except Exception as error:  # kept for the caller of this read; other reads go on
+                read.error = error
+    finally:
+        if connection.in_transaction:  # some failures end it
+            execute("ROLLBACK")
 
 
 def _settle(read: _Read) -> None:
@@ -304,7 +311,7 @@ class Checkpointer:
 
     async def _tend(self, connection: aiosqlite.Connection) -> None:
         self._is_behind = False
-        if self._size_limit.is_limited:
+        if self._size_limit.limit_bytes is not None:
             await run(connection, self._size_limit.measure)
         state, now = self._log_file.state, asyncio.get_running_loop().time()
         if state != self._seen:

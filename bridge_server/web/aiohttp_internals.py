@@ -10,10 +10,10 @@ and kept with the request, which costs more than all that is done with them: `he
 `path_names_of` read private attributes. Without these each request is kept by itself.
 
 An answer that is whole needs none of what aiohttp prepares for one that may be streamed: `ReadyResponse`
-fills in its attributes, and makes a mapping of its headers only for somebody who asks. A path with one id is
-found in a dictionary (`quick_routes`); aiohttp walks along the parts of a path and asks each candidate's
-pattern. A body that has come is taken as it is (`take_body`). Without these attributes aiohttp's own ways are
-taken.
+fills in its attributes, and makes a mapping of its headers only for somebody who asks. A path with at most
+one id is found in a dictionary (`quick_routes`); aiohttp walks along the parts of a path and asks each
+candidate's pattern. A body that has come is taken as it is (`take_body`). Without these attributes aiohttp's
+own ways are taken.
 
 aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
 the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
@@ -176,8 +176,7 @@ class _QuickMatch(UrlMappingMatchInfo):
 
     __slots__ = ()
 
-    def __init__(self, name: str, value: str, route: web.AbstractRoute, apps: list[web.Application]) -> None:
-        self[name] = value
+    def __init__(self, route: web.AbstractRoute, apps: list[web.Application]) -> None:
         self._route = route
         self._apps = apps
         self._current_app = apps[0]
@@ -187,15 +186,16 @@ class _QuickMatch(UrlMappingMatchInfo):
 def quick_routes(
     app: web.Application,
     routes: Iterable[QuickRoute],
-    fixed: Iterable[str],
+    fixed: Iterable[tuple[str, web.AbstractRoute]],
     otherwise: Callable[[Any], Awaitable[web.StreamResponse]],
 ) -> Callable[[Any], Awaitable[web.StreamResponse]]:
     """Handles requests to these routes at once, and all others by `otherwise`: aiohttp's router.
 
-    `fixed` are the other paths, which win: the id of `/session/{id}` is never `new`.
+    `fixed` are the routes without an id, by their paths, which win: the id of `/session/{id}` is never `new`.
     """
     table = {(each.route.method, each.first, each.rest): (each.name, each.route) for each in routes}
-    words = {path.split("/")[2] for path in fixed if path.count("/") > 1}
+    whole = {(route.method, path): route for path, route in fixed}
+    words = {path.split("/")[2] for _, path in whole if path.count("/") > 1}
     is_known = has_known_requests() and all(hasattr(UrlMappingMatchInfo, name) for name in _OF_MATCHES)
     if not is_known or app.middlewares:
         return otherwise
@@ -204,14 +204,17 @@ def quick_routes(
     def handle(request: Any) -> Awaitable[web.StreamResponse]:
         head = head_of(request)
         found = find(head.path)
-        if found is None:
+        if found is not None:
+            first, value, rest = found.groups()
+            entry = None if value in words else table.get((head.method, first, rest))
+            if entry is not None and hdrs.EXPECT not in head.headers:
+                request._match_info = match = _QuickMatch(entry[1], apps)  # noqa: SLF001
+                match[entry[0]] = value
+                return entry[1].handler(request)
+        route = whole.get((head.method, head.path))
+        if route is None or hdrs.EXPECT in head.headers:
             return otherwise(request)
-        first, value, rest = found.groups()
-        entry = table.get((head.method, first, rest))
-        if entry is None or value in words or hdrs.EXPECT in head.headers:
-            return otherwise(request)
-        name, route = entry
-        request._match_info = _QuickMatch(name, value, route, apps)  # noqa: SLF001
+        request._match_info = _QuickMatch(route, apps)  # noqa: SLF001
         return route.handler(request)
 
     return handle

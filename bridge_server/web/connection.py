@@ -45,8 +45,8 @@ HAS_PAGES = web.AppKey("has_pages", bool)
 the metrics and of the console, on the listener for phones, in the control API of the headless wallet.
 """
 
-QUICK_ROUTES = web.AppKey[tuple[tuple[QuickRoute, ...], tuple[str, ...]]]("quick_routes")
-"""An application's routes of one id, and its paths without one."""
+QUICK_ROUTES = web.AppKey[tuple[list[QuickRoute], list[tuple[str, web.AbstractRoute]]]]("quick_routes")
+"""An application's routes of one id, and its routes without one, by their paths."""
 
 LONGEST_TARGET_BYTES = 8_190
 LONGEST_FIELD_BYTES = 8_192
@@ -91,7 +91,7 @@ class RefusingRunner(web.AppRunner):
         if server is not None and is_as_known():
             server.request_factory = partial(_request_for_here, server.request_factory)
             server.__class__ = _server_that(self._refuse, type(server))
-            quick, fixed = self.app.get(QUICK_ROUTES, ((), ()))
+            quick, fixed = self.app.get(QUICK_ROUTES, ([], []))
             server.request_handler = quick_routes(self.app, quick, fixed, server.request_handler)
         else:
             log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")

@@ -51,6 +51,8 @@ _SWEEP_SLICE = 500
 
 BucketId: TypeAlias = tuple[str, str]
 """The limit's name and the caller's key."""
+Bucket: TypeAlias = tuple[BucketId, Limit]
+"""The bucket of a caller, and its limit."""
 
 
 class SavedBucket(NamedTuple):
@@ -158,27 +160,19 @@ def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str],
     It makes no object but the text of a header field. It returns None, and has charged nothing, if
     `TokenBuckets.charge` is to do it.
     """
-    take_one = quotas.take_one
-    (first, *others), (shown, *others_shown) = limits, map(_Shown, limits)
+    take_one_each, (shown, *others_shown) = quotas.take_one_each, map(_Shown, limits)
 
     def charge(key: str) -> Standing | None:
-        reset_us = take_one(key, first)
-        return None if reset_us is None else shown.standing(reset_us)
-
-    def charge_all(key: str) -> Standing | None:
-        standing = charge(key)
-        if standing is None:
+        resets_us = take_one_each(key, limits)
+        if resets_us is None:
             return None
-        for position, limit in enumerate(others):
-            reset_us = take_one(key, limit)
-            if reset_us is None:
-                quotas.give_back([Cost(key, each, 1) for each in limits[: position + 1]])
-                return None
-            policy, left = others_shown[position].standing(reset_us)
+        standing = shown.standing(resets_us[0])
+        for position, other in enumerate(others_shown, 1):
+            policy, left = other.standing(resets_us[position])
             standing = f"{standing[0]}, {policy}", f"{standing[1]}, {left}"
         return standing
 
-    return charge_all if others else charge
+    return charge
 
 
 class TokenBuckets(Protocol):
@@ -195,8 +189,9 @@ class TokenBuckets(Protocol):
         """
         ...
 
-    def take_one(self, key: str, limit: Limit) -> int | None:
-        """Spend one token of a bucket that is far from empty; returns the microseconds until it is full.
+    def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
+        """Spend one token of each limit, all far from being reached; returns the microseconds until each
+        bucket is full.
 
         None if `charge` is to do it: then nothing was spent.
         """
@@ -210,10 +205,11 @@ class TokenBuckets(Protocol):
         """Whether the charge is on disk, as far as it is worth saving."""
         ...
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
-        """Charge one bucket, as `charge_costs` does but quicker: returns the microseconds until it is full.
+    def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
+        """Charge each bucket these tokens, or all that it can have, as `charge_costs` does but quicker:
+        returns the microseconds until the first bucket is full.
 
-        None if it is to be charged by that: then nothing was charged.
+        None if they are to be charged by that: then nothing was charged.
         """
         ...
 
@@ -298,18 +294,27 @@ class Quotas:
         is_worth_saving = any(charge.spending.reset_us > _WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
 
-    def take_one(self, key: str, limit: Limit) -> int | None:
-        """Spend one token of a bucket that is full again so soon that it is not worth saving; else None."""
-        now_us, interval_us = self._clock.now_us(), limit.interval_us
-        if self._interval_us.get(limit.name) != interval_us or len(self._full_at_us) > self._prune_above:
+    def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
+        """Spend one token of each limit, if all buckets are full again so soon that they are not worth
+        saving; else None.
+        """
+        now_us, full_at_us, taken, resets_us = self._clock.now_us(), self._full_at_us, {}, []
+        for limit in limits:
+            bucket, interval_us = (limit.name, key), limit.interval_us
+            full_us = full_at_us.get(bucket, 0)
+            reset_us = (full_us - now_us if full_us > now_us else 0) - (-interval_us // limit.gain)
+            if (
+                reset_us > _WORTH_SAVING_US
+                or reset_us > -(-limit.burst * interval_us // limit.gain)
+                or self._interval_us.get(limit.name) != interval_us
+            ):
+                return None
+            taken[bucket] = now_us + reset_us
+            resets_us.append(reset_us)
+        if len(full_at_us) > self._prune_above:
             return None
-        bucket = limit.name, key
-        full_at_us = self._full_at_us.get(bucket, 0)
-        reset_us = (full_at_us - now_us if full_at_us > now_us else 0) - (-interval_us // limit.gain)
-        if reset_us > _WORTH_SAVING_US or reset_us > -(-limit.burst * interval_us // limit.gain):
-            return None
-        self._full_at_us[bucket] = now_us + reset_us
-        return reset_us
+        full_at_us.update(taken)
+        return resets_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
         """Charge several buckets. Raises QuotaError, and then has charged none.
@@ -334,25 +339,30 @@ class Quotas:
         if len(self._full_at_us) > self._prune_above:
             self._prune(now_us)
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
-        """Charge one bucket, as `charge_costs` does but quicker: returns the microseconds until it is full.
+    def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
+        """Charge each bucket these tokens, or all that it can have, as `charge_costs` does but quicker:
+        returns the microseconds until the first bucket is full.
 
-        None if it is to be charged by that: then nothing was charged.
+        None if they are to be charged by that: then nothing was charged.
         """
-        now_us, interval_us, gain = self._clock.now_us(), limit.interval_us, limit.gain
-        if self._interval_us.get(limit.name) != interval_us:
-            self._reckon_anew(limit, now_us)
-        full_at_us = self._full_at_us.get(bucket, 0)
-        reset_us = (full_at_us - now_us if full_at_us > now_us else 0) - (-tokens * interval_us // gain)
-        window_us = -(-limit.burst * interval_us // gain)
-        if reset_us > window_us or len(self._full_at_us) > self._prune_above:
+        now_us, full_at_us, taken = self._clock.now_us(), self._full_at_us, []
+        for bucket, limit in buckets:
+            burst, interval_us, gain = limit.burst, limit.interval_us, limit.gain
+            if self._interval_us.get(limit.name) != interval_us:
+                self._reckon_anew(limit, now_us)
+            full_us, spent = full_at_us.get(bucket, 0), min(burst, tokens)
+            reset_us = (full_us - now_us if full_us > now_us else 0) - (-spent * interval_us // gain)
+            window_us = -(-burst * interval_us // gain)
+            if reset_us > window_us:
+                return None
+            taken.append((bucket, reset_us, window_us))
+        if len(full_at_us) > self._prune_above:
             return None
-        self._full_at_us[bucket] = now_us + reset_us
-        if reset_us * _SAVED_SHARE >= window_us:
-            lost_us = now_us + reset_us - max(self._saved_at_us.get(bucket, 0), now_us)
-            if lost_us * _SAVED_SHARE >= window_us:
-                self._mark(bucket, now_us + reset_us)
-        return reset_us
+        for bucket, reset_us, window_us in taken:
+            full_at_us[bucket] = now_us + reset_us
+            if reset_us * _SAVED_SHARE >= window_us:
+                self._mark_roughly(bucket, now_us + reset_us, window_us, now_us)
+        return taken[0][1]
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
         """The tokens that are left in a bucket; nothing is spent."""
@@ -460,13 +470,14 @@ class Quotas:
 
     def _keep_roughly(self, bucket: BucketId, charge: Charge, now_us: int) -> None:
         self._full_at_us[bucket] = full_at_us = charge.spending.full_at_us
-        lost_us = full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)
-        if lost_us * _SAVED_SHARE >= charge.limit.window_us:
-            self._mark(bucket, full_at_us)
+        self._mark_roughly(bucket, full_at_us, charge.limit.window_us, now_us)
 
-    def _mark(self, bucket: BucketId, full_at_us: int) -> None:
-        self._saved_at_us[bucket] = full_at_us
-        self._unsaved.add(bucket)
+    def _mark_roughly(self, bucket: BucketId, full_at_us: int, window_us: int, now_us: int) -> None:
+        """Have the bucket saved if a hundredth of it was spent since."""
+        lost_us = full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)
+        if lost_us * _SAVED_SHARE >= window_us:
+            self._saved_at_us[bucket] = full_at_us
+            self._unsaved.add(bucket)
 
     def _keep(self, bucket: BucketId, spending: Spending) -> None:
         self._full_at_us[bucket] = spending.full_at_us
@@ -478,9 +489,6 @@ class Quotas:
         self._saved_at_us = {bucket: at for bucket, at in self._saved_at_us.items() if at > now_us}
         self._being_saved &= self._full_at_us.keys()
         self._prune_above = max(_BUCKETS_BEFORE_PRUNING, 2 * len(self._full_at_us))
-
-
-_Bucket: TypeAlias = tuple[BucketId, Limit]
 
 
 def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
@@ -561,7 +569,7 @@ class StoredBytes:
         """Charge the key for the stored bytes."""
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
-    def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
+    def _buckets(self, address: str | None) -> tuple[Bucket, ...]:
         own = self._per_address
         return (self._together,) if address is None else (((own.name, address), own), self._together)
 
@@ -579,10 +587,9 @@ class Bill:
     )  # fmt: skip
 
     def __init__(
-        self, quotas: TokenBuckets, buckets: tuple[_Bucket, ...], size_bytes: int, shown: _Shown
+        self, quotas: TokenBuckets, buckets: tuple[Bucket, ...], size_bytes: int, shown: _Shown
     ) -> None:
         self._shown = shown
-        self._reset_us: int | None = None
         self._quotas = quotas
         self._buckets = buckets
         self._size_bytes = size_bytes
@@ -593,7 +600,11 @@ class Bill:
         """If not None, to be awaited in the `with` block before anything is stored: the rest of the
         charge.
         """
-        self._charge()
+        self._reset_us = quotas.take(buckets, size_bytes)
+        if self._reset_us is None:
+            late = quotas.charge_costs(self._costs(size_bytes))
+            if late is not None:
+                self._is_charged, self.late = False, self._charge_late(late)
 
     def __enter__(self) -> Self:
         return self
@@ -613,28 +624,13 @@ class Bill:
 
     def declared_on(self, answer: web.Response) -> web.Response:
         """The answer with header fields about the client's limits, unless it is exempt."""
+        if len(self._buckets) == 1:
+            return answer
         if self._reset_us is not None and not self._more_bytes:
             declare_on(answer, *self._shown.standing(self._reset_us))
-        elif len(self._buckets) > 1:
+        else:
             declare([self._quotas.standing(*self._buckets[0])], answer.headers)
         return answer
-
-    def _charge(self) -> None:
-        size_bytes, take, resets = self._size_bytes, self._quotas.take, []
-        for bucket, limit in self._buckets:
-            burst = limit.burst
-            reset_us = take(bucket, limit, min(burst, size_bytes))
-            if reset_us is None:
-                break
-            resets.append(reset_us)
-        else:
-            self._reset_us = resets[0] if len(resets) > 1 else None
-            return
-        costs = self._costs(size_bytes)
-        self._quotas.give_back(costs[: len(resets)])
-        late = self._quotas.charge_costs(costs)
-        if late is not None:
-            self._is_charged, self.late = False, self._charge_late(late)
 
     async def _charge_late(self, late: Awaitable[None]) -> None:
         await late
@@ -649,7 +645,7 @@ class Bill:
         return _costs(self._buckets, size_bytes)
 
 
-def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
+def _costs(buckets: tuple[Bucket, ...], size_bytes: int) -> list[Cost]:
     """The charge for this many bytes: a size beyond a whole bucket empties it."""
     return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]
 

@@ -426,18 +426,17 @@ def body(limit_bytes: int) -> Layer | None:
 
     def enter(passage: Passage) -> Awaitable[None] | None:
         request = passage.request
-        length = request.content_length
-        if length is not None and length > limit_bytes:
-            raise _too_large(limit_bytes)
         try:
             received = take_body(request)
         except web.RequestPayloadError as error:
             raise _broken() from error
         if received is None:
-            return _receive(request, limit_bytes)
-        if len(received) > limit_bytes:
-            raise _too_large(limit_bytes)
-        return None
+            length = request.content_length
+            if length is None or length <= limit_bytes:
+                return _receive(request, limit_bytes)
+        elif len(received) <= limit_bytes:
+            return None
+        raise _too_large(limit_bytes)
 
     return Layer(enter)
 

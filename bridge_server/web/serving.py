@@ -135,14 +135,19 @@ def build_application(
     application[_GATEWAY] = gateway
     application[HAS_PAGES] = any(row.path == PAGES_PATH for row in rows)
     quick: list[QuickRoute] = []
+    fixed: list[tuple[str, web.AbstractRoute]] = []
     forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
     for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             route = _add(application, row, gateway)
-            if (found := _ONE_ID.fullmatch(row.path)) is not None and row.method != "*":
+            if row.method == "*":
+                continue
+            if (found := _ONE_ID.fullmatch(row.path)) is not None:
                 quick.append(QuickRoute(found[1], found[2], found[3], route))
+            elif "{" not in row.path:
+                fixed.append((row.path, route))
     _add(application, _anything_else(otherwise), gateway)
-    application[QUICK_ROUTES] = tuple(quick), tuple(row.path for row in rows if "{" not in row.path)
+    application[QUICK_ROUTES] = quick, fixed
     return application
 
 

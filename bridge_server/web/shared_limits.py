@@ -16,7 +16,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.buckets import SharedBuckets, refusal
-from bridge_server.web.limits import BucketId, Charge, Charged, Cost, QuotaError
+from bridge_server.web.limits import Bucket, BucketId, Charge, Charged, Cost, QuotaError
 
 _SHARE = 50
 
@@ -128,11 +128,11 @@ class SharedQuotas:
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         if len(limits) == 1 and limits[0].name in _LEASED:
             (limit,) = limits
-            if self.take((limit.name, key), limit, 1) is not None:
+            if self._take((limit.name, key), limit, 1):
                 return Charged([self.standing((limit.name, key), limit)])
         return Charged([], later=self._charge_later(key, limits))
 
-    def take_one(self, key: str, limit: Limit) -> None:
+    def take_one_each(self, key: str, limits: Sequence[Limit]) -> None:
         """Leave it to `charge`: the lease of a bucket knows what others may have spent."""
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
@@ -141,11 +141,14 @@ class SharedQuotas:
     def is_kept(self, _: Charged) -> bool:
         return True
 
-    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> int | None:
-        lease, now_us = self._leases.get(bucket), self._clock.now_us()
-        if lease is None or not lease.take(limit, tokens, now_us):
-            return None
-        return lease.standing(limit, now_us).reset_us
+    def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
+        for position, (bucket, limit) in enumerate(buckets):
+            if not self._take(bucket, limit, min(tokens, limit.burst)):
+                self.give_back(
+                    [Cost(key, each, min(tokens, each.burst)) for (_, key), each in buckets[:position]]
+                )
+                return None
+        return self.standing(*buckets[0]).spending.reset_us
 
     async def charge_costs(self, costs: Sequence[Cost]) -> None:
         for position, (key, limit, tokens) in enumerate(costs):
@@ -246,10 +249,15 @@ class SharedQuotas:
         if spent.extra:
             self._hold(limit, key)
 
+    def _take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
+        """Spend leased tokens; False, and none spent, if there are too few."""
+        lease = self._leases.get(bucket)
+        return lease is not None and lease.take(limit, tokens, self._clock.now_us())
+
     async def _spend_leased(self, limit: Limit, key: str, tokens: int) -> Spending:
         """Spend leased tokens, and ask the database for the rest, together with a new lease."""
         bucket, now_us = (limit.name, key), self._clock.now_us()
-        if tokens > 0 and self.take(bucket, limit, tokens) is not None:
+        if tokens > 0 and self._take(bucket, limit, tokens):
             return self.standing(bucket, limit).spending
         lease = self._lease(limit, key)
         here = min(max(tokens, 0), lease.usable(limit, now_us))

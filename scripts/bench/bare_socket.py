@@ -1,6 +1,7 @@
-"""A WebSocket client that does as little as possible, so that it measures the server and not itself."""
+"""WebSocket clients that do as little as possible, so that they measure the server and not themselves."""
 
 import asyncio
+import socket
 import struct
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ _HANDSHAKE = (
     "GET {} HTTP/1.1\r\nHost: {}:{}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+_MEDIUM = 126
+_ANSWER_SECONDS = 120.0
 
 
 def client_frame(payload: bytes, first_byte: int = _TEXT) -> bytes:
@@ -92,6 +95,47 @@ def _end_of_frame(data: bytes, position: int) -> int | None:
     if length == 126:
         length, head = data[position + 2] << 8 | data[position + 3], 4
     return position + head + length if available >= head + length else None
+
+
+class BlockingSocket:
+    """A WebSocket in blocking mode, whose pings are answered while it receives."""
+
+    def __init__(self, url: str, target: str = "/") -> None:
+        self._socket = socket.create_connection(address(url), _ANSWER_SECONDS)
+        self._data = b""
+        self._socket.sendall(_HANDSHAKE.format(target, *address(url)).encode("ascii"))
+        while (end := self._data.find(b"\r\n\r\n")) < 0:
+            self._receive_more()
+        if not self._data.startswith(b"HTTP/1.1 101"):
+            raise MeasurementError("a WebSocket was refused")
+        self._data = self._data[end + 4 :]
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """The content of the next text frame."""
+        while True:
+            while (end := _end_of_frame(self._data, 0)) is None:
+                self._receive_more()
+            frame, self._data = self._data[:end], self._data[end:]
+            if frame[0] == _TEXT:
+                return frame[4 if frame[1] == _MEDIUM else 2 :]
+            if frame[0] == _CLOSE:
+                raise MeasurementError(f"a socket was closed: {frame[4:].decode()}")
+            if frame[0] == _PING:
+                self.send(client_frame(frame[2:], _PONG))
+
+    def close(self) -> None:
+        """Break the connection off."""
+        self._socket.close()
+
+    def _receive_more(self) -> None:
+        more = self._socket.recv(65_536)
+        if not more:
+            raise MeasurementError("the process has closed a connection")
+        self._data += more
 
 
 async def open_sockets(url: str, sockets: Sequence[BareSocket]) -> None:

@@ -9,10 +9,8 @@ the server to a client like any other, far from its limits; `exempt` to one that
 own machine.
 """
 
-import os
 import re
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Self
 
 from clients import Answer, address, fetch
+from irn_sockets import PAIRS, EchoPairs, IrnPairs
 from load import CONNECTIONS, Requests
 from plan import Plan
 from processes import MeasurementError, Running, ceiling_command, server_command, started
@@ -43,7 +42,14 @@ _ANSWER_SECONDS = 120.0
 
 # Under valgrind every write takes longer than a second: its line in the log would be counted.
 _PATIENT = {"BRIDGE_SLOW_REQUEST_SECONDS": "600"}
-_REAL = {**_PATIENT, **LIMITED, "BRIDGE_SESSIONS_PER_MINUTE": "1000000", "BRIDGE_SESSIONS_BURST": "1000000"}
+_REAL = {
+    **_PATIENT,
+    **LIMITED,
+    "BRIDGE_SESSIONS_PER_MINUTE": "1000000",
+    "BRIDGE_SESSIONS_BURST": "1000000",
+    "BRIDGE_MESSAGES_PER_SECOND": "1000000",
+    "BRIDGE_MESSAGES_BURST": "1000000",
+}
 _POPULATION = Population(8_000, calls_per_session=1)
 _PAYLOADS = (
     "UPDATE sessions SET payload = (SELECT payload FROM calls WHERE session = sessions.id) WHERE id > ?"
@@ -70,6 +76,11 @@ class Counted:
         """The request as the documentation names it."""
         return f"{self.name}: `{self.method} {self.route}`"
 
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a message over WebSockets."""
+        return self.method == "WS"
+
 
 ROWS = (
     Counted("get-204", "GET", "/session/{id}", "empty", status=204),
@@ -82,6 +93,7 @@ ROWS = (
     Counted("status-post", "POST", "/call-status/{id}/new", "calls", STATUS_BODY),
     Counted("watched-get-204", "GET", "/session/{id}", "empty", status=204, sides=("bare", "watched")),
     Counted("sign-message", "POST", "/rpc", "", SIGN_BODY, sides=("bare", "wallet")),
+    Counted("irn-message", "WS", "/", sides=("bare", "real", "exempt")),
 )
 
 _SERVERS: Mapping[str, Mapping[str, str]] = {
@@ -138,11 +150,29 @@ class _Process:
 
     def count(self, counted: Counted) -> float:
         """Thousands of instructions per request."""
+        if counted.is_message:
+            return self.count_messages(IrnPairs)
         with _Lockstep(self.running) as clients:
             clients.ask(self._requests(counted, _WARM_UP), _WARM_UP, counted.status)
             requests = self._requests(counted, REQUESTS)
             self._control("--instr=on")
             clients.ask(requests, REQUESTS, counted.status)
+            self._control("--instr=off")
+        self._control("--dump")
+        return self._counted() / REQUESTS / 1_000
+
+    def count_messages(self, kind: type[IrnPairs] | type[EchoPairs]) -> float:
+        """Thousands of instructions per message of generation 2.x, or per two echoes.
+
+        The process is so much slower than its clients that each message is stored before its receiver has
+        acknowledged it.
+        """
+        with closing(kind(self.running.url, self.running.stopped)) as pairs:
+            for _ in range(_WARM_UP // PAIRS):
+                pairs.exchange()
+            self._control("--instr=on")
+            for _ in range(REQUESTS // PAIRS):
+                pairs.exchange()
             self._control("--instr=off")
         self._control("--dump")
         return self._counted() / REQUESTS / 1_000
@@ -191,11 +221,9 @@ class _Lockstep:
     def ask(self, requests: Requests, count: int, status: int) -> None:
         """Send so many requests. Raises MeasurementError for an answer of another status."""
         for _ in range(count // CONNECTIONS):
-            # It stands still meanwhile, and so finds all of them at once, however busy the machine is.
-            os.kill(self._process.pid, signal.SIGSTOP)
-            for each in self._sockets:
-                each.sendall(next(requests))
-            os.kill(self._process.pid, signal.SIGCONT)
+            with self._process.stopped():
+                for each in self._sockets:
+                    each.sendall(next(requests))
             for each in self._sockets:
                 received = _answer(each)
                 if int(received[9:12]) != status:
@@ -231,10 +259,15 @@ def measure_instructions(plan: Plan) -> Iterator[Row]:
         with _started(plan, side) as process:
             for each in wanted:
                 figures[each.name][side] = process.count(each)
-                answers.setdefault(each.name, process.answer(each))
+                if each.name not in answers and not each.is_message:
+                    answers[each.name] = process.answer(each)
     for each in rows:
-        with _started_bare(plan, each, answers[each.name]) as process:
-            figures[each.name]["bare"] = process.count(each)
+        if each.is_message:
+            with _started_echo(plan) as process:
+                figures[each.name]["bare"] = process.count_messages(EchoPairs)
+        else:
+            with _started_bare(plan, each, answers[each.name]) as process:
+                figures[each.name]["bare"] = process.count(each)
         yield row(each.name, _with_ratios(each, figures[each.name]), each.label)
 
 
@@ -266,6 +299,16 @@ def _started_bare(plan: Plan, counted: Counted, answer: Answer) -> Iterator[_Pro
         command = ceiling_command("answer", **answer_options(folder, counted.method, counted.route, answer))
         with _under_valgrind(command, folder, {}) as (running, counts):
             yield _Process(running, _Ids(Seeded(ids, ids)), counts)
+
+
+@contextmanager
+def _started_echo(plan: Plan) -> Iterator[_Process]:
+    """A handler that sends back the frames of WebSockets."""
+    with (
+        plan.folder() as folder,
+        _under_valgrind(ceiling_command("echo", route="/"), folder, {}) as (running, counts),
+    ):
+        yield _Process(running, _Ids(Seeded([], [])), counts)
 
 
 @contextmanager

@@ -8,11 +8,12 @@ and the answer, which waits for the disk. A bare echo takes a frame in and write
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from statistics import median
 
-from bare_socket import BareSocket, client_frame, open_sockets
+from bare_socket import BareSocket, BlockingSocket, client_frame, open_sockets
 from clients import close_clients, run
 from machine import on_core
 from plan import Plan
@@ -38,6 +39,7 @@ from bridge_server.pubsub.v2_tokens import ClientTokens
 _TOKENS = 200
 _LOOKED_UP_SECONDS = 2.0
 _MEDIUM = 126
+PAIRS = 32
 _numbers = count(int(time.time() * 1_000_000))
 
 
@@ -87,6 +89,64 @@ class _IrnSocket(BareSocket):
         started = time.perf_counter()
         self.transport.write(frame)
         return (await self.answered - started) * 1e3
+
+
+class IrnPairs:
+    """Pairs of sockets in lock step: each publishes its next message when all earlier ones were received,
+    acknowledged and answered.
+    """
+
+    def __init__(self, url: str, stopped: Callable[[], AbstractContextManager[None]]) -> None:
+        """`stopped` has the process stand still, so that it finds all that is sent meanwhile at once."""
+        self._stopped = stopped
+        self._topics = [secrets.token_hex(32) for _ in range(PAIRS)]
+        self._receivers, self._publishers = (
+            [BlockingSocket(url, f"/?auth={_token()}") for _ in self._topics] for _ in range(2)
+        )
+        for topic, receiver in zip(self._topics, self._receivers, strict=True):
+            receiver.send(_subscription(topic))
+            receiver.receive()
+        time.sleep(_LOOKED_UP_SECONDS)
+
+    def exchange(self) -> None:
+        """One message of each pair."""
+        with self._stopped():
+            for topic, publisher in zip(self._topics, self._publishers, strict=True):
+                publisher.send(_publication(topic))
+        messages = [receiver.receive() for receiver in self._receivers]
+        with self._stopped():
+            for receiver, message in zip(self._receivers, messages, strict=True):
+                number = message[6 : message.index(b",")]
+                receiver.send(client_frame(b'{"id":%b,"jsonrpc":"2.0","result":true}' % number))
+        for publisher in self._publishers:
+            publisher.receive()
+
+    def close(self) -> None:
+        """Break all connections off."""
+        for each in (*self._receivers, *self._publishers):
+            each.close()
+
+
+class EchoPairs:
+    """Sockets whose frames are sent back, in lock step: two of a message's length count as one message."""
+
+    def __init__(self, url: str, stopped: Callable[[], AbstractContextManager[None]]) -> None:
+        self._stopped = stopped
+        self._sockets = [BlockingSocket(url) for _ in range(PAIRS)]
+
+    def exchange(self) -> None:
+        """Two frames of each socket."""
+        for _ in range(2):
+            with self._stopped():
+                for each in self._sockets:
+                    each.send(_publication("0" * 64))
+            for each in self._sockets:
+                each.receive()
+
+    def close(self) -> None:
+        """Break all connections off."""
+        for each in self._sockets:
+            each.close()
 
 
 def measure_irn(plan: Plan) -> Iterator[Row]:

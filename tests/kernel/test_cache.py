@@ -16,6 +16,12 @@ KEY: Key = ("session", "a")
 FAR = 10**15
 
 
+async def load_as_it_is(
+    cache: ReadCache, key: Key, read: Callable[[], Awaitable[Cached]], *, keeps_empty: bool = True
+) -> Cached:
+    return await cache.load(key, read, lambda found: found, 0, keeps_empty=keeps_empty)
+
+
 def reading(value: bytes | None, expires_at_ms: int = FAR) -> Callable[[], Awaitable[Cached]]:
     """A read that finds this value."""
 
@@ -29,7 +35,7 @@ def reading(value: bytes | None, expires_at_ms: int = FAR) -> Callable[[], Await
 async def test_a_loaded_value_is_cached(value: bytes | None) -> None:
     cache = ReadCache(10_000)
 
-    loaded = await cache.load(KEY, reading(value))
+    loaded = await load_as_it_is(cache, KEY, reading(value))
 
     assert loaded.value == value
     assert cache.get(KEY, now_ms=0) == loaded
@@ -37,14 +43,14 @@ async def test_a_loaded_value_is_cached(value: bytes | None) -> None:
 
 async def test_a_key_that_was_not_loaded_has_no_value() -> None:
     cache = ReadCache(10_000)
-    await cache.load(KEY, reading(b"body"))
+    await load_as_it_is(cache, KEY, reading(b"body"))
 
     assert cache.get(("calls", "a"), now_ms=0) is None
 
 
 async def test_a_forgotten_key_has_no_value() -> None:
     cache = ReadCache(10_000)
-    await cache.load(KEY, reading(b"body"))
+    await load_as_it_is(cache, KEY, reading(b"body"))
 
     cache.forget(KEY)
 
@@ -55,7 +61,7 @@ async def test_a_change_in_another_process_is_forgotten_and_after_a_gap_everythi
     cache, events, other = ReadCache(10_000), Events(), ("session", "b")
     cache.subscribe_to(events)
     for key in (KEY, other):
-        await cache.load(key, reading(b"body"))
+        await load_as_it_is(cache, key, reading(b"body"))
 
     events.hear(Touched(KEY))
     assert cache.get(KEY, now_ms=0) is None
@@ -73,7 +79,7 @@ async def test_a_value_touched_during_its_read_is_returned_but_not_cached() -> N
         await gate.wait()
         return Cached(b"old", FAR)
 
-    load = asyncio.create_task(cache.load(KEY, slow_read))
+    load = asyncio.create_task(load_as_it_is(cache, KEY, slow_read))
     await asyncio.sleep(0)
     cache.forget(KEY)
     gate.set()
@@ -90,10 +96,10 @@ async def test_a_read_begun_after_the_touch_is_cached_whatever_an_earlier_read_r
         await gate.wait()
         return Cached(b"old", FAR)
 
-    earlier = asyncio.create_task(cache.load(KEY, slow_read))
+    earlier = asyncio.create_task(load_as_it_is(cache, KEY, slow_read))
     await asyncio.sleep(0)
     cache.forget(KEY)
-    await cache.load(KEY, reading(b"new"))
+    await load_as_it_is(cache, KEY, reading(b"new"))
     gate.set()
     await earlier
 
@@ -112,7 +118,7 @@ async def test_overlapping_reads_are_one_read_and_share_its_bytes() -> None:
         await gate.wait()
         return Cached(b"x" * 1_000, FAR)
 
-    loads = [asyncio.create_task(cache.load(KEY, slow_read)) for _ in range(10)]
+    loads = [asyncio.create_task(load_as_it_is(cache, KEY, slow_read)) for _ in range(10)]
     await asyncio.sleep(0)
     gate.set()
     entries = await asyncio.gather(*loads)
@@ -128,9 +134,9 @@ async def test_a_cancelled_reader_hands_the_read_to_the_next_caller() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    leaver = asyncio.create_task(cache.load(KEY, endless_read))
+    leaver = asyncio.create_task(load_as_it_is(cache, KEY, endless_read))
     await asyncio.sleep(0)
-    stayers = [asyncio.create_task(cache.load(KEY, reading(b"body"))) for _ in range(3)]
+    stayers = [asyncio.create_task(load_as_it_is(cache, KEY, reading(b"body"))) for _ in range(3)]
     await asyncio.sleep(0)
     stayers.pop().cancel()
     leaver.cancel()
@@ -146,7 +152,7 @@ async def test_a_failed_read_raises_for_every_caller_that_waits_for_it() -> None
         await gate.wait()
         raise LookupError("gone")
 
-    loads = [asyncio.create_task(cache.load(KEY, failing)) for _ in range(3)]
+    loads = [asyncio.create_task(load_as_it_is(cache, KEY, failing)) for _ in range(3)]
     await asyncio.sleep(0)
     gate.set()
 
@@ -158,7 +164,7 @@ async def test_a_failed_read_raises_for_every_caller_that_waits_for_it() -> None
 async def test_a_glance_remembers_only_what_it_finds(value: bytes | None, is_known: bool) -> None:
     cache = ReadCache(10_000)
 
-    await cache.load(KEY, reading(value), keeps_empty=False)
+    await load_as_it_is(cache, KEY, reading(value), keeps_empty=False)
 
     assert (cache.get(KEY, now_ms=0) is not None) is is_known
 
@@ -170,7 +176,7 @@ async def test_a_read_that_fails_leaves_nothing_behind() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone"):
-        await cache.load(KEY, failing)
+        await load_as_it_is(cache, KEY, failing)
 
     assert cache.get(KEY, now_ms=0) is None
     assert not cache._loads
@@ -179,7 +185,7 @@ async def test_a_read_that_fails_leaves_nothing_behind() -> None:
 @each_row(("now_ms", "holds"), [(999, True), (1_000, False), (1_001, False)])
 async def test_an_entry_holds_until_it_expires(now_ms: int, holds: bool) -> None:
     cache = ReadCache(10_000)
-    await cache.load(KEY, reading(b"body", expires_at_ms=1_000))
+    await load_as_it_is(cache, KEY, reading(b"body", expires_at_ms=1_000))
 
     assert (cache.get(KEY, now_ms) is not None) is holds
 
@@ -188,10 +194,10 @@ async def test_the_value_that_was_not_read_for_longest_is_evicted() -> None:
     entry_bytes = Cached(b"x" * 100, FAR).size_bytes
     cache = ReadCache(3 * entry_bytes)
     for name in "abc":
-        await cache.load(("session", name), reading(b"x" * 100))
+        await load_as_it_is(cache, ("session", name), reading(b"x" * 100))
     cache.get(("session", "a"), now_ms=0)
 
-    await cache.load(("session", "d"), reading(b"x" * 100))
+    await load_as_it_is(cache, ("session", "d"), reading(b"x" * 100))
 
     known = [name for name in "abcd" if cache.get(("session", name), now_ms=0)]
     assert known == ["a", "c", "d"]
@@ -200,7 +206,7 @@ async def test_the_value_that_was_not_read_for_longest_is_evicted() -> None:
 async def test_a_value_larger_than_the_whole_capacity_is_returned_but_not_cached() -> None:
     cache = ReadCache(1_000)
 
-    loaded = await cache.load(KEY, reading(b"x" * 2_000))
+    loaded = await load_as_it_is(cache, KEY, reading(b"x" * 2_000))
 
     assert loaded.value == b"x" * 2_000
     assert cache.get(KEY, now_ms=0) is None
@@ -221,10 +227,10 @@ def owned_reading(owner: Key = OWNER, value: bytes = b"body") -> Callable[[], Aw
 
 async def test_a_touched_owner_drops_its_own_values_only() -> None:
     cache = ReadCache(10_000, ["statuses"])
-    await cache.load(OWNED, owned_reading())
-    await cache.load(("status", "2"), owned_reading())
-    await cache.load(("status", "3"), owned_reading(("statuses", "b")))
-    await cache.load(KEY, reading(b"body"))
+    await load_as_it_is(cache, OWNED, owned_reading())
+    await load_as_it_is(cache, ("status", "2"), owned_reading())
+    await load_as_it_is(cache, ("status", "3"), owned_reading(("statuses", "b")))
+    await load_as_it_is(cache, KEY, reading(b"body"))
 
     cache.forget(OWNER)
 
@@ -244,7 +250,7 @@ async def test_a_value_whose_owner_was_touched_during_the_read_is_not_cached(
         await gate.wait()
         return Cached(b"old", FAR, OWNER)
 
-    load = asyncio.create_task(cache.load(OWNED, slow_read))
+    load = asyncio.create_task(load_as_it_is(cache, OWNED, slow_read))
     await asyncio.sleep(0)
     cache.forget(touched)
     gate.set()
@@ -256,7 +262,7 @@ async def test_a_value_whose_owner_was_touched_during_the_read_is_not_cached(
 async def test_an_owner_holds_no_values_that_were_forgotten_or_evicted() -> None:
     cache = ReadCache(2 * Cached(b"body", FAR, OWNER).size_bytes, ["statuses"])
     for name in "123":
-        await cache.load(("status", name), owned_reading())
+        await load_as_it_is(cache, ("status", name), owned_reading())
     cache.forget(("status", "2"))
 
     assert cache._owned == {OWNER: {("status", "3")}}
@@ -278,7 +284,7 @@ def test_the_size_is_the_sum_of_the_cached_values_and_within_the_capacity(
             if size < 0:
                 cache.forget(("session", name))
             else:
-                await cache.load(("session", name), reading(b"x" * size))
+                await load_as_it_is(cache, ("session", name), reading(b"x" * size))
 
     asyncio.run(act())
 

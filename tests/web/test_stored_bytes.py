@@ -342,7 +342,7 @@ def quotas(clock: ManualClock) -> Quotas:
 
 def spend(quotas: Quotas, size_bytes: int) -> None:
     limit = storage_limit("a", 1_000, HOUR)
-    if quotas.take(BUCKET, limit, size_bytes) is None:
+    if quotas.take([(BUCKET, limit)], size_bytes) is None:
         quotas.charge_costs((Cost("key", limit, size_bytes),))
 
 
