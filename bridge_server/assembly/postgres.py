@@ -7,7 +7,6 @@ from functools import partial
 
 import structlog
 
-from bridge_server.admin.other_processes import Neighbours
 from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
 from bridge_server.assembly.room import Backend, OwnUrl, Room, WalletRole
 from bridge_server.inbox.models import MarkedRead, SignedOut
@@ -172,8 +171,8 @@ class PostgresBackend(Backend):
         keep = partial(_keep_row, processes, own_url, stopping, newest_known)
         return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
 
-    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours:
-        return Neighbours(self.processes, lambda: self.database.number, admin_token)
+    def own_number(self) -> int:
+        return self.database.number
 
     async def processes(self) -> Sequence[Process]:
         return await Processes(self.database).all()

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from bridge_server.admin.other_processes import Neighbours
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.sweeper import Hold, Sweep
@@ -191,8 +190,8 @@ class Backend(Protocol):
         """The row of this process among the others' rows; an empty room beside a file."""
         ...
 
-    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours | None:
-        """The other processes on the database, to be asked for their figures; None beside a file."""
+    def own_number(self) -> int:
+        """The number of this process among the servers on a PostgreSQL database; 0 beside a file."""
         ...
 
     async def processes(self) -> Sequence[Process]:

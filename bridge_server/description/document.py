@@ -16,7 +16,8 @@ from bridge_server.description.problems import (
 )
 from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.description import (
+from bridge_server.web.routes import Route
+from bridge_server.web.shapes import (
     JSON,
     Account,
     AnswerShape,
@@ -29,7 +30,6 @@ from bridge_server.web.description import (
     TypeId,
     text,
 )
-from bridge_server.web.routes import Route
 
 OPENAPI_VERSION = "3.1.0"
 

@@ -4,7 +4,7 @@ Times are milliseconds since the Unix epoch.
 """
 
 from collections.abc import Generator, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
@@ -18,7 +18,7 @@ from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading, scalar
 
 
-class DeliveryOutcome(Enum):
+class DeliveryOutcome(StrEnum):
     """The outcome of a notification for one account. Operators see the values."""
 
     SENT = "sent"

@@ -8,7 +8,7 @@ from pydantic import WithJsonSchema
 
 from bridge_server.testmode.models import Where
 from bridge_server.testmode.wire import FaultShape
-from bridge_server.web.description import (
+from bridge_server.web.shapes import (
     ABSENT,
     AnswerShape,
     Count,
