@@ -94,7 +94,7 @@ class RequestLine(TypedDict):
     milliseconds: Milliseconds | None
     waits: Seconds | None
     waited: Seconds
-    gist: str
+    summary: str
 
 
 class KeptRequestAnswer(RequestLine):
@@ -261,7 +261,13 @@ def _test(term: str, handles: Handles) -> Test:
 def _says(word: str) -> Test:
     def says(recorded: Recorded) -> bool:
         exchange = recorded.exchange
-        texts = (exchange.who, exchange.method, with_short_ids(exchange.path), exchange.route, exchange.gist)
+        texts = (
+            exchange.who,
+            exchange.method,
+            with_short_ids(exchange.path),
+            exchange.route,
+            exchange.summary,
+        )
         return word in " ".join(texts).lower()
 
     return says
@@ -482,7 +488,7 @@ def _step(recorded: Recorded) -> Step | None:
     """The step that a request was, if it was one."""
     exchange = recorded.exchange
     if exchange.who == "bridge":
-        outcome = exchange.gist or f"the receiver answered {exchange.status}"
+        outcome = exchange.summary or f"the receiver answered {exchange.status}"
         return Step("told", recorded.at_ms, outcome, recorded)
     name = _STEP_OF_ROUTE.get(exchange.route.removeprefix(_DIALECT))
     if name is None or recorded.is_waiting or exchange.is_error or exchange.status == _NO_CONTENT:
@@ -595,7 +601,7 @@ def line_fields(recorded: Recorded, traffic: TrafficLog) -> RequestLine:
         "milliseconds": None if is_waiting else exchange.milliseconds,
         "waits": traffic.waited_seconds(recorded) if is_waiting else None,
         "waited": exchange.waited_seconds,
-        "gist": exchange.gist,
+        "summary": exchange.summary,
     }
 
 

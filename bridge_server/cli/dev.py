@@ -299,7 +299,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         status=exchange.status,
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
-        gist=visible(_remedy(exchange) or exchange.gist),
+        summary=visible(_remedy(exchange) or exchange.summary),
         path_columns=_PATH_COLUMNS if is_wide else 0,
     )
     text = f"{moment:%H:%M:%S}  {line}"
@@ -312,7 +312,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
 
 def _remedy(exchange: Exchange) -> str | None:
     """The flag that lets a web page call the wallet, if it may not yet; else None."""
-    if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
+    if exchange.route != "rpc" or not exchange.summary.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
     headers = {name.lower(): value for name, value in exchange.request.headers.items()}
     origin = headers["origin"]

@@ -62,7 +62,7 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "tone": _tone(line),
         "took": _took(line),
         "waits": line["waits"],
-        "gist": seen(line["gist"]),
+        "summary": seen(line["summary"]),
     }
 
 

@@ -135,7 +135,7 @@ class RecordedSender:
                 route=self._route,
                 status=outcome.status or 0,
                 milliseconds=round((perf_counter() - started) * 1_000, 1),
-                gist=outcome.reason,
+                summary=outcome.reason,
                 about=about(message),
             )
         )

@@ -124,7 +124,7 @@ class TestRequestAnswer(AnswerShape):
     status: Count
     milliseconds: Milliseconds
     waited: Annotated[float, WithJsonSchema({"type": "number", "minimum": 0})]
-    gist: str
+    summary: str
     request: RecordedContentsAnswer = ABSENT
     answer: RecordedContentsAnswer = ABSENT
 

@@ -147,7 +147,7 @@ def _request_fields(recorded: Recorded) -> dict[str, Any]:
         "status": exchange.status,
         "milliseconds": exchange.milliseconds,
         "waited": exchange.waited_seconds,
-        "gist": exchange.gist,
+        "summary": exchange.summary,
     }
     messages = {"request": exchange.request, "answer": exchange.answer}
     return fields | {name: _contents_fields(each) for name, each in messages.items() if each is not None}

@@ -96,7 +96,7 @@ class Route:
     """Whether its handler reads the request's id: for others it is not kept in the request."""
     who: str = "client"
     """The side that calls it, in the record of requests."""
-    gist: Callable[[bytes, bytes], str] | None = None
+    summary: Callable[[bytes, bytes], str] | None = None
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""

@@ -27,7 +27,7 @@ def line(screen: Screen = PLAIN, **fields: Any) -> str:
 
 
 def test_a_line_says_who_asked_for_what_and_how_it_went() -> None:
-    text = line(gist="session 01a3185c")
+    text = line(summary="session 01a3185c")
 
     assert re.match(r"[0-9]{2}:[0-9]{2}:[0-9]{2}  dapp    POST   /session/new  +200  1 ms  ", text)
     assert text.endswith("1 ms  session 01a3185c")
@@ -42,7 +42,7 @@ def test_ids_are_short_and_a_wait_is_said() -> None:
 
 def test_a_receiver_that_gave_no_answer() -> None:
     assert "no answer  3 ms  connection refused" in line(
-        status=0, milliseconds=3.0, gist="connection refused"
+        status=0, milliseconds=3.0, summary="connection refused"
     )
 
 
@@ -50,7 +50,8 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
     sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
     text = line(
         who="page", path="/rpc", route="rpc", status=403, request=sent,
-        gist="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must name the origin",
+        summary="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must "
+        "name the origin",
     )  # fmt: skip
 
     remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"
@@ -58,9 +59,9 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
 
 
 def test_on_a_narrow_terminal_a_line_stays_a_line_unless_something_is_wrong() -> None:
-    assert len(line(NARROW, gist="a" * 100)) == 40
-    assert line(NARROW, gist="a" * 100).endswith("…")
-    assert line(NARROW, status=400, gist="a" * 100).endswith("a" * 100)
+    assert len(line(NARROW, summary="a" * 100)) == 40
+    assert line(NARROW, summary="a" * 100).endswith("…")
+    assert line(NARROW, status=400, summary="a" * 100).endswith("a" * 100)
 
 
 @each_row("screen", [PLAIN, WIDE, NARROW])
@@ -70,7 +71,7 @@ def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
 
 
 def test_a_clients_text_cannot_steer_the_terminal() -> None:
-    text = line(gist="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
+    text = line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
 
     assert text.isprintable()
 

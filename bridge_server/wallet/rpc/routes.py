@@ -33,8 +33,8 @@ from bridge_server.web.json_rpc import (
     MethodCall,
     Request,
     Unreadable,
-    gist,
     read_requests,
+    summary,
     write_batch,
     write_error,
     write_result,
@@ -519,7 +519,7 @@ def wallet_routes(
         Route(
             method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
             body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins, reads_id=True, who="rpc", gist=gist,
+            origins=origins, reads_id=True, who="rpc", summary=summary,
         ),
     )  # fmt: skip
 
