@@ -102,7 +102,7 @@ class AccountViewAnswer(TypedDict):
 
 
 class AccountAdmin:
-    """Asks every room about an account. `account_limit` is the server's default for projects."""
+    """Shows an account: its projects and devices. `account_limit` is the server's default for projects."""
 
     def __init__(
         self,
@@ -191,12 +191,12 @@ class InboxAdmin:
         self._inbox = inbox
 
     async def inbox(self, request: web.Request) -> Mapping[str, Any]:
-        """The inbox of an account, as the room `inbox` answers it."""
+        """The inbox of an account, as `inbox/` answers it."""
         account = await self._number(request)
         return page_fields(await self._inbox.page(account, read_query(request.query), wait_seconds=0))
 
     async def mark_read(self, request: web.Request) -> web.Response:
-        """Mark notifications as read for an account; the room `inbox` has the shapes."""
+        """Mark notifications as read for an account. `inbox/` has the shapes."""
         ids = read_ids(await json_object(request))
         marked = await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)
         return json_answer(write_marked(marked))

@@ -108,7 +108,7 @@ class ClientArrivalAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What limits a client: connections, and token buckets per client address.
+    """The limits of a client: connections, and token buckets per client address.
 
     `open_sockets` counts the open sockets of each address.
     """

@@ -211,7 +211,7 @@ class NotificationAdmin:
         return outcome_page_fields(found, page)
 
     async def notify(self, request: web.Request) -> Mapping[str, Any]:
-        """Send for a project. The room `notify` has the shapes."""
+        """Send for a project. `notify/` has the shapes."""
         is_dry_run = wanted_dry_run(request)
         wanted = read_audience_request(await json_object(request), is_dry_run)
         outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)

@@ -25,7 +25,7 @@ WantedProcess: TypeAlias = str | int | None
 """The process of which an answer is wanted: `own`, a number, or None for all of them together."""
 
 OWN = "own"
-_MEANT = "Bridge-Process"
+_ADDRESSEE = "Bridge-Process"
 _ANSWER_SECONDS = 2.0
 _LONGEST_ANSWER_BYTES = 8 * 2**20
 _MOST_PROCESSES = 64
@@ -125,7 +125,7 @@ class Neighbours:
     async def questions(
         self, path: str, queries: Callable[[int], Mapping[str, str] | None], wait_seconds: float = 0.0
     ) -> list[Coroutine[Any, Any, Reply]]:
-        """What `ask_all` awaits, one for each process, which may take `wait_seconds` more to answer."""
+        """The questions that `ask_all` awaits, one for each process; it has `wait_seconds` more."""
         asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
         return [self._ask(each, path, query, wait_seconds) for each, query in asked]
 
@@ -189,7 +189,7 @@ class Neighbours:
             "Authorization": f"Bearer {self._token()}",
             # A name of the internal network need not be among the hosts that web pages may reach.
             "Host": "localhost",
-            _MEANT: str(process.number),
+            _ADDRESSEE: str(process.number),
         }
         return self._client.get(
             process.url + path,
@@ -222,11 +222,11 @@ class Neighbours:
 def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
     """The process that a request names: `own`, a number, or None for all.
 
-    Raises InvalidInputError; NotFoundError for a request of another process that is meant for a third one.
+    Raises InvalidInputError; NotFoundError for a request that another process has sent to a third one.
     """
-    process, meant = request.query.get("process"), request.headers.get(_MEANT)
-    if meant is not None and neighbours is not None and meant != str(neighbours.own_number):
-        raise NotFoundError("The process that is meant has ended: another one answers at its URL.")
+    process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
+    if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
+        raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
     if process is None or process == OWN:
         return process
     if not process.isascii() or not process.isdecimal() or len(process) > 15:

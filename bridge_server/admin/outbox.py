@@ -106,7 +106,7 @@ Failure = Annotated[str, text("the receiver answered 500")]
 
 
 class OutboxMessageAnswer(TypedDict):
-    """A message that is owed to a webhook or a device. Ids of sessions and topics are shortened."""
+    """A message that was not delivered yet. Ids of sessions and topics are shortened."""
 
     id: Annotated[str, text("7-msg_0192f7c8")]
     state: MessageState

@@ -71,7 +71,7 @@ class AnsweredRequestsAnswer(TypedDict):
 
 
 class OutboxFiguresAnswer(TypedDict):
-    """Messages that are owed and that were delivered."""
+    """Messages that wait, were given up, were delivered or have failed."""
 
     due: Count
     dead: Count

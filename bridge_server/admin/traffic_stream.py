@@ -1,4 +1,4 @@
-"""The record of requests as server-sent events, for the operators who look at it now.
+"""The record of requests as server-sent events, for the operators who read it now.
 
 Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
 while there are more: what a stream costs does not grow with the traffic.
@@ -51,7 +51,7 @@ class UnseenChanges:
         self._allowance = MOST_AT_ONCE
 
     def take(self) -> tuple[Sequence[Recorded], int]:
-        """What has changed since the last time, oldest first, and how many changes are left out."""
+        """The changes since the last time, oldest first, and how many changes are left out."""
         self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
         last = self._traffic.newest()
         if self.position > last:  # the record was cleared
@@ -161,7 +161,7 @@ class TrafficStreams:
             stream.end()
 
     def rouse(self) -> None:
-        """Have `push_forever` look soon: a request waits for news."""
+        """Wake `push_forever`: a request waits for news."""
         self._roused.set()
 
     def forget(self, stream: OpenStream) -> None:
@@ -224,7 +224,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 
 @dataclass(frozen=True, slots=True)
 class WantedStream:
-    """What a stream is to have: the filter, also in words; the process, None for all; and the last known
+    """The content of a stream: the filter, also in words; the process, None for all; and the last known
     change of each process. Without `positions` the stream begins now.
     """
 
@@ -250,7 +250,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Followed:
-    """What has come from one process and is not written yet. `read` is the last change that came."""
+    """Requests of one process that are not written yet. `read` is the last change that has come."""
 
     read: int | None
     lines: deque[_Line] = field(default_factory=deque)

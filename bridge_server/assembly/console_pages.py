@@ -47,8 +47,8 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import (
+    TransactionsDue,
     TransactionsMoved,
-    TransactionsOwed,
     TransactionsPostponed,
 )
 from bridge_server.web.addresses import Hosts
@@ -67,7 +67,7 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
         OBSERVED: (),
         "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
         "projects": (ProjectChanged,),
-        "wallet": (ApprovalsChanged, TransactionsMoved, TransactionsOwed, TransactionsPostponed),
+        "wallet": (ApprovalsChanged, TransactionsMoved, TransactionsDue, TransactionsPostponed),
     }
 )
 """The topics of changes that open pages wait for, with the events of each. Rules for faults need none; keys,

@@ -47,7 +47,7 @@ PUSHES = (DEVICE, PUSH)
 _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 """Channels to another part of this server, which sends the push."""
 
-# The records of requests for an operator: in memory, and only where an operator can look.
+# The records of requests for an operator: in memory, and only where an operator has access.
 
 
 class Observation(NamedTuple):
@@ -66,7 +66,7 @@ class Observation(NamedTuple):
 
 
 def is_observed(settings: Settings) -> bool:
-    """Whether an operator can look at the server: by the admin API or by the console."""
+    """Whether an operator can watch the server: by the admin API or by the console."""
     return settings.admin_token is not None or settings.console
 
 
@@ -78,7 +78,7 @@ def keeps_traffic(settings: Settings) -> bool:
 def observation_of(
     settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
 ) -> Observation | None:
-    """The records that the settings ask for; None where no operator can look."""
+    """The records that the settings ask for; None where no operator has access."""
     if not is_observed(settings):
         return None
     traffic = None if instruments is None else instruments.traffic
@@ -89,7 +89,7 @@ def observation_of(
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
-    """The sender, whose attempts an operator can see; itself where no operator looks."""
+    """The sender, whose attempts an operator can see; itself where no operator has access."""
     return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
 
 
@@ -229,7 +229,7 @@ class Foundation:
     demo: DemoProject | None
     """The project that is always there; None without one."""
     observation: Observation | None
-    """The records of requests for an operator; None where no operator looks."""
+    """The records of requests for an operator; None where no operator has access."""
 
     @property
     def database(self) -> Engine:

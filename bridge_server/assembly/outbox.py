@@ -39,7 +39,7 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room], leases: Lea
 
 
 def stock_of(foundation: Foundation, dispatcher: Dispatcher) -> StockOf:
-    """Gives the numbers of owed messages and of dead letters: in memory, where there is but one process."""
+    """Gives the numbers of pending messages and of dead letters: in memory, where there is one process."""
     if foundation.settings.database is None:
         return dispatcher.stock
     return CountedStock(OutboxStore(foundation.database).stock).now

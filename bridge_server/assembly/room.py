@@ -127,7 +127,7 @@ class WalletRole(NamedTuple):
     """Lets others know how they reach this process."""
     serve_forever: Callable[[Resources], Awaitable[None]]
     """Keeps the wallet's resources open whenever this process has the wallet."""
-    first_look: Callable[[], Awaitable[None]]
+    known: Callable[[], Awaitable[None]]
     """Returns once it is known whether this process has the wallet at its start."""
 
     def require_held(self) -> None:
@@ -137,7 +137,7 @@ class WalletRole(NamedTuple):
 
 
 class Backend(Protocol):
-    """What the rooms take from the kind of database: a file of this process alone, or a shared PostgreSQL."""
+    """The parts that depend on the kind of database: a file of this process alone, or a shared PostgreSQL."""
 
     clock: Clock
     """The clock of the machine, corrected where the database server's is known."""

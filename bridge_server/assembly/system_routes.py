@@ -76,7 +76,7 @@ MEANINGS = {
     "database_log_bytes": "Size of the write-ahead log. It grows while a program holds an old state open.",
     "database_used_bytes": "Bytes of the database in use, with the log: what database_limit limits.",
     "database_limit_bytes": "The setting database_limit.",
-    "outbox_due": "Messages owed to webhooks and devices, also messages that wait for a retry.",
+    "outbox_due": "Messages for webhooks and devices that wait, also messages that wait for a retry.",
     "outbox_dead": "Dead letters: messages that were given up (`bridge-server outbox list --dead`).",
     "outbox_delivered": "Messages delivered since the start.",
     "outbox_failed": "Attempts to deliver that failed since the start.",

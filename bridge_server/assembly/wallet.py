@@ -192,7 +192,7 @@ async def _served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUr
         role.announce(await own_url.known())
 
     async with running(serve()), running(announce()):
-        await role.first_look()
+        await role.known()
         yield
 
 

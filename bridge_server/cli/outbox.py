@@ -135,7 +135,7 @@ async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms
 
 
 def _is_one(message: str | None, dead: bool, destination: str | None) -> bool:
-    """Whether one message is meant. Raises CommandError when the arguments do not agree."""
+    """Whether the arguments name one message. Raises CommandError when the arguments do not agree."""
     if (message is None) != dead:
         raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
     if message is not None and destination is not None:

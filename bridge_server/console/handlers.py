@@ -170,7 +170,7 @@ class ConsoleHandlers:
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
         """Use a link up, and have the browser keep its session."""
-        if request.method == hdrs.METH_HEAD:  # a program that only looks at the link must not use it up
+        if request.method == hdrs.METH_HEAD:  # a program that only tests the link must not use it up
             return WholeAnswer(headers=HEADERS)
         try:
             self._door.require_own_window(request)

@@ -1,4 +1,4 @@
-"""The pages of the outbox: messages that are owed, and the last attempts to deliver."""
+"""The pages of the outbox: messages that wait or were given up, and the last attempts to deliver."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ class OutboxViews:
         )
 
     async def show(self, asked: Asked) -> View:
-        """A page of the messages that are owed."""
+        """A page of the messages that wait or were given up."""
         return View("outbox/messages.html", await self._list(asked), _LIVE)
 
     async def show_message(self, asked: Asked) -> View:

@@ -157,7 +157,7 @@ class Watch:
                 await outlet.write(KEEP_ALIVE)
 
     def wake(self) -> None:
-        """Have the stream look again: a topic has changed."""
+        """Wake the stream: a topic has changed."""
         self._changed.set()
 
     def end(self) -> None:

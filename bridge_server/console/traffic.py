@@ -394,7 +394,7 @@ class TrafficPage:
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
 
     def _fault(self, wanted: _Wanted) -> BridgeError | None:
-        """What is wrong with a filter that means nothing; None for any other."""
+        """The fault of a filter; None if it has none."""
         try:
             wanted.filter(self._handles)
         except InvalidInputError as error:

@@ -471,7 +471,7 @@ TAGS = {
     "subscribers.",
     "Accounts": "For the operator: what is known of an account.",
     "Wallet administration": "For the operator: accounts, approvals, transactions and signatures.",
-    "Outbox": "For the operator: messages that are owed to webhooks and devices.",
+    "Outbox": "For the operator: messages for webhooks and devices.",
     "Observation": "For the operator: requests, clients, sessions, figures and settings.",
     "Operation": "Health, metrics and this description.",
     "Test mode": "Control routes of a server that runs for tests (`serve --test`). They exist on no other.",

@@ -91,7 +91,7 @@ class OutcomePage:
 
 @dataclass(frozen=True, slots=True)
 class AccountNotification:
-    """A notification and its outcome for the account that is looked at."""
+    """A notification and its outcome for one account."""
 
     number: int
     type_id: str
@@ -242,7 +242,7 @@ class HistoryStore:
     def received(
         self, project: Project, account_key: str, limit: int
     ) -> Transaction[list[AccountNotification]]:
-        """The last notifications that the project has sent to the account, or meant for it."""
+        """The last notifications that the project has sent to the account, or has tried to send to it."""
         account = yield from _account(account_key)
         rows = yield Statement(RECEIVED, (account, _LAST_DELIVERIES, project.number, limit))
         rows = rows + (yield Statement(MISSED_BY_ACCOUNT, (account, project.number, limit)))

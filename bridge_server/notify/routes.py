@@ -80,7 +80,7 @@ class NotifyHandlers:
         return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
 
     async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
-        """What a recognized caller wants. A fault in it is told to nobody whose secret is revoked."""
+        """The request of a recognized caller. A caller whose secret is revoked learns of no fault in it."""
         try:
             return read(await json_object(request, is_labelled=False))
         except BridgeError:

@@ -2,7 +2,7 @@
 it.
 
 `Channels` chooses the sender by scheme. `RecordedSender` puts each attempt into the record of requests,
-`NotedSender` into the `AttemptLog`, where an operator can look.
+`NotedSender` into the `AttemptLog`, which an operator reads.
 """
 
 from collections import Counter, deque

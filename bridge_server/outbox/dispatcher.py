@@ -156,7 +156,7 @@ class Dispatcher:
         due. When more is due than can wait in memory, the next recount goes on with the rest.
         """
         self._has_missed_events = False
-        await self._leases.look()
+        await self._leases.refresh()
         await self._store.count()
         self._lanes.forget_turned_away()
         await self._round.go(self._clock.now_ms(), self._plan_page)
@@ -197,11 +197,11 @@ class Dispatcher:
 
     def _plan_page(self, page: Iterable[PendingQueue]) -> bool:
         """Send or schedule these queues. Returns whether there was room for all of them."""
-        for owed in page:
-            if owed.is_due:
-                self._lanes.attend(owed.claimant)
-            if owed.next_due_ms is not None:
-                self._lanes.schedule.put(owed.claimant, owed.next_due_ms)
+        for pending in page:
+            if pending.is_due:
+                self._lanes.attend(pending.claimant)
+            if pending.next_due_ms is not None:
+                self._lanes.schedule.put(pending.claimant, pending.next_due_ms)
         return not self._lanes.has_no_place
 
     async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
@@ -220,7 +220,7 @@ class Dispatcher:
             await asyncio.sleep(self._clock.tick_seconds)
             ticks += 1
             try:
-                if ticks >= recount_at or self._has_to_look_again(ticks):
+                if ticks >= recount_at or self._has_to_read_again(ticks):
                     recount_at = ticks + self._leases.ticks_to_recount()
                     recount_at += await self._ticks_of_recount() * _RECOUNTS_SHARE
                 await self.wake()
@@ -233,7 +233,7 @@ class Dispatcher:
         await self.recount()
         return round((perf_counter() - started) / self._clock.tick_seconds)
 
-    def _has_to_look_again(self, ticks: int) -> bool:
+    def _has_to_read_again(self, ticks: int) -> bool:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""
         if self._has_missed_events:
             return True

@@ -223,7 +223,7 @@ async def test_a_receiver_that_fails_gets_one_request_at_a_time(
 
     await outbox.owe(*[receiver.url()] * 10, prefix="more")
     await receiver.got(2)
-    async with open_receiver() as other:  # its message was owed later, and needs as many steps
+    async with open_receiver() as other:  # its message was pending later, and needs as many steps
         await outbox.owe(other.url(), prefix="other")
         await other.got(1)
 

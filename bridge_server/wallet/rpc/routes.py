@@ -332,7 +332,7 @@ _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
 _TRY_AGAIN_SECONDS = 2
 _LOOK_SECONDS = 3.0
-"""How often a call that waits for its answer looks whether the wallet has moved."""
+"""How often a call that waits for its answer checks whether the wallet has moved."""
 
 # These are about one connection (RFC 9110, section 7.6.1), or are written anew.
 _NOT_PASSED_ON = frozenset(
