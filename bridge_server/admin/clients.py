@@ -107,7 +107,7 @@ class ClientArrivalAnswer(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLimits:
+class AddressLimits:
     """The limits of a client: connections, and token buckets per client address.
 
     `open_sockets` counts the open sockets of each address.
@@ -151,7 +151,7 @@ class ClientLimits:
 class ClientAdmin:
     """Shows clients: what came to this process, and to the others on the database if it has `neighbours`."""
 
-    def __init__(self, clients: Clients, limits: ClientLimits, neighbours: Neighbours | None) -> None:
+    def __init__(self, clients: Clients, limits: AddressLimits, neighbours: Neighbours | None) -> None:
         self._clients = clients
         self._limits = limits
         self._neighbours = neighbours

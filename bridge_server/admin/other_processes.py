@@ -271,7 +271,7 @@ def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessA
     return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
 
 
-# Pages of a list that several processes keep, each of which numbers its own entries; newest first.
+# PagesOfAll of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
 _ENDED = 0
@@ -371,7 +371,7 @@ def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Se
     return write_pairs(places) or None
 
 
-class Pages(NamedTuple, Generic[Answer]):
+class PagesOfAll(NamedTuple, Generic[Answer]):
     """A list that each process keeps: how another one is asked for a page, how this one makes its own page
     before a number, and how the pages become one.
 
@@ -389,7 +389,7 @@ class Pages(NamedTuple, Generic[Answer]):
 
 
 async def page_of_all(
-    neighbours: Neighbours | None, wanted: WantedProcess, after: str, pages: Pages[Answer]
+    neighbours: Neighbours | None, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]
 ) -> Answer:
     """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
     (path, query), limit, ended = pages.question, pages.limit, pages.ended

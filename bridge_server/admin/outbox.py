@@ -17,7 +17,7 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
-    Pages,
+    PagesOfAll,
     PlaceAtEach,
     ProcessAnswer,
     Question,
@@ -245,7 +245,7 @@ class OutboxAdmin:
             outcomes = _added([mine["outcomes"], *_outcomes(replies)])
             return {**merged_page("attempts", cursor, number, mine, replies, limit), "outcomes": outcomes}
 
-        pages = Pages(Question(_ATTEMPTS, chosen), limit, own, merged, ended=_BEFORE_ALL)
+        pages = PagesOfAll(Question(_ATTEMPTS, chosen), limit, own, merged, ended=_BEFORE_ALL)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:

@@ -13,7 +13,7 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
-    Pages,
+    PagesOfAll,
     PlaceAtEach,
     Question,
     Reply,
@@ -86,7 +86,7 @@ class RequestLists:
         def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
             return merged_requests(cursor, number, mine, replies, limit)
 
-        pages = Pages(Question(TRAFFIC, {"filter": words}), limit, own, merged, read=read_number)
+        pages = PagesOfAll(Question(TRAFFIC, {"filter": words}), limit, own, merged, read=read_number)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def changes(

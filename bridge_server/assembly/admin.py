@@ -9,7 +9,7 @@ from functools import partial
 
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
 from bridge_server.admin.approvals import ApprovalAdmin, approval_routes
-from bridge_server.admin.clients import ClientAdmin, ClientLimits, client_routes
+from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
 from bridge_server.admin.notifications import NotificationAdmin, notification_routes
 from bridge_server.admin.other_processes import Neighbours
@@ -32,7 +32,7 @@ from bridge_server.admin.wallet import WalletAdmin, wallet_routes
 from bridge_server.assembly.bridge import relay_service
 from bridge_server.assembly.foundation import PUSHES, Foundation, Observation, noted
 from bridge_server.assembly.room import Room, afterwards
-from bridge_server.assembly.services import Services
+from bridge_server.assembly.system_routes import Services
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.audiences import Audiences, AudienceStore
@@ -52,7 +52,7 @@ from bridge_server.web.routes import Route
 _TURN_SECONDS = 20.0
 
 
-class Operator:
+class Admin:
     """One service per subject of the admin API, over the services of the rooms."""
 
     def __init__(
@@ -198,11 +198,11 @@ async def _turn_forever(clients: Clients) -> None:
         clients.turn()
 
 
-def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> ClientLimits:
+def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> AddressLimits:
     of_routes = {limit.name: limit for room in rooms for row in room.routes for limit in row.limits}
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
     limits: dict[str, Limit] = {**of_routes, **{limit.name: limit for limit in of_bytes}}
-    return ClientLimits(
+    return AddressLimits(
         foundation.addresses,
         foundation.connections,
         foundation.quotas,

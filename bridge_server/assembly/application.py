@@ -23,9 +23,9 @@ from bridge_server.assembly.notifications import (
     notify_room,
 )
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
+from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
-from bridge_server.assembly.services import Services, project_services, projects_room
 from bridge_server.assembly.storage import (
     commands_room,
     limits_room,
@@ -36,6 +36,7 @@ from bridge_server.assembly.storage import (
 )
 from bridge_server.assembly.system_routes import (
     Documentation,
+    Services,
     health_room,
     metrics_alone,
     metrics_room,
@@ -119,11 +120,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
 
 
 def _operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> Any:
-    """The `Operator` over these rooms; None without `admin_token` and console."""
+    """The `Admin` over these rooms; None without `admin_token` and console."""
     if foundation.observation is None:
         return None
     admin = import_module("bridge_server.assembly.admin")
-    return admin.Operator(foundation, foundation.observation, rooms, services)
+    return admin.Admin(foundation, foundation.observation, rooms, services)
 
 
 def _console_pages(foundation: Foundation) -> Any:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bridge_server.assembly.foundation import Foundation, lay_foundation
+from bridge_server.assembly.projects import project_services
 from bridge_server.assembly.push import push_services
-from bridge_server.assembly.services import project_services
 from bridge_server.console.access import AccessStore, ConsoleAccess
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass

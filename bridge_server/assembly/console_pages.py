@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.admin.traffic_records import line_fields
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.assembly.admin import Operator
+from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
@@ -80,7 +80,7 @@ def access_room(foundation: Foundation) -> Room:
     return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
 
 
-def pages_room(operator: Operator, mode: TestMode | None) -> Room:
+def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     """The endpoints of every page. `mode` is test mode, if it is on."""
     foundation = operator.foundation
     settings = foundation.settings
@@ -125,9 +125,7 @@ def pages_room(operator: Operator, mode: TestMode | None) -> Room:
     )
 
 
-def _pages(
-    operator: Operator, mode: TestMode | None, streams: TrafficStreams | None
-) -> tuple[ConsolePage, ...]:
+def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
     choice = ProjectChoice(services.projects, services.account_limit)
@@ -162,7 +160,7 @@ def _pages(
     return tuple(page.page() for page in pages)
 
 
-def _row_streams(operator: Operator) -> TrafficStreams | None:
+def _row_streams(operator: Admin) -> TrafficStreams | None:
     """The streams of rows for the list of requests; None without a record of requests."""
     traffic = operator.observation.traffic
     return (
@@ -172,7 +170,7 @@ def _row_streams(operator: Operator) -> TrafficStreams | None:
     )
 
 
-def _page_changes(operator: Operator, mode: TestMode | None) -> PageChanges:
+def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
     """The changes for which open pages wait."""
     foundation, wallet = operator.foundation, operator.services.wallet
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
@@ -199,7 +197,7 @@ def _bridge_url(settings: Settings) -> str | None:
     return None if settings.console_port is None else f"http://127.0.0.1:{settings.port}"
 
 
-async def _state(operator: Operator, mode: TestMode | None) -> ServerState:
+async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
     foundation, services = operator.foundation, operator.services
     stock = await services.stock()
     return ServerState(

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import DemoProject, Room, afterwards
-from bridge_server.assembly.services import ProjectServices
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions

@@ -123,4 +123,5 @@ def described(row: Route) -> Operation | None:
     """The operation of a row; None for a row that answers pages for people."""
     if row.who in _PAGES:
         return None
-    return OPERATIONS[row.name] if row.about is None else row.about()
+    found: Operation = OPERATIONS[row.name] if row.about is None else row.about()
+    return found

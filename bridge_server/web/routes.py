@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aiohttp import web
 
@@ -10,9 +10,6 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
-
-if TYPE_CHECKING:
-    from bridge_server.web.shapes import Operation
 
 _ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
 
@@ -111,8 +108,8 @@ class Route:
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
-    about: "Callable[[], Operation] | None" = None
-    """Draws the row's description, when somebody asks for it."""
+    about: Callable[[], Any] | None = None
+    """Draws the `Operation` of the row, when somebody asks for its description."""
 
     @property
     def only_observes(self) -> bool:

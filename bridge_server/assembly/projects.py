@@ -1,7 +1,7 @@
-"""Services that other rooms call: projects, subscribers and devices; and all those that an operator has."""
+"""Projects, their subscribers and devices: services that several rooms and the operator's commands call."""
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
@@ -13,15 +13,6 @@ from bridge_server.projects.store import NotificationTypeStore, ProjectStore
 from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
 from bridge_server.settings.settings import Settings
 
-if TYPE_CHECKING:
-    from bridge_server.assembly.push import PushServices
-    from bridge_server.assembly.wallet import AssembledWallet
-    from bridge_server.inbox.reading import InboxReads
-    from bridge_server.notify.service import Notifications
-    from bridge_server.outbox.dispatcher import Dispatcher
-    from bridge_server.outbox.store import StockOf
-    from bridge_server.web.metrics import Readiness
-
 
 class ProjectServices(NamedTuple):
     """The services of projects."""
@@ -31,19 +22,6 @@ class ProjectServices(NamedTuple):
     device_states: DeviceStateStore
     account_limit: Limit
     """The limit per account of projects that have no limit of their own."""
-
-
-class Services(NamedTuple):
-    """The services of the rooms that an operator reads and changes."""
-
-    projects: ProjectServices
-    notifications: "Notifications"
-    inbox: "InboxReads"
-    wallet: "AssembledWallet"
-    push: "PushServices"
-    dispatcher: "Dispatcher"
-    stock: "StockOf"
-    readiness: "Readiness"
 
 
 def project_services(foundation: Foundation) -> ProjectServices:
