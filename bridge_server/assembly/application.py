@@ -96,24 +96,30 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     )
     readiness = readiness_of(foundation, rooms)
     services = Services(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
-    operator = _operator(foundation, rooms, services)
+    house = _with_operator(foundation, rooms, services)
+    return (*house, *documentation.rooms(house))
+
+
+def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
+    """The rooms, and those that call them: of the operator, of the console and of test mode, where on."""
+    operator, pages = _operator(foundation, rooms, services), _console_pages(foundation)
+    dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
     observing = (
-        health_room(readiness),
+        health_room(services.readiness),
         metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
     mode = _test_mode(foundation, (*rooms, *observing), sweeper)
-    house = (
+    return (
         *rooms,
         *(() if operator is None else (operator.room(),)),
-        commands_room(foundation.backend.outside_changes(), dispatcher, wallet.approvals, foundation.events),
+        commands_room(foundation.backend.outside_changes(), dispatcher, approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         *(() if mode is None else (mode.room,)),
         *(() if pages is None else (pages.pages_room(operator, mode),)),
     )
-    return (*house, *documentation.rooms(house))
 
 
 # Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.

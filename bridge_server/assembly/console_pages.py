@@ -91,15 +91,11 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     rendering = Rendering({"root": ROOT, "static": static_files.paths})
+    ends = SessionEnds(access, foundation.events)
     handlers = ConsoleHandlers(
-        access,
-        SessionEnds(access, foundation.events),
-        cookies,
-        Door(access, cookies, Hosts((own_host,)), refused.note),
-        rendering,
-        OneTimeNotices(os.urandom),
-        changes,
+        Door(access, cookies, ends, Hosts((own_host,)), refused.note),
         Framing(rendering, changes, pages, partial(_state, operator, mode)),
+        OneTimeNotices(os.urandom),
         home=f"{ROOT}{pages[0].paths[0].path}",
     )
 

@@ -262,9 +262,8 @@ def lay_foundation(
     """
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
-    clock = machine_clock = backend.clock
-    instruments = instruments_for_tests(clock, signals) if settings.test else None
-    clock = clock if instruments is None else instruments.clock
+    instruments = instruments_for_tests(backend.clock, signals) if settings.test else None
+    clock = backend.clock if instruments is None else instruments.clock
     observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
@@ -277,7 +276,7 @@ def lay_foundation(
         settings=settings,
         live=live,
         clock=clock,
-        machine_clock=machine_clock,
+        machine_clock=backend.clock,
         ids=ids or IdMaker(),
         events=events,
         signals=signals,

@@ -359,11 +359,13 @@ class Door:
         self,
         access: ConsoleAccess,
         cookies: SessionCookies,
+        ends: SessionEnds,
         hosts: Hosts,
         note_refusal: Callable[[web.Request, BridgeError], None],
     ) -> None:
-        self._access = access
-        self._cookies = cookies
+        self.access = access
+        self.cookies = cookies
+        self.ends = ends
         self._hosts = hosts
         self.note_refusal = note_refusal
 
@@ -376,8 +378,8 @@ class Door:
 
     async def session(self, request: web.Request) -> ConsoleSession:
         """The session of the request. Raises SignedOutError."""
-        token = self._cookies.token(request)
-        session = await self._access.session(token) if token else None
+        token = self.cookies.token(request)
+        session = await self.access.session(token) if token else None
         if session is None:
             raise SignedOutError
         return session
