@@ -3,23 +3,21 @@
 import base64
 import binascii
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-import orjson
 from aiohttp import web
 from Crypto.Cipher import AES
 
 from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
-from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import Shape, check, json_object
-from bridge_server.web.routes import Handler, Route
-from bridge_server.web.shapes import Operation, drawn
+from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Operation, Work, answering, drawn
 
 Read = TypeVar("Read", bound=Shape)
 
@@ -52,13 +50,6 @@ def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
             )
 
     return guard
-
-
-Work: TypeAlias = Callable[[web.Request], Awaitable[object]]
-"""Carries a request out. It returns the answer; None for a change that answers only its success.
-
-Its docstring and its type are the route's description.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +114,10 @@ class AdminRows:
         waits: bool = False,
     ) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=_answering(work), body_limit_bytes=body_limit,
+            method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
             guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
             waits=waits, about=about,
         )  # fmt: skip
-
-
-def _answering(work: Work) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        made = await work(request)
-        if isinstance(made, web.StreamResponse):
-            return made
-        return json_answer(b'{"success":true}' if made is None else orjson.dumps(made))
-
-    return handle
 
 
 async def body(request: web.Request, shape: type[Read]) -> Read:

@@ -23,7 +23,6 @@ from bridge_server.projects.models import ProjectNotFoundError
 from bridge_server.pubsub.description import PUBSUB_OPERATIONS
 from bridge_server.push.description import PUSH_OPERATIONS
 from bridge_server.relay.description import RELAY_OPERATIONS
-from bridge_server.testmode.description import TESTMODE_OPERATIONS
 from bridge_server.wallet.rpc.description import RPC_OPERATIONS
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import TEXT, DescribedAnswer, Operation, operation
@@ -109,7 +108,6 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **PUSH_OPERATIONS,
         **RPC_OPERATIONS,
         **OPERATOR_OPERATIONS,
-        **TESTMODE_OPERATIONS,
         **SERVICE_OPERATIONS,
     }
 )

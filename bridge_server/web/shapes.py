@@ -5,15 +5,19 @@ a class costs a start nothing that could be measured. A room's `description.py` 
 name of a row; these modules are imported when somebody asks for the description.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal, TypeAlias
 
+import orjson
+from aiohttp import web
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 from typing_extensions import TypedDict
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
+from bridge_server.web.answers import json_answer
+from bridge_server.web.routes import Handler
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -124,9 +128,26 @@ def operation(tag: str, summary: str, description: str, *answers: DescribedAnswe
     return Operation(tag=tag, summary=summary, text=description, answers=answers, **more)
 
 
-def drawn(
-    work: Callable[..., object], tag: str, summary: str, meaning: str, more: Mapping[str, Any]
-) -> Operation:
+Work: TypeAlias = Callable[[web.Request], Awaitable[object]]
+"""Carries a request out. It returns the answer; None for a change that answers only its success.
+
+Its docstring and its type are the route's description.
+"""
+
+
+def answering(work: Work) -> Handler:
+    """The handler that sends the answer of `work`."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        made = await work(request)
+        if isinstance(made, web.StreamResponse):
+            return made
+        return json_answer(b'{"success":true}' if made is None else orjson.dumps(made))
+
+    return handle
+
+
+def drawn(work: Work, tag: str, summary: str, meaning: str, more: Mapping[str, Any]) -> Operation:
     """The operation that a function carries out: its docstring is the text, its type the shape of the answer.
 
     `meaning` is the answer's, and `more` has further fields of Operation.
