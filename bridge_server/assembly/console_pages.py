@@ -35,7 +35,7 @@ from bridge_server.console.rendering import (
 from bridge_server.console.server import ClientsPage, SettingsPage
 from bridge_server.console.sessions import SessionsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
-from bridge_server.console.wallet import WalletPage
+from bridge_server.console.wallet import WalletPage, WalletSource
 from bridge_server.inbox.models import MarkedRead
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
@@ -137,7 +137,9 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
             answers_calls=answers_calls,
         ),
         SessionsPage(operator.sessions),
-        WalletPage(operator.approvals, operator.wallet, may_sign=settings.admin_wallet),
+        WalletPage(
+            operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
+        ),
         WebhooksPage(operator.outbox, operator.webhook_tests),
         PushesPage(operator.outbox, operator.push_tests),
         ProjectsPage(services.projects, services.subscriptions, services.account_limit),
@@ -154,6 +156,18 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         SettingsPage(operator.settings),
     )
     return tuple(page.page() for page in pages)
+
+
+def _wallet_source(operator: Admin) -> WalletSource | None:
+    """Tells which process's wallet a page shows, where several share the database."""
+    neighbours, role = operator.neighbours, operator.services.wallet.role
+    if neighbours is None or role is None:
+        return None
+
+    async def source() -> tuple[int, str | None]:
+        return neighbours.own_number, None if role.is_here() else await role.holder_url()
+
+    return source
 
 
 def _row_streams(operator: Admin) -> TrafficStreams | None:

@@ -1,7 +1,7 @@
 """The page of the wallet: approvals, accounts, transactions and signatures."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from bridge_server.admin.approvals import ApprovalAdmin, ApprovalLineAnswer
@@ -28,13 +28,22 @@ _APPROVAL = f"{_WALLET}/approvals/{{id:[^/]{{1,128}}}}"
 _LIVE = ("wallet",)
 _PAGE = 25
 
+WalletSource: TypeAlias = Callable[[], Awaitable[tuple[int, str | None]]]
+
 
 class WalletPage:
-    """The views and changes of the wallet. Only with `may_sign` has it buttons."""
+    """The views and changes of the wallet. Only with `may_sign` has it buttons.
 
-    def __init__(self, approvals: ApprovalAdmin, wallet: WalletAdmin, *, may_sign: bool) -> None:
+    `source` gives the number of this process, and the URL of another one that has the wallet; without it
+    there is one process.
+    """
+
+    def __init__(
+        self, approvals: ApprovalAdmin, wallet: WalletAdmin, source: WalletSource | None, *, may_sign: bool
+    ) -> None:
         self._approvals = approvals
         self._wallet = wallet
+        self._source = source
         self._may_sign = may_sign
 
     def page(self) -> ConsolePage:
@@ -74,13 +83,13 @@ class WalletPage:
         page = await self._wallet.transactions(state or None, after, _PAGE)
         values = {each["id"]: _amount(each["value"]) for each in page["transactions"]}
         fields = {**page, "values": values, "states": list(TransactionState), "state_of_list": state}
-        return View("wallet/transactions.html", {**fields, "after": after}, _LIVE)
+        return View("wallet/transactions.html", {**fields, **await self._origin(after)}, _LIVE)
 
     async def show_signatures(self, asked: Asked) -> View:
         """A page of the audit log."""
         after = asked.query.get("after", "")
         found = await self._wallet.signatures(after, _PAGE)
-        return View("wallet/signatures.html", {**found, "after": after}, _LIVE)
+        return View("wallet/signatures.html", {**found, **await self._origin(after)}, _LIVE)
 
     async def approve(self, asked: Asked) -> Done:
         decided = await self._approvals.decide(asked.names["id"], ApprovalState.APPROVED)
@@ -106,7 +115,13 @@ class WalletPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")
-        return {**await self._approvals.page(after, _PAGE), "after": after, "may_sign": self._may_sign}
+        page = await self._approvals.page(after, _PAGE)
+        return {**page, **await self._origin(after), "may_sign": self._may_sign}
+
+    async def _origin(self, after: str) -> dict[str, Any]:
+        """The place in the list, and the process whose wallet the page shows, where there are several."""
+        process, holder = (None, None) if self._source is None else await self._source()
+        return {"after": after, "process": process, "holder": holder}
 
     async def _count(self) -> int:
         return self._approvals.waiting
