@@ -37,7 +37,7 @@ HASTY = Limits(
     waiting=100,
     patience_seconds=0.05,
     patience_in_crowd_seconds=0.05,
-    look_every_seconds=0.005,
+    check_every_seconds=0.005,
 )
 PATIENT = replace(HASTY, patience_seconds=60.0, patience_in_crowd_seconds=60.0)
 
