@@ -30,7 +30,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.store import StockOf
 from bridge_server.relay.store import SessionList
 from bridge_server.web.metrics import Readiness, RequestFigures
-from bridge_server.web.recorder import Clients, Lately
+from bridge_server.web.recorder import Clients, RecentCounts
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Count, Moment, count, text
 
@@ -140,7 +140,7 @@ class StatsAdmin:
     def __init__(
         self,
         sessions: SessionList,
-        made: Lately,
+        made: RecentCounts,
         clients: Clients,
         sources: FigureSources,
         clock: Clock,

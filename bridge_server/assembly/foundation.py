@@ -38,7 +38,7 @@ from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
-from bridge_server.web.recorder import Clients, Lately, Observer
+from bridge_server.web.recorder import Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
 from bridge_server.web.traffic import TrafficLog
 
@@ -56,7 +56,7 @@ class Observation(NamedTuple):
     traffic: TrafficLog | None
     """None when no record of requests is kept."""
     clients: Clients
-    made: Lately
+    made: RecentCounts
     """Sessions and calls that were made."""
     sightings: Sightings
     open_sockets: Counter[str]
@@ -85,7 +85,7 @@ def observation_of(
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
-    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), attempts)
+    return Observation(traffic, Clients(clock), RecentCounts(clock), Sightings(clock), Counter(), attempts)
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
