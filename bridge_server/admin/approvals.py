@@ -7,7 +7,7 @@ import orjson
 from aiohttp import web
 from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, wanted_page
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -169,7 +169,7 @@ def read_place(after: str) -> ApprovalPlace:
         return ApprovalPlace(False, _BEYOND_ALL)
     found = _PLACE.fullmatch(after)
     if found is None:
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return ApprovalPlace(found[1] == "settled", int(found[2]))
 
 

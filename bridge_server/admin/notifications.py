@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from aiohttp import web
 from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
@@ -39,9 +38,7 @@ from bridge_server.web.shapes import (
     text,
 )
 
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
-_NOT_A_PLACE = InvalidInputError("The query parameter after takes `next` of an earlier answer.")
 
 
 class NotificationFiguresAnswer(TypedDict):
@@ -97,34 +94,14 @@ class NotificationDetailsAnswer(PastNotificationAnswer):
     next: NextPage | None
 
 
-def read_place(after: str) -> int | None:
-    """Read the number of the last notification of the page before. Raises InvalidInputError."""
-    if not after:
-        return None
-    if not _NUMBER.fullmatch(after):
-        raise _NOT_A_PLACE
-    return int(after)
-
-
 def read_account_place(after: str) -> OutcomeCursor:
     """Read the last place of the page of accounts before. Raises InvalidInputError."""
     if not after:
         return OutcomeCursor()
     found = _ACCOUNT_PLACE.fullmatch(after)
     if found is None:
-        raise _NOT_A_PLACE
+        raise not_a_place()
     return OutcomeCursor(int(found[1]), int(found[2]))
-
-
-def read_outcome(name: str | None) -> DeliveryOutcome | None:
-    """Read the outcome whose accounts are wanted; None: all accounts. Raises InvalidInputError."""
-    if name is None:
-        return None
-    try:
-        return DeliveryOutcome(name)
-    except ValueError as error:
-        known = ", ".join(outcome.value for outcome in DeliveryOutcome)
-        raise InvalidInputError(f"The query parameter outcome takes one of {known}.") from error
 
 
 def notification_page_fields(
@@ -197,7 +174,7 @@ class NotificationAdmin:
     async def notifications(self, request: web.Request) -> PastNotificationsAnswer:
         """The notifications of a project with their figures, newest first."""
         after, limit = wanted_page(request)
-        found = await self._history.notifications(_project_id(request), read_place(after), limit + 1)
+        found = await self._history.notifications(_project_id(request), read_number(after), limit + 1)
         return notification_page_fields(found, limit)
 
     async def notification(self, request: web.Request) -> NotificationDetailsAnswer:
@@ -205,7 +182,10 @@ class NotificationAdmin:
         may be short, or empty, although `next` says that more may follow.
         """
         after, limit = wanted_page(request)
-        outcome, place = read_outcome(request.query.get("outcome")), read_account_place(after)
+        outcome, place = (
+            read_choice("outcome", request.query.get("outcome"), DeliveryOutcome),
+            read_account_place(after),
+        )
         number = int(request.match_info["number"])
         found, page = await self._history.outcomes(_project_id(request), number, outcome, place, limit)
         return outcome_page_fields(found, page)

@@ -30,7 +30,7 @@ from bridge_server.admin.other_processes import (
     page_of_all,
     wanted_process,
 )
-from bridge_server.admin.rows import AdminRows, body, shortened, wanted_page
+from bridge_server.admin.rows import AdminRows, body, not_a_place, read_choice, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -236,7 +236,8 @@ class OutboxAdmin:
     ) -> DeliveryAttemptsAnswer:
         """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
-        wanted = AttemptFilter(_kind(chosen), chosen.get("destination"))
+        kind = read_choice("kind", chosen.get("kind"), MessageKind)
+        wanted = AttemptFilter(kind, chosen.get("destination"))
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
             return self._page(wanted, before, limit)
@@ -369,14 +370,11 @@ async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice
 
 def read_filter(query: Mapping[str, str]) -> MessageFilter:
     """Read the query parameters `state`, `kind`, `purpose` and `destination`. Raises InvalidInputError."""
-    state = query.get("state")
-    if state is not None and state not in list(MessageState):
-        raise InvalidInputError(f"The query parameter state takes {', '.join(MessageState)}.")
     return MessageFilter(
-        None if state is None else MessageState(state),
+        read_choice("state", query.get("state"), MessageState),
         query.get("purpose"),
         query.get("destination"),
-        _kind(query),
+        read_choice("kind", query.get("kind"), MessageKind),
     )
 
 
@@ -386,7 +384,7 @@ def read_place(after: str) -> MessagePlace | None:
         return None
     found = _PLACE.fullmatch(after)
     if found is None:
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return MessagePlace(int(found[1]), int(found[2] or 0))
 
 
@@ -458,13 +456,6 @@ def attempt_fields(attempt: DeliveryAttempt) -> DeliveryAttemptAnswer:
 def count_fields(count: int) -> ChangedMessagesAnswer:
     """How many messages were changed."""
     return {"messages": count}
-
-
-def _kind(query: Mapping[str, str]) -> MessageKind | None:
-    kind = query.get("kind")
-    if kind is not None and kind not in list(MessageKind):
-        raise InvalidInputError(f"The query parameter kind takes {', '.join(MessageKind)}.")
-    return None if kind is None else MessageKind(kind)
 
 
 def _subject(purpose: Purpose, subject: str | None) -> str | None:

@@ -1,6 +1,5 @@
 """Projects, their types, secrets, limits, webhooks and subscribers, managed by the operator."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, NotRequired
 
@@ -8,7 +7,7 @@ from aiohttp import web
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, wanted_page
+from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
@@ -70,7 +69,6 @@ from bridge_server.web.shapes import (
 )
 
 _HOUR_US = 3600 * MICROSECONDS
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DIGITS = 6
 """The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
 
@@ -459,13 +457,6 @@ def read_account(text: str) -> Account:
         raise InvalidInputError(f"The account {error}.") from error
 
 
-def read_place(after: str) -> int:
-    """Read the query parameter `after` of the list of projects. Raises InvalidInputError."""
-    if after and not _NUMBER.fullmatch(after):
-        raise InvalidInputError("The query parameter after takes `next` of an earlier answer.")
-    return int(after or 0)
-
-
 def read_subscriber(line: bytes) -> NewSubscription:
     """A subscriber in a line of text: an account id, or a JSON object with the types too (JSON Lines).
 
@@ -506,7 +497,7 @@ class ProjectAdmin:
         if not {"after", "limit"} & request.query.keys():
             return project_list_fields(await self._projects.overview(), self._account_limit)
         after, limit = wanted_page(request)
-        found = await self._projects.overview(read_place(after), limit + 1)
+        found = await self._projects.overview(read_number(after) or 0, limit + 1)
         return project_page_fields(found, limit, self._account_limit)
 
     async def create_project(self, request: web.Request) -> NewProjectAnswer:

@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,6 +21,7 @@ from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Operation, Work, answering, drawn
 
 Read = TypeVar("Read", bound=Shape)
+Kind = TypeVar("Kind", bound=StrEnum)
 
 ANY_ID = "[^/]{1,128}"
 """The pattern of an id in a path."""
@@ -139,8 +141,20 @@ def read_number(after: str) -> int | None:
     Raises InvalidInputError.
     """
     if after and not _NUMBER.fullmatch(after):
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return int(after) if after else None
+
+
+def not_a_place() -> InvalidInputError:
+    """The failure of a request whose parameter `after` comes from no page."""
+    return InvalidInputError("The query parameter after takes the next of the page before.")
+
+
+def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
+    """One of the words that the query parameter takes; None without one. Raises InvalidInputError."""
+    if word is not None and word not in list(kinds):
+        raise InvalidInputError(f"The query parameter {name} takes {', '.join(kinds)}.")
+    return None if word is None else kinds(word)
 
 
 class Handles:

@@ -1,6 +1,5 @@
 """Sessions of the bridge: listed, shown with their timelines, and ended by the operator."""
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Annotated, NotRequired
@@ -21,7 +20,7 @@ from bridge_server.admin.other_processes import (
     of_all,
     wanted_process,
 )
-from bridge_server.admin.rows import ANY_ID, AdminRows, shortened, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, shortened, wanted_page
 from bridge_server.admin.traffic_records import KeptRequestAnswer, NamedThingAnswer, Requests, named
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -31,7 +30,6 @@ from bridge_server.relay.store import SeenCall, SeenSession, SessionList
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Count, Moment, NextPage, one_of, page_parameters, text
 
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _GENERATIONS = {"v0.7-": "0.7", "": "plain"}
 
 _MOST_CALLS = 100
@@ -102,7 +100,7 @@ class SessionAdmin:
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
         """A page of living sessions, newest first. Raises InvalidInputError."""
-        before = read_after(after)
+        before = read_number(after)
 
         async def own() -> LivingSessionsAnswer:
             page = await self._sessions.page(before, limit)
@@ -195,15 +193,6 @@ class SessionAdmin:
     async def handle_end(self, request: web.Request) -> None:
         """It ends for both sides, with its calls."""
         await self.end(request.match_info["handle"])
-
-
-def read_after(after: str) -> int | None:
-    """The number of the session before the page; None for the first page. Raises InvalidInputError."""
-    if not after:
-        return None
-    if not _NUMBER.fullmatch(after):
-        raise InvalidInputError("The query parameter after takes what next was in the page before.")
-    return int(after)
 
 
 def merged_page(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:

@@ -10,7 +10,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_choice, read_number, wanted_page
 from bridge_server.ethereum.address import checksummed, quantity
 from bridge_server.ethereum.transactions import RawTransactionError
 from bridge_server.kernel.errors import BridgeError, ConflictError, InvalidInputError, NotFoundError
@@ -169,7 +169,9 @@ class WalletAdmin:
 
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
         """A page of transactions, newest first. Raises InvalidInputError."""
-        found = await self._transactions.page(read_state(state), read_number(after), limit)
+        found = await self._transactions.page(
+            read_choice("state", state, TransactionState), read_number(after), limit
+        )
         # A signed transaction is read with its signature, 0.1 ms each.
         return await asyncio.to_thread(transaction_page_fields, found)
 
@@ -219,13 +221,6 @@ def read_address(text: str) -> Address:
     if not _ADDRESS.fullmatch(text):
         raise InvalidInputError("An account is 0x and 40 hexadecimal digits.")
     return Address(text.lower())
-
-
-def read_state(state: str | None) -> TransactionState | None:
-    """Read the query parameter `state`. Raises InvalidInputError."""
-    if state is not None and state not in list(TransactionState):
-        raise InvalidInputError(f"The query parameter state takes {', '.join(TransactionState)}.")
-    return None if state is None else TransactionState(state)
 
 
 def account_fields(account: WalletAccount) -> WalletAccountAnswer:

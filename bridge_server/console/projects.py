@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from bridge_server.admin import projects
 from bridge_server.admin.projects import figures_fields, read_subscriber
+from bridge_server.admin.rows import read_number
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -184,7 +185,7 @@ class ProjectsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
-        found = await self._projects.overview(projects.read_place(place), _PROJECTS_PAGE + 1)
+        found = await self._projects.overview(read_number(place) or 0, _PROJECTS_PAGE + 1)
         listed = projects.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
         return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 
