@@ -1,62 +1,108 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from bridge_server.admin.notifications import outcome_moments
+from bridge_server.admin.notifications import OutcomeMomentsAnswer, outcome_moments
 from bridge_server.admin.projects import (
+    AccountDeviceAnswer,
+    AccountLimitAnswer,
+    SubscriberAnswer,
     account_limit_fields,
     devices_fields,
     read_account,
     subscription_fields,
 )
-from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows, fields_answer
+from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.wire import page_fields, read_ids, read_query, write_marked
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.kernel.values import dataclass
-from bridge_server.notify.history import AccountBucket, AccountNotification, HistoryStore
+from bridge_server.notify.history import HistoryStore
 from bridge_server.projects.caip10 import Account
-from bridge_server.projects.devices import DeviceDelivery, DeviceState, DeviceStateStore
-from bridge_server.projects.models import Project, Subscription
+from bridge_server.projects.devices import DeviceDelivery, DeviceStateStore
+from bridge_server.projects.models import Project, ProjectNotFoundError
 from bridge_server.projects.service import Projects
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import json_object
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Account as AccountId
+from bridge_server.web.shapes import (
+    Channel,
+    Count,
+    Moment,
+    Parameter,
+    ProjectId,
+    TypeId,
+    count,
+    number,
+    one_of,
+    text,
+)
 
 _PROJECTS = 100
 _NOTIFICATIONS = 10
 _DELIVERIES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectView:
-    """The account in one project: its subscription if it has one, its bucket, its last notifications."""
+class AccountBucketAnswer(TypedDict):
+    """The rest of a project's limit for an account."""
 
-    project: Project
-    subscription: Subscription | None
-    bucket: AccountBucket
-    notifications: Sequence[AccountNotification]
+    tokens: Annotated[float, number(50)]
+    full_at: Moment | None
+    next_token_at: Moment | None
 
 
-@dataclass(frozen=True, slots=True)
-class AccountView:
-    """The account in its projects, its devices, and the messages to these that are still in the outbox."""
+class AccountNotificationAnswer(OutcomeMomentsAnswer):
+    """A notification, and its outcome for the account."""
 
-    account: Account
-    projects: Sequence[ProjectView]
-    devices: Sequence[DeviceState]
-    deliveries: Sequence[DeviceDelivery]
+    number: Annotated[int, count(42)]
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
 
 
-class AccountViews:
-    """Asks every room about an account. `account_limit` is the server's default for projects."""
+class AccountProjectAnswer(TypedDict):
+    """An account in a project."""
+
+    project_id: ProjectId
+    name: Annotated[str, text("Example App")]
+    subscribed: bool
+    subscription: SubscriberAnswer | None
+    account_limit: AccountLimitAnswer
+    bucket: AccountBucketAnswer
+    notifications: list[AccountNotificationAnswer]
+
+
+class DeviceDeliveryAnswer(TypedDict):
+    """A message to a device that waits, or has failed."""
+
+    device_id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")] | None
+    channel: Channel
+    project_id: ProjectId | None
+    state: Annotated[str, one_of("failed", "waiting")]
+    attempts: Count
+    created_at: Moment
+    next_attempt_at: Moment | None
+    error: Annotated[str, text("the receiver answered 500")] | None
+
+
+class AccountViewAnswer(TypedDict):
+    """An account: its subscriptions, notifications and devices, the latter without their addresses."""
+
+    account: AccountId
+    projects: list[AccountProjectAnswer]
+    devices: list[AccountDeviceAnswer]
+    deliveries: list[DeviceDeliveryAnswer]
+
+
+class AccountAdmin:
+    """Shows an account: its projects and devices. `account_limit` is the server's default for projects."""
 
     def __init__(
         self,
@@ -74,71 +120,58 @@ class AccountViews:
         self._clock = clock
         self._account_limit = account_limit
 
-    async def of(self, account: Account, project_id: str | None) -> AccountView:
+    async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
         projects = await self._wanted(account, project_id)
-        return AccountView(
-            account,
-            [await self._project_view(project, account) for project in projects],
-            await self._devices.of_account(account.key),
-            await self._devices.deliveries(account.key, project_id, _DELIVERIES),
-        )
+        deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
+        return {
+            "account": account.spelled,
+            "projects": [await self._in_project(project, account) for project in projects],
+            "devices": devices_fields(await self._devices.of_account(account.key))["devices"],
+            "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
+        }
 
     async def _wanted(self, account: Account, project_id: str | None) -> Sequence[Project]:
         if project_id is None:
             return await self._subscriptions.projects_of(account.key, _PROJECTS)
         return [(await self._projects.show(project_id)).project]
 
-    async def _project_view(self, project: Project, account: Account) -> ProjectView:
-        return ProjectView(
-            project,
-            await self._subscriptions.of_account(project, account.key),
-            await self._history.bucket(project, account.key, self._account_limit, self._clock.now_us()),
-            await self._history.received(project, account.key, _NOTIFICATIONS),
-        )
+    async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
+        limit, now_us = self._account_limit, self._clock.now_us()
+        subscription = await self._subscriptions.of_account(project, account.key)
+        bucket = await self._history.bucket(project, account.key, limit, now_us)
+        received = await self._history.received(project, account.key, _NOTIFICATIONS)
+        return {
+            "project_id": project.project_id,
+            "name": project.name,
+            "subscribed": subscription is not None,
+            "subscription": None if subscription is None else subscription_fields(subscription),
+            "account_limit": account_limit_fields(project.account_limit, limit),
+            "bucket": {
+                "tokens": bucket.tokens,
+                "full_at": rfc3339_or_none(bucket.full_at_ms),
+                "next_token_at": rfc3339_or_none(bucket.next_token_at_ms),
+            },
+            "notifications": [
+                {
+                    "number": each.number,
+                    "type": each.type_id,
+                    "title": each.title,
+                    **outcome_moments(each.outcome),
+                }
+                for each in received
+            ],
+        }
+
+    async def account(self, request: web.Request) -> AccountViewAnswer:
+        """For each project of the account, or for the named project: its subscription, its limit, and its
+        last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
+        """
+        account = read_account(request.match_info["account"])
+        return await self.of(account, request.query.get("project_id"))
 
 
-def account_fields(view: AccountView, servers_limit: Limit) -> dict[str, Any]:
-    """An account; its devices are without their addresses and their pushes."""
-    return {
-        "account": view.account.spelled,
-        "projects": [_project_fields(project, servers_limit) for project in view.projects],
-        **devices_fields(view.devices),
-        "deliveries": [_delivery_fields(delivery) for delivery in view.deliveries],
-    }
-
-
-def _project_fields(view: ProjectView, servers_limit: Limit) -> dict[str, Any]:
-    subscription = view.subscription
-    return {
-        "project_id": view.project.project_id,
-        "name": view.project.name,
-        "subscribed": subscription is not None,
-        "subscription": None if subscription is None else subscription_fields(subscription),
-        "account_limit": account_limit_fields(view.project.account_limit, servers_limit),
-        "bucket": _bucket_fields(view.bucket),
-        "notifications": [_notification_fields(notification) for notification in view.notifications],
-    }
-
-
-def _bucket_fields(bucket: AccountBucket) -> dict[str, Any]:
-    return {
-        "tokens": bucket.tokens,
-        "full_at": rfc3339_or_none(bucket.full_at_ms),
-        "next_token_at": rfc3339_or_none(bucket.next_token_at_ms),
-    }
-
-
-def _notification_fields(received: AccountNotification) -> dict[str, Any]:
-    return {
-        "number": received.number,
-        "type": received.type_id,
-        "title": received.title,
-        **outcome_moments(received.outcome),
-    }
-
-
-def _delivery_fields(delivery: DeviceDelivery) -> dict[str, Any]:
+def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
     return {
         "device_id": delivery.device_id,
         "channel": delivery.channel,
@@ -151,25 +184,19 @@ def _delivery_fields(delivery: DeviceDelivery) -> dict[str, Any]:
     }
 
 
-class AccountHandlers:
-    """One method per endpoint. `account_limit` is the server's default for projects without their own."""
+class InboxAdmin:
+    """Shows the inbox of an account, and marks its notifications."""
 
-    def __init__(self, views: AccountViews, inbox: InboxReads, account_limit: Limit) -> None:
-        self._views = views
+    def __init__(self, inbox: InboxReads) -> None:
         self._inbox = inbox
-        self._account_limit = account_limit
 
-    async def account(self, request: web.Request) -> web.Response:
-        account = read_account(request.match_info["account"])
-        view = await self._views.of(account, request.query.get("project_id"))
-        return fields_answer(account_fields(view, self._account_limit))
-
-    async def inbox(self, request: web.Request) -> web.Response:
-        number = await self._number(request)
-        page = await self._inbox.page(number, read_query(request.query), wait_seconds=0)
-        return fields_answer(page_fields(page))
+    async def inbox(self, request: web.Request) -> Mapping[str, Any]:
+        """The inbox of an account, as `inbox/` answers it."""
+        account = await self._number(request)
+        return page_fields(await self._inbox.page(account, read_query(request.query), wait_seconds=0))
 
     async def mark_read(self, request: web.Request) -> web.Response:
+        """Mark notifications as read for an account. `inbox/` has the shapes."""
         ids = read_ids(await json_object(request))
         marked = await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)
         return json_answer(write_marked(marked))
@@ -181,10 +208,16 @@ class AccountHandlers:
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"
 
 
-def account_routes(handlers: AccountHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The routes of an account and of its inbox."""
+    rows = rows.under("Accounts")
     return (
-        rows.read(_ACCOUNT, "account", handlers.account),
-        rows.read(f"{_ACCOUNT}/inbox", "account-inbox", handlers.inbox),
-        rows.write("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", handlers.mark_read),
-    )
+        rows.read(
+            _ACCOUNT, "account", accounts.account,
+            "Why an account did not get a notification", "The account.",
+            parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
+            problems=(ProjectNotFoundError,),
+        ),
+        rows.described_elsewhere("GET", f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox),
+        rows.described_elsewhere("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read),
+    )  # fmt: skip

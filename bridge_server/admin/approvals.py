@@ -1,13 +1,13 @@
 """Requests that wait for a person: listed, explained, approved, rejected."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, fields_answer, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, wanted_page
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -22,6 +22,8 @@ from bridge_server.wallet.models import (
     ApprovalState,
 )
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Address as AnyAddress
+from bridge_server.web.shapes import Moment, Parameter, page_parameters, text
 
 LEAST_OF_AN_ID = 4
 """The fewest characters that name a request: a script's empty variable must not select one."""
@@ -38,16 +40,50 @@ class ApprovalPlace:
     is_settled: bool
     number: int
 
-
-@dataclass(frozen=True, slots=True)
-class ApprovalPage:
-    """Requests without their subjects, and the place after which more follow."""
-
-    approvals: Sequence[ApprovalRequest]
-    rest: ApprovalPlace | None
+    def __str__(self) -> str:
+        return f"{'settled' if self.is_settled else 'waiting'}-{self.number}"
 
 
-class ApprovalDesk:
+class _WaitingApproval(TypedDict):
+    id: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")]
+    state: ApprovalState
+    method: Annotated[str, text("personal_sign")]
+    account: AnyAddress
+    client: Annotated[str, text("127.0.0.1")]
+    origin: Annotated[str, text("https://app.example.org")] | None
+    request_id: Annotated[str, text("0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f")]
+    asked_at: Moment
+    expires_at: Moment
+
+
+class ApprovalAnswer(_WaitingApproval):
+    """A request that a person must approve."""
+
+    decided_at: Moment | None
+
+
+class ApprovalLineAnswer(TypedDict):
+    """A line of the data to sign, in words."""
+
+    label: Annotated[str, text("message")]
+    text: str
+
+
+class ApprovalDetailsAnswer(ApprovalAnswer):
+    """A request with the data to sign, and a description of these data in words."""
+
+    subject: Any
+    text: list[ApprovalLineAnswer]
+
+
+class ApprovalsAnswer(TypedDict):
+    """A page of requests: waiting requests, then settled requests, each newest first."""
+
+    approvals: list[ApprovalAnswer]
+    next: Annotated[str, text("settled-7")] | None
+
+
+class ApprovalAdmin:
     """Lists and decides requests. Their clients wait in this process, and are answered at once."""
 
     def __init__(self, store: ApprovalStore, approvals: Approvals, clock: Clock) -> None:
@@ -60,13 +96,9 @@ class ApprovalDesk:
         """The number of requests that wait for a decision."""
         return self._approvals.waiting
 
-    def now_ms(self) -> int:
-        """The time by which requests expire."""
-        return self._clock.now_ms()
-
-    async def page(self, after: ApprovalPlace | None, limit: int) -> ApprovalPage:
-        """A page of requests for approval: waiting ones, then settled ones, each newest first."""
-        now_ms, place = self._clock.now_ms(), after or ApprovalPlace(False, _BEYOND_ALL)
+    async def page(self, after: str, limit: int) -> ApprovalsAnswer:
+        """A page of requests: waiting, then settled ones, each newest first. Raises InvalidInputError."""
+        now_ms, place = self._clock.now_ms(), read_place(after)
         found: list[tuple[ApprovalPlace, ApprovalRequest]] = []
         settled_before = place.number
         if not place.is_settled:
@@ -76,16 +108,28 @@ class ApprovalDesk:
         if len(found) <= limit:
             settled = await self._store.settled_page(now_ms, settled_before, limit + 1 - len(found))
             found += [(ApprovalPlace(True, number), approval) for number, approval in settled]
-        has_more = len(found) > limit
-        return ApprovalPage(
-            [approval for _, approval in found[:limit]], found[limit - 1][0] if has_more else None
-        )
+        return {
+            "approvals": [_listed_fields(each, each.state_at(now_ms)) for _, each in found[:limit]],
+            "next": str(found[limit - 1][0]) if len(found) > limit else None,
+        }
 
-    async def named(self, beginning: str) -> ApprovalRequest:
+    async def show(self, beginning: str) -> ApprovalDetailsAnswer:
         """The request with this id, or the only one whose id begins so.
 
         Raises ApprovalNotFoundError; InvalidInputError when the beginning is short or several have it.
         """
+        return self._whole(await self._named(beginning))
+
+    async def decide(self, beginning: str, decision: ApprovalState) -> ApprovalDetailsAnswer:
+        """Approve or reject. Raises ApprovalSettledError, and what `show` raises."""
+        approval = await self._named(beginning)
+        is_decided = await self._approvals.decide(approval.approval_id, decision)
+        now = await self._store.get(approval.approval_id) or approval
+        if not is_decided:
+            raise ApprovalSettledError(now.state_at(self._clock.now_ms()))
+        return self._whole(now)
+
+    async def _named(self, beginning: str) -> ApprovalRequest:
         if len(beginning) < LEAST_OF_AN_ID:
             raise InvalidInputError(f"Write at least {LEAST_OF_AN_ID} characters of the approval's id.")
         found = await self._store.named(beginning.lower())
@@ -95,47 +139,43 @@ class ApprovalDesk:
             raise InvalidInputError("Several approvals begin so: write more of the id.")
         return found[0]
 
-    async def decide(self, beginning: str, decision: ApprovalState) -> ApprovalRequest:
-        """Approve or reject. Raises ApprovalSettledError, and what `named` raises."""
-        approval = await self.named(beginning)
-        is_decided = await self._approvals.decide(approval.approval_id, decision)
-        now = await self._store.get(approval.approval_id) or approval
-        if not is_decided:
-            raise ApprovalSettledError(now.state_at(self._clock.now_ms()))
-        return now
+    def _whole(self, approval: ApprovalRequest) -> ApprovalDetailsAnswer:
+        return {
+            **_listed_fields(approval, approval.state_at(self._clock.now_ms())),
+            "subject": orjson.Fragment(approval.subject),
+            "text": [{"label": label, "text": text} for label, text in lines(approval)],
+        }
+
+    async def handle_page(self, request: web.Request) -> ApprovalsAnswer:
+        """Requests that wait for a decision, then settled requests, each newest first."""
+        return await self.page(*wanted_page(request))
+
+    async def handle_show(self, request: web.Request) -> ApprovalDetailsAnswer:
+        """A request with the data to sign, and a description of these data in words."""
+        return await self.show(request.match_info["id"])
+
+    async def approve(self, request: web.Request) -> ApprovalDetailsAnswer:
+        """The wallet signs at once, and its client gets the answer. The route exists with `admin_wallet`."""
+        return await self.decide(request.match_info["id"], ApprovalState.APPROVED)
+
+    async def reject(self, request: web.Request) -> ApprovalDetailsAnswer:
+        """Its client gets the error 4001. The route exists with `admin_wallet`."""
+        return await self.decide(request.match_info["id"], ApprovalState.REJECTED)
 
 
-def read_place(after: str) -> ApprovalPlace | None:
+def read_place(after: str) -> ApprovalPlace:
     """Read the query parameter `after`. Raises InvalidInputError."""
     if not after:
-        return None
+        return ApprovalPlace(False, _BEYOND_ALL)
     found = _PLACE.fullmatch(after)
     if found is None:
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return ApprovalPlace(found[1] == "settled", int(found[2]))
-
-
-def page_fields(page: ApprovalPage, now_ms: int) -> dict[str, Any]:
-    """A page of requests without the data to sign; `next` is null at the end."""
-    rest = page.rest
-    return {
-        "approvals": [_listed_fields(approval, approval.state_at(now_ms)) for approval in page.approvals],
-        "next": None if rest is None else f"{'settled' if rest.is_settled else 'waiting'}-{rest.number}",
-    }
 
 
 def approval_fields(approval: ApprovalRequest) -> dict[str, Any]:
     """A request with the data to sign, in the state that is stored."""
     return {**_request_fields(approval, approval.state), "subject": orjson.Fragment(approval.subject)}
-
-
-def whole_fields(approval: ApprovalRequest, now_ms: int) -> dict[str, Any]:
-    """A request with the data to sign, and that data in words."""
-    return {
-        **_listed_fields(approval, approval.state_at(now_ms)),
-        "subject": orjson.Fragment(approval.subject),
-        "text": [{"label": label, "text": text} for label, text in lines(approval)],
-    }
 
 
 def lines(approval: ApprovalRequest) -> list[tuple[str, str]]:
@@ -154,15 +194,11 @@ def lines(approval: ApprovalRequest) -> list[tuple[str, str]]:
     ]
 
 
-def _listed_fields(approval: ApprovalRequest, state: ApprovalState) -> dict[str, Any]:
-    decided_at_ms = approval.decided_at_ms
-    return {
-        **_request_fields(approval, state),
-        "decided_at": rfc3339_or_none(decided_at_ms),
-    }
+def _listed_fields(approval: ApprovalRequest, state: ApprovalState) -> ApprovalAnswer:
+    return {**_request_fields(approval, state), "decided_at": rfc3339_or_none(approval.decided_at_ms)}
 
 
-def _request_fields(approval: ApprovalRequest, state: ApprovalState) -> dict[str, Any]:
+def _request_fields(approval: ApprovalRequest, state: ApprovalState) -> _WaitingApproval:
     return {
         "id": approval.approval_id,
         "state": state,
@@ -176,46 +212,34 @@ def _request_fields(approval: ApprovalRequest, state: ApprovalState) -> dict[str
     }
 
 
-class ApprovalHandlers:
-    """One method per endpoint."""
-
-    def __init__(self, desk: ApprovalDesk) -> None:
-        self._desk = desk
-
-    async def approvals(self, request: web.Request) -> web.Response:
-        after, limit = wanted_page(request)
-        found = await self._desk.page(read_place(after), limit)
-        return fields_answer(page_fields(found, self._desk.now_ms()))
-
-    async def approval(self, request: web.Request) -> web.Response:
-        found = await self._desk.named(request.match_info["id"])
-        return fields_answer(whole_fields(found, self._desk.now_ms()))
-
-    async def approve(self, request: web.Request) -> web.Response:
-        return await self._decide(request, ApprovalState.APPROVED)
-
-    async def reject(self, request: web.Request) -> web.Response:
-        return await self._decide(request, ApprovalState.REJECTED)
-
-    async def _decide(self, request: web.Request, decision: ApprovalState) -> web.Response:
-        decided = await self._desk.decide(request.match_info["id"], decision)
-        return fields_answer(whole_fields(decided, self._desk.now_ms()))
-
-
 _APPROVALS = "/admin/approvals"
 _APPROVAL = f"{_APPROVALS}/{{id:{ANY_ID}}}"
+_NAMED = (
+    Parameter(
+        "id",
+        "The id of an approval, or at least its first four characters.",
+        place="path",
+        example="0192f7c8",
+    ),
+)
 
 
-def approval_routes(handlers: ApprovalHandlers, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
+def approval_routes(approvals: ApprovalAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
     """Requests that wait and that are settled. Only with `may_sign` can they be decided here."""
+    rows = rows.under("Wallet administration")
+    deciding = (ApprovalNotFoundError, ApprovalSettledError)
     shown = (
-        rows.read(_APPROVALS, "approvals", handlers.approvals),
-        rows.read(_APPROVAL, "approval", handlers.approval),
-    )
+        rows.read(_APPROVALS, "approvals", approvals.handle_page,
+                  "List requests for approval", "A page.", parameters=page_parameters()),
+        rows.read(_APPROVAL, "approval", approvals.handle_show, "Show a request for approval", "The request.",
+                  parameters=_NAMED, problems=(InvalidInputError, ApprovalNotFoundError)),
+    )  # fmt: skip
     if not may_sign:
         return shown
     return (
         *shown,
-        rows.write("POST", f"{_APPROVAL}/approve", "approve", handlers.approve),
-        rows.write("POST", f"{_APPROVAL}/reject", "reject", handlers.reject),
-    )
+        rows.write("POST", f"{_APPROVAL}/approve", "approve", approvals.approve, "Approve a request",
+                   "The request, approved.", parameters=_NAMED, problems=deciding),
+        rows.write("POST", f"{_APPROVAL}/reject", "reject", approvals.reject, "Reject a request",
+                   "The request, rejected.", parameters=_NAMED, problems=deciding),
+    )  # fmt: skip

@@ -1,13 +1,13 @@
 """Sent notifications with their outcomes, and sending for a project."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, fields_answer, wanted_page
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
@@ -19,24 +19,79 @@ from bridge_server.notify.history import (
     OutcomePage,
     PastNotification,
 )
+from bridge_server.notify.models import NotificationNotFoundError
 from bridge_server.notify.wire import audience_outcome_fields, read_audience_request
-from bridge_server.projects.models import ProjectId
+from bridge_server.projects.models import ProjectId, ProjectNotFoundError
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import (
+    Account,
+    Count,
+    Moment,
+    NextPage,
+    Parameter,
+    Rate,
+    TypeId,
+    count,
+    page_parameters,
+    text,
+)
 
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
-_NOT_A_PLACE = InvalidInputError("The query parameter after takes `next` of an earlier answer.")
 
 
-def read_place(after: str) -> int | None:
-    """Read the number of the last notification of the page before. Raises InvalidInputError."""
-    if not after:
-        return None
-    if not _NUMBER.fullmatch(after):
-        raise _NOT_A_PLACE
-    return int(after)
+class NotificationFiguresAnswer(TypedDict):
+    """How many accounts have got a notification, read it, or missed it."""
+
+    sent: Count
+    read: Count
+    bulk_marked: Count
+    read_rate: Rate | None
+    rate_limited: Count
+    type_not_subscribed: Count
+
+
+class PastNotificationAnswer(TypedDict):
+    """A notification that was sent."""
+
+    number: Annotated[int, count(42)]
+    sent_at: Moment | None
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
+    notification_id: Annotated[str, text("eth-4000")] | None
+    figures: NotificationFiguresAnswer
+
+
+class PastNotificationsAnswer(TypedDict):
+    """A page of notifications, newest first."""
+
+    notifications: list[PastNotificationAnswer]
+    next: NextPage | None
+
+
+class OutcomeMomentsAnswer(TypedDict):
+    """The outcome of a notification for an account, and its time."""
+
+    outcome: DeliveryOutcome
+    at: Moment
+    read_at: Moment | None
+    limited_until: Moment | None
+
+
+class AccountOutcomeAnswer(OutcomeMomentsAnswer):
+    """The outcome of a notification for this account."""
+
+    account: Account
+
+
+class NotificationDetailsAnswer(PastNotificationAnswer):
+    """A notification with its content, and a page of its accounts."""
+
+    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, text("https://app.example.org/eth")] | None
+    accounts: list[AccountOutcomeAnswer]
+    next: NextPage | None
 
 
 def read_account_place(after: str) -> OutcomeCursor:
@@ -45,22 +100,13 @@ def read_account_place(after: str) -> OutcomeCursor:
         return OutcomeCursor()
     found = _ACCOUNT_PLACE.fullmatch(after)
     if found is None:
-        raise _NOT_A_PLACE
+        raise not_a_place()
     return OutcomeCursor(int(found[1]), int(found[2]))
 
 
-def read_outcome(text: str | None) -> DeliveryOutcome | None:
-    """Read the outcome whose accounts are wanted; None: all accounts. Raises InvalidInputError."""
-    if text is None:
-        return None
-    try:
-        return DeliveryOutcome(text)
-    except ValueError as error:
-        known = ", ".join(outcome.value for outcome in DeliveryOutcome)
-        raise InvalidInputError(f"The query parameter outcome takes one of {known}.") from error
-
-
-def notification_page_fields(notifications: Sequence[PastNotification], limit: int) -> dict[str, Any]:
+def notification_page_fields(
+    notifications: Sequence[PastNotification], limit: int
+) -> PastNotificationsAnswer:
     """A page of at most `limit` notifications. `notifications` has one more if another page follows."""
     page = notifications[:limit]
     return {
@@ -69,7 +115,7 @@ def notification_page_fields(notifications: Sequence[PastNotification], limit: i
     }
 
 
-def outcome_page_fields(found: PastNotification, page: OutcomePage) -> dict[str, Any]:
+def outcome_page_fields(found: PastNotification, page: OutcomePage) -> NotificationDetailsAnswer:
     """A notification, and a page of its accounts."""
     content = found.notification
     return {
@@ -81,22 +127,22 @@ def outcome_page_fields(found: PastNotification, page: OutcomePage) -> dict[str,
     }
 
 
-def account_outcome_fields(outcome: AccountOutcome) -> dict[str, Any]:
+def account_outcome_fields(outcome: AccountOutcome) -> AccountOutcomeAnswer:
     """The outcome of a notification for one account."""
     return {"account": outcome.account, **outcome_moments(outcome)}
 
 
-def outcome_moments(outcome: AccountOutcome) -> dict[str, Any]:
+def outcome_moments(outcome: AccountOutcome) -> OutcomeMomentsAnswer:
     """An outcome and its times, without the account."""
     return {
-        "outcome": outcome.outcome.value,
+        "outcome": outcome.outcome,
         "at": rfc3339(outcome.at_ms),
         "read_at": rfc3339_or_none(outcome.read_at_ms),
         "limited_until": rfc3339_or_none(outcome.retry_at_ms),
     }
 
 
-def _listed_fields(past: PastNotification) -> dict[str, Any]:
+def _listed_fields(past: PastNotification) -> PastNotificationAnswer:
     return {
         "number": past.number,
         "sent_at": rfc3339_or_none(past.created_at_ms),
@@ -107,7 +153,7 @@ def _listed_fields(past: PastNotification) -> dict[str, Any]:
     }
 
 
-def _figures_fields(figures: NotificationFigures) -> dict[str, Any]:
+def _figures_fields(figures: NotificationFigures) -> NotificationFiguresAnswer:
     return {
         "sent": figures.sent,
         "read": figures.read,
@@ -118,31 +164,38 @@ def _figures_fields(figures: NotificationFigures) -> dict[str, Any]:
     }
 
 
-class NotificationHandlers:
+class NotificationAdmin:
     """One method per endpoint."""
 
     def __init__(self, history: HistoryStore, audiences: Audiences) -> None:
         self._history = history
         self._audiences = audiences
 
-    async def notifications(self, request: web.Request) -> web.Response:
+    async def notifications(self, request: web.Request) -> PastNotificationsAnswer:
+        """The notifications of a project with their figures, newest first."""
         after, limit = wanted_page(request)
-        before = read_place(after)
-        found = await self._history.notifications(_project_id(request), before, limit + 1)
-        return fields_answer(notification_page_fields(found, limit))
+        found = await self._history.notifications(_project_id(request), read_number(after), limit + 1)
+        return notification_page_fields(found, limit)
 
-    async def notification(self, request: web.Request) -> web.Response:
+    async def notification(self, request: web.Request) -> NotificationDetailsAnswer:
+        """Its content, and its accounts with the outcome of each. Accounts that missed it come first. A page
+        may be short, or empty, although `next` says that more may follow.
+        """
         after, limit = wanted_page(request)
-        outcome, place = read_outcome(request.query.get("outcome")), read_account_place(after)
+        outcome, place = (
+            read_choice("outcome", request.query.get("outcome"), DeliveryOutcome),
+            read_account_place(after),
+        )
         number = int(request.match_info["number"])
         found, page = await self._history.outcomes(_project_id(request), number, outcome, place, limit)
-        return fields_answer(outcome_page_fields(found, page))
+        return outcome_page_fields(found, page)
 
-    async def notify(self, request: web.Request) -> web.Response:
+    async def notify(self, request: web.Request) -> Mapping[str, Any]:
+        """Send for a project. `notify/` has the shapes."""
         is_dry_run = wanted_dry_run(request)
         wanted = read_audience_request(await json_object(request), is_dry_run)
         outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
-        return fields_answer(audience_outcome_fields(outcome))
+        return audience_outcome_fields(outcome)
 
 
 def _project_id(request: web.Request) -> ProjectId:
@@ -151,12 +204,26 @@ def _project_id(request: web.Request) -> ProjectId:
 
 _PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
 _NOTIFICATIONS = f"{_PROJECT}/notifications"
+_OUTCOMES = {"enum": [*DeliveryOutcome]}
 
 
-def notification_routes(handlers: NotificationHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The notifications of a project, and sending another one."""
+    rows = rows.under("Projects")
     return (
-        rows.read(_NOTIFICATIONS, "notifications", handlers.notifications),
-        rows.read(f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", handlers.notification),
-        rows.write("POST", f"{_PROJECT}/notify", "operator-notify", handlers.notify),
-    )
+        rows.read(
+            _NOTIFICATIONS, "notifications", notifications.notifications, "List notifications", "A page.",
+            parameters=page_parameters(), problems=(ProjectNotFoundError,),
+        ),
+        rows.read(
+            f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
+            "Show a notification", "The notification, with a page of accounts.",
+            parameters=(
+                Parameter("number", "The number of a notification.", place="path", example="1"),
+                Parameter("outcome", "Only accounts with this outcome.", _OUTCOMES),
+                *page_parameters(),
+            ),
+            problems=(ProjectNotFoundError, NotificationNotFoundError),
+        ),
+        rows.described_elsewhere("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify),
+    )  # fmt: skip

@@ -4,23 +4,28 @@ import asyncio
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import aiohttp
 import orjson
 from aiohttp import web
+from typing_extensions import TypedDict
 
+from bridge_server.admin.rows import read_number
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
-from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Process
 from bridge_server.version import USER_AGENT
+from bridge_server.web.shapes import Count, Parameter, text
 
-Fields: TypeAlias = dict[str, Any]
+Fields: TypeAlias = Any
+"""The members of an answer: a TypedDict of its subject, or JSON that another process has answered."""
+Answer = TypeVar("Answer")
+WantedProcess: TypeAlias = str | int | None
+"""The process of which an answer is wanted: `own`, a number, or None for all of them together."""
 
 OWN = "own"
-_MEANT = "Bridge-Process"
+_ADDRESSEE = "Bridge-Process"
 _ANSWER_SECONDS = 2.0
 _LONGEST_ANSWER_BYTES = 8 * 2**20
 _MOST_PROCESSES = 64
@@ -31,6 +36,25 @@ _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=40.0)
 """A stream that is not over has a comment every 15 seconds."""
 
 
+class ProcessAnswer(TypedDict):
+    """A process that the answer is made of; the URL is null for the process that answers.
+
+    The fault says why the figures of a process are missing.
+    """
+
+    number: Count
+    url: Annotated[str, text("http://10.0.0.5:8080")] | None
+    fault: Annotated[str, text("did not answer within 2 s")] | None
+
+
+PROCESS = Parameter(
+    "process",
+    "The number of one process, where several share a PostgreSQL database, or `own` for the process that "
+    "answers; by default all together.",
+    {"type": "string", "pattern": "^([0-9]{1,15}|own)$"},
+)
+
+
 class Reply(NamedTuple):
     """The answer of a process, or the reason why there is none."""
 
@@ -39,17 +63,16 @@ class Reply(NamedTuple):
     fields: Fields | None
     fault: str | None = None
 
-    def entry(self) -> Fields:
+    def entry(self) -> ProcessAnswer:
         """The process, as an answer names it."""
         return {"number": self.number, "url": self.url, "fault": self.fault}
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A path of the admin API and its query, as other processes are asked."""
 
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
 
 
 class Neighbours:
@@ -102,7 +125,7 @@ class Neighbours:
     async def questions(
         self, path: str, queries: Callable[[int], Mapping[str, str] | None], wait_seconds: float = 0.0
     ) -> list[Coroutine[Any, Any, Reply]]:
-        """What `ask_all` awaits, one for each process, which may take `wait_seconds` more to answer."""
+        """The questions that `ask_all` awaits, one for each process; it has `wait_seconds` more."""
         asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
         return [self._ask(each, path, query, wait_seconds) for each, query in asked]
 
@@ -166,7 +189,7 @@ class Neighbours:
             "Authorization": f"Bearer {self._token()}",
             # A name of the internal network need not be among the hosts that web pages may reach.
             "Host": "localhost",
-            _MEANT: str(process.number),
+            _ADDRESSEE: str(process.number),
         }
         return self._client.get(
             process.url + path,
@@ -196,47 +219,59 @@ class Neighbours:
         return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
 
 
-def wanted_process(request: web.Request, neighbours: Neighbours | None) -> str | int | None:
+def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
     """The process that a request names: `own`, a number, or None for all.
 
-    Raises InvalidInputError; NotFoundError for a request of another process that is meant for a third one.
+    Raises InvalidInputError; NotFoundError for a request that another process has sent to a third one.
     """
-    text, meant = request.query.get("process"), request.headers.get(_MEANT)
-    if meant is not None and neighbours is not None and meant != str(neighbours.own_number):
-        raise NotFoundError("The process that is meant has ended: another one answers at its URL.")
-    if text is None or text == OWN:
-        return text
-    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+    process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
+    if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
+        raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
+    if process is None or process == OWN:
+        return process
+    if not process.isascii() or not process.isdecimal() or len(process) > 15:
         raise InvalidInputError("The query parameter process takes the number of a process, or own.")
-    return int(text)
+    return int(process)
 
 
 async def of_all(
     neighbours: Neighbours | None,
-    wanted: str | int | None,
+    wanted: WantedProcess,
     question: Question,
-    own: Callable[[], Awaitable[Fields]],
+    own: Callable[[], Awaitable[Answer]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
-) -> Fields:
+) -> Answer:
     """The answer to a question: of all processes together, or of the one that is `wanted`.
 
     `own` answers for this process.
     """
-    if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
-        return await own()
-    if isinstance(wanted, int):
-        return await neighbours.ask_one(wanted, question.path, question.query)
+    if neighbours is None or wanted is not None:
+        return await of_one(neighbours, wanted, question, own)
     mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
-    return merge(neighbours.own_number, mine, replies)
+    merged: Answer = merge(neighbours.own_number, mine, replies)
+    return merged
 
 
-def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[Fields]:
+async def of_one(
+    neighbours: Neighbours | None,
+    wanted: WantedProcess,
+    question: Question,
+    own: Callable[[], Awaitable[Answer]],
+) -> Answer:
+    """The answer of this process, or of another one that is `wanted`."""
+    if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
+        return await own()
+    answer: Answer = await neighbours.ask_one(wanted, question.path, question.query)
+    return answer
+
+
+def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessAnswer]:
     """The processes that an answer is made of, and the processes that have not answered."""
-    entries = [{"number": own_number, "url": None, "fault": None}, *(each.entry() for each in replies)]
-    return sorted(entries, key=lambda entry: int(entry["number"] or 0))
+    own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
+    return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
 
 
-# Pages of a list that several processes keep, each of which numbers its own entries; newest first.
+# PagesOfAll of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
 _ENDED = 0
@@ -334,6 +369,47 @@ def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Se
     if all(places.get(process) == _ENDED for process in pages):
         return None
     return write_pairs(places) or None
+
+
+class PagesOfAll(NamedTuple, Generic[Answer]):
+    """A list that each process keeps: how another one is asked for a page, how this one makes its own page
+    before a number, and how the pages become one.
+
+    A process whose entries were all shown is asked for `ended`, and without it for nothing.
+    """
+
+    question: Question
+    limit: int
+    own: Callable[[int | None], Answer]
+    merge: Callable[[PlaceAtEach, int, Fields, Sequence[Reply]], Fields]
+    ended: int | None = None
+    """A number before which there are no entries."""
+    read: Callable[[str], int | None] = read_number
+    """Reads `after` of a page of one process."""
+
+
+async def page_of_all(
+    neighbours: Neighbours | None, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]
+) -> Answer:
+    """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
+    (path, query), limit, ended = pages.question, pages.limit, pages.ended
+
+    async def own() -> Answer:
+        return pages.own(pages.read(after))
+
+    if neighbours is None or wanted is not None:
+        question = Question(path, {**query, "after": after, "limit": str(limit)})
+        return await of_one(neighbours, wanted, question, own)
+    cursor, own_number = read_cursor(after), neighbours.own_number
+
+    def asked(process: int) -> Mapping[str, str] | None:
+        nothing = None if ended is None else {"after": str(ended), "limit": "1"}
+        return page_query(cursor, query, limit, process) or nothing
+
+    before = ended if cursor.has_ended(own_number) else cursor.of(own_number)
+    mine = None if before is None and cursor.has_ended(own_number) else pages.own(before)
+    page: Answer = pages.merge(cursor, own_number, mine, await neighbours.ask_all(path, asked))
+    return page
 
 
 # The position of a reader in the changes of several processes, each of which counts its own.

@@ -5,33 +5,32 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NotRequired, TypeAlias
 from urllib.parse import quote
 
 import orjson
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
+    PROCESS,
     Fields,
     Neighbours,
+    PagesOfAll,
+    PlaceAtEach,
+    ProcessAnswer,
     Question,
     Reply,
+    WantedProcess,
     listed_processes,
     merged_page,
     of_all,
-    page_query,
-    read_cursor,
+    of_one,
+    page_of_all,
     wanted_process,
 )
-from bridge_server.admin.rows import (
-    AdminRows,
-    fields_answer,
-    read_number,
-    shortened,
-    success_answer,
-    wanted_page,
-)
+from bridge_server.admin.rows import AdminRows, body, not_a_place, read_choice, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -44,10 +43,10 @@ from bridge_server.outbox.message_store import DeadSlice, MessageStore
 from bridge_server.outbox.models import (
     AttemptNotFoundError,
     Claimant,
+    MessageBeingSentError,
     MessageFilter,
     MessageKind,
     MessageNotFoundError,
-    MessagePage,
     MessagePlace,
     MessageState,
     OutgoingMessage,
@@ -57,8 +56,21 @@ from bridge_server.outbox.models import (
 )
 from bridge_server.outbox.sender import SIGNATURE
 from bridge_server.projects.subscriptions import PROJECT_EVENT
-from bridge_server.web.bodies import JsonObject, Shape, check, json_object
+from bridge_server.web.bodies import Shape
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import (
+    Channel,
+    Count,
+    Milliseconds,
+    Moment,
+    NextPage,
+    Parameter,
+    Status,
+    count,
+    one_of,
+    page_parameters,
+    text,
+)
 
 _PLACE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NAMED = re.compile(r"([0-9]{1,18})-(.+)", re.ASCII | re.DOTALL)
@@ -83,16 +95,98 @@ class AttemptFilter:
     destination: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptPage:
-    """Attempts, newest first. `rest` is the number after which more follow, None at the end."""
+class DestinationShape(Shape):
+    """The body of POST /admin/outbox/retry-dead and of drop-dead."""
 
-    attempts: Sequence[DeliveryAttempt]
-    rest: int | None
+    destination: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class OutboxDesk:
-    """Lists, retries and drops messages. A message that is being sent at this moment is left alone."""
+Destination = Annotated[str, text("https://app.example.org:443")]
+Failure = Annotated[str, text("the receiver answered 500")]
+
+
+class OutboxMessageAnswer(TypedDict):
+    """A message that was not delivered yet. Ids of sessions and topics are shortened."""
+
+    id: Annotated[str, text("7-msg_0192f7c8")]
+    state: MessageState
+    purpose: Annotated[str, text("call-webhook")]
+    destination: Destination
+    subject: Annotated[str, text("0192f7c8…")] | None
+    attempts: Count
+    created_at: Moment
+    next_attempt_at: Moment | None
+    died_at: Moment | None
+    error: Failure | None
+    status: Status | None
+
+
+class OutboxMessagesAnswer(TypedDict):
+    """A page of messages, newest first."""
+
+    messages: list[OutboxMessageAnswer]
+    next: NextPage | None
+
+
+class DeliveryAttemptAnswer(TypedDict):
+    """An attempt to deliver a message, or a test."""
+
+    number: Annotated[int, count(7)]
+    at: Moment
+    message_id: Annotated[str, text("msg_0192f7c8")] | None
+    purpose: Annotated[str, text("call-webhook")]
+    channel: Channel
+    destination: Destination
+    subject: Annotated[str, text("0192f7c8…")] | None
+    outcome: Annotated[str, one_of("delivered", "failed", "gone", "refused", "blocked")]
+    status: Status | None
+    milliseconds: Milliseconds
+    failure: Failure | None
+    process: NotRequired[Count]
+
+
+class WholeMessageAnswer(OutboxMessageAnswer):
+    """A message with its headers. Its body is there only for an event of a project."""
+
+    message_id: Annotated[str, text("msg_0192f7c8")]
+    headers: dict[str, str]
+    body_bytes: Count
+    body: Any
+
+
+class OutboxMessageDetailsAnswer(WholeMessageAnswer):
+    """A message with its headers and its last attempts. Its body is there only for an event of a project."""
+
+    last_attempts: list[DeliveryAttemptAnswer]
+    processes: NotRequired[list[ProcessAnswer]]
+
+
+class DeliveryAttemptsAnswer(TypedDict):
+    """A page of attempts, newest first, and how many had each outcome since the start, by channel."""
+
+    attempts: list[DeliveryAttemptAnswer]
+    outcomes: dict[str, dict[str, Count]]
+    next: NextPage | None
+    processes: NotRequired[list[ProcessAnswer]]
+
+
+class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
+    """An attempt with its request, which only test mode keeps."""
+
+    body: Any
+
+
+class ChangedMessagesAnswer(TypedDict):
+    """How many messages were changed."""
+
+    messages: Count
+
+
+class OutboxAdmin:
+    """Lists, retries and drops messages. A message that is being sent at this moment is left alone.
+
+    Each process keeps the attempts that it has made; without `neighbours` there is one process.
+    """
 
     def __init__(
         self,
@@ -101,74 +195,152 @@ class OutboxDesk:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
+        neighbours: Neighbours | None,
     ) -> None:
-        self._attempts = attempts
-        self._headers_of = headers_of
         self._store = store
         self._dispatcher = dispatcher
         self._clock = clock
+        self._attempts = attempts
+        self._headers_of = headers_of
+        self._neighbours = neighbours
 
-    def now_ms(self) -> int:
-        """The time by which messages are due."""
-        return self._clock.now_ms()
+    async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
+        """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
+        wanted, place, now_ms = read_filter(query), read_place(after), self._clock.now_ms()
+        page = await self._store.page(wanted, place, limit, now_ms)
+        rest = page.rest
+        following = (
+            None if rest is None else f"{rest.row_id}" + (f"-{rest.died_at_ms}" if rest.died_at_ms else "")
+        )
+        return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
-    async def page(self, wanted: MessageFilter, after: MessagePlace | None, limit: int) -> MessagePage:
-        """Messages after this place, newest first."""
-        return await self._store.page(wanted, after, limit, self._clock.now_ms())
+    async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
+        """A message with its headers, its size, the last attempts to deliver it and, where it is no payload,
+        its body. Raises MessageNotFoundError.
+        """
+        row_id, message_id = read_id(name)
 
-    async def message(self, row_id: int, message_id: str) -> WholeMessage:
-        """One message. Raises MessageNotFoundError."""
-        return await self._store.whole(row_id, message_id)
+        async def own() -> Fields:
+            whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
+            attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
+            return {
+                **whole_fields(whole, self._headers(whole.message, now_ms), now_ms),
+                "last_attempts": [attempt_fields(each) for each in attempts],
+            }
 
-    def headers(self, whole: WholeMessage) -> Mapping[str, str]:
-        """The headers with which a webhook would be sent now; a channel has none."""
-        message = whole.message
-        return self._headers_of(message, self.now_ms()) if message.channel in ("http", "https") else {}
+        question = Question(f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}")
+        return await of_all(self._neighbours, process, question, own, merged_message)
 
-    def attempts(self, wanted: AttemptFilter, before: int | None, limit: int) -> AttemptPage:
-        """The last attempts to deliver, newest first."""
-        fitting = (each for each in self._attempts.before(before) if _fits(each, wanted))
-        found = list(islice(fitting, limit + 1))
-        return AttemptPage(found[:limit], found[limit - 1].number if len(found) > limit else None)
+    async def attempts(
+        self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
+    ) -> DeliveryAttemptsAnswer:
+        """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
+        chosen = {name: query[name] for name in ("kind", "destination") if name in query}
+        kind = read_choice("kind", chosen.get("kind"), MessageKind)
+        wanted = AttemptFilter(kind, chosen.get("destination"))
 
-    def attempts_of(self, message_id: str) -> Sequence[DeliveryAttempt]:
-        """The attempts to deliver a message that are still kept, newest first."""
-        return [each for each in self._attempts.before(None) if each.message_id == message_id]
+        def own(before: int | None) -> DeliveryAttemptsAnswer:
+            return self._page(wanted, before, limit)
 
-    def attempt(self, number: int) -> DeliveryAttempt:
-        """One attempt. Raises AttemptNotFoundError."""
-        found = self._attempts.find(number)
-        if found is None:
+        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
+            outcomes = _added([mine["outcomes"], *_outcomes(replies)])
+            return {**merged_page("attempts", cursor, number, mine, replies, limit), "outcomes": outcomes}
+
+        pages = PagesOfAll(Question(_ATTEMPTS, chosen), limit, own, merged, ended=_BEFORE_ALL)
+        return await page_of_all(self._neighbours, process, after, pages)
+
+    async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
+        """One attempt, with its request in test mode.
+
+        Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError.
+        """
+        if not _ATTEMPT.fullmatch(name):
             raise AttemptNotFoundError
-        return found
+        number = int(name)
 
-    def outcomes(self) -> Mapping[str, Mapping[str, int]]:
-        """The number of attempts since the start, by channel and outcome."""
-        return self._attempts.outcomes
+        async def own() -> DeliveryAttemptDetailsAnswer:
+            found = self._attempts.find(number)
+            if found is None:
+                raise AttemptNotFoundError
+            content = None if found.body is None else orjson.loads(found.body)
+            return {**attempt_fields(found), "body": content}
 
-    async def retry(self, row_id: int, message_id: str) -> StoredMessage:
+        return await of_one(self._neighbours, process, Question(f"{_ATTEMPTS}/{number}"), own)
+
+    async def retry(self, name: str) -> OutboxMessageAnswer:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
+        row_id, message_id = read_id(name)
         async with await self._withheld(row_id, message_id):
-            return await self._store.retry(row_id, message_id, self._clock.now_ms())
+            stored = await self._store.retry(row_id, message_id, self._clock.now_ms())
+        return message_fields(stored, self._clock.now_ms())
 
-    async def drop(self, row_id: int, message_id: str) -> None:
+    async def drop(self, name: str) -> None:
         """Delete a message for good. Raises MessageNotFoundError, MessageBeingSentError."""
+        row_id, message_id = read_id(name)
         async with await self._withheld(row_id, message_id):
             await self._store.drop(row_id, message_id)
 
-    async def retry_dead(self, destination: str) -> int:
-        """Have all dead letters of a destination sent now; returns how many."""
-        return await retry_all_dead(self._store, destination, self._clock.now_ms())
+    async def retry_dead(self, wanted: DestinationShape) -> ChangedMessagesAnswer:
+        """Have all dead letters of a destination sent now."""
+        return count_fields(await retry_all_dead(self._store, wanted.destination, self._clock.now_ms()))
 
-    async def drop_dead(self, destination: str) -> int:
-        """Delete all dead letters of a destination; returns how many."""
-        return await drop_all_dead(self._store, destination, self._clock.now_ms())
+    async def drop_dead(self, wanted: DestinationShape) -> ChangedMessagesAnswer:
+        """Delete all dead letters of a destination."""
+        return count_fields(await drop_all_dead(self._store, wanted.destination, self._clock.now_ms()))
+
+    def _page(self, wanted: AttemptFilter, before: int | None, limit: int) -> DeliveryAttemptsAnswer:
+        fitting = (each for each in self._attempts.before(before) if _fits(each, wanted))
+        found = list(islice(fitting, limit + 1))
+        return {
+            "attempts": [attempt_fields(each) for each in found[:limit]],
+            "outcomes": {channel: dict(counts) for channel, counts in self._attempts.outcomes.items()},
+            "next": str(found[limit - 1].number) if len(found) > limit else None,
+        }
+
+    def _headers(self, message: OutgoingMessage, now_ms: int) -> Mapping[str, str]:
+        """The headers with which a webhook would be sent now; a channel has none."""
+        return self._headers_of(message, now_ms) if message.channel in ("http", "https") else {}
 
     async def _withheld(self, row_id: int, message_id: str) -> AbstractAsyncContextManager[None]:
         stored = await self._store.get(row_id, message_id)
         claimant = Claimant(stored.queue, stored.client, stored.attempts > 0)
         is_due = stored.state(self._clock.now_ms()) is MessageState.DUE
         return self._dispatcher.withheld(row_id, claimant, is_due=is_due)
+
+    async def handle_messages(self, request: web.Request) -> OutboxMessagesAnswer:
+        """Messages that are due, that wait for their next attempt, or that were given up, newest first. One
+        that was delivered is not there any more.
+        """
+        return await self.messages(request.query, *wanted_page(request))
+
+    async def handle_retry_dead(self, request: web.Request) -> ChangedMessagesAnswer:
+        """They begin their attempts anew."""
+        return await self.retry_dead(await body(request, DestinationShape))
+
+    async def handle_drop_dead(self, request: web.Request) -> ChangedMessagesAnswer:
+        """They are deleted for good."""
+        return await self.drop_dead(await body(request, DestinationShape))
+
+    async def handle_attempts(self, request: web.Request) -> DeliveryAttemptsAnswer:
+        """The last 500 attempts to deliver since the start, newest first, and the outcomes of all."""
+        process = wanted_process(request, self._neighbours)
+        return await self.attempts(request.query, *wanted_page(request), process)
+
+    async def handle_attempt(self, request: web.Request) -> DeliveryAttemptDetailsAnswer:
+        """In test mode with the body that was sent, up to 16 KiB."""
+        return await self.attempt(request.match_info["number"], wanted_process(request, self._neighbours))
+
+    async def handle_message(self, request: web.Request) -> OutboxMessageDetailsAnswer:
+        """A message with its headers and its last attempts."""
+        return await self.message(request.match_info["id"], wanted_process(request, self._neighbours))
+
+    async def handle_drop(self, request: web.Request) -> None:
+        """It is deleted for good."""
+        await self.drop(request.match_info["id"])
+
+    async def handle_retry(self, request: web.Request) -> OutboxMessageAnswer:
+        """A dead one begins its attempts anew."""
+        return await self.retry(request.match_info["id"])
 
 
 def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
@@ -196,40 +368,14 @@ async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice
     return changed
 
 
-class DestinationShape(Shape):
-    """The body of POST /admin/outbox/retry-dead and of drop-dead."""
-
-    destination: Annotated[str, Field(min_length=1, max_length=4096)]
-
-
-def read_destination(document: JsonObject) -> str:
-    """Read the destination whose dead letters are meant."""
-    return check(DestinationShape, document.values).destination
-
-
 def read_filter(query: Mapping[str, str]) -> MessageFilter:
     """Read the query parameters `state`, `kind`, `purpose` and `destination`. Raises InvalidInputError."""
-    state = query.get("state")
-    if state is not None and state not in list(MessageState):
-        raise InvalidInputError(f"The query parameter state takes {', '.join(MessageState)}.")
     return MessageFilter(
-        None if state is None else MessageState(state),
+        read_choice("state", query.get("state"), MessageState),
         query.get("purpose"),
         query.get("destination"),
-        _kind(query),
+        read_choice("kind", query.get("kind"), MessageKind),
     )
-
-
-def read_attempt_filter(query: Mapping[str, str]) -> AttemptFilter:
-    """Read the query parameters `kind` and `destination`. Raises InvalidInputError."""
-    return AttemptFilter(_kind(query), query.get("destination"))
-
-
-def read_attempt(text: str) -> int:
-    """The number that names an attempt. Raises AttemptNotFoundError."""
-    if not _ATTEMPT.fullmatch(text):
-        raise AttemptNotFoundError
-    return int(text)
 
 
 def read_place(after: str) -> MessagePlace | None:
@@ -238,7 +384,7 @@ def read_place(after: str) -> MessagePlace | None:
         return None
     found = _PLACE.fullmatch(after)
     if found is None:
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return MessagePlace(int(found[1]), int(found[2] or 0))
 
 
@@ -250,16 +396,7 @@ def read_id(text: str) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def page_fields(page: MessagePage, now_ms: int) -> dict[str, Any]:
-    """A page of messages; `next` is null at the end."""
-    rest = page.rest
-    following = (
-        None if rest is None else f"{rest.row_id}" + (f"-{rest.died_at_ms}" if rest.died_at_ms else "")
-    )
-    return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
-
-
-def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
+def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
     """A message as the list has it."""
     return {
         "id": f"{stored.row_id}-{stored.message_id}",
@@ -276,17 +413,7 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
     }
 
 
-def attempted_fields(
-    whole: WholeMessage, headers: Mapping[str, str], attempts: Sequence[DeliveryAttempt], now_ms: int
-) -> dict[str, Any]:
-    """A message with its last attempts, which only a running server has."""
-    return {
-        **whole_fields(whole, headers, now_ms),
-        "last_attempts": [attempt_fields(each) for each in attempts],
-    }
-
-
-def merged_message(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A message with the attempts of all processes, newest first."""
     found = [(own_number, own), *((each.number, each.fields) for each in replies if each.fields is not None)]
     attempts = [{**each, "process": number} for number, fields in found for each in fields["last_attempts"]]
@@ -297,7 +424,7 @@ def merged_message(own_number: int, own: dict[str, Any], replies: Sequence[Reply
     }
 
 
-def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> dict[str, Any]:
+def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
     """A message with its headers, its size and, where it is no payload, its body."""
     return {
         **message_fields(whole.stored, now_ms),
@@ -308,16 +435,7 @@ def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -
     }
 
 
-def attempt_page_fields(page: AttemptPage, outcomes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A page of attempts, and how many had each outcome; `next` is null at the end."""
-    return {
-        "attempts": [attempt_fields(each) for each in page.attempts],
-        "outcomes": {channel: dict(counts) for channel, counts in outcomes.items()},
-        "next": None if page.rest is None else str(page.rest),
-    }
-
-
-def attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
+def attempt_fields(attempt: DeliveryAttempt) -> DeliveryAttemptAnswer:
     """An attempt as the list has it."""
     outcome = attempt.outcome
     return {
@@ -335,24 +453,9 @@ def attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
     }
 
 
-def whole_attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
-    """An attempt with its request, in test mode; outside of it `body` is null."""
-    return {
-        **attempt_fields(attempt),
-        "body": None if attempt.body is None else orjson.loads(attempt.body),
-    }
-
-
-def count_fields(count: int) -> dict[str, Any]:
+def count_fields(count: int) -> ChangedMessagesAnswer:
     """How many messages were changed."""
     return {"messages": count}
-
-
-def _kind(query: Mapping[str, str]) -> MessageKind | None:
-    kind = query.get("kind")
-    if kind is not None and kind not in list(MessageKind):
-        raise InvalidInputError(f"The query parameter kind takes {', '.join(MessageKind)}.")
-    return None if kind is None else MessageKind(kind)
 
 
 def _subject(purpose: Purpose, subject: str | None) -> str | None:
@@ -365,65 +468,6 @@ def _subject(purpose: Purpose, subject: str | None) -> str | None:
 def _body(whole: WholeMessage) -> Any:
     """The body of a project event. All others have ids of sessions, tokens of devices or private texts."""
     return orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None
-
-
-# Attempts to deliver of all processes on a database: each keeps those that it has made.
-
-
-class AttemptsEverywhere:
-    """The last attempts, of all processes together or of one. Without `neighbours` there is but one."""
-
-    def __init__(self, desk: OutboxDesk, neighbours: Neighbours | None) -> None:
-        self._desk = desk
-        self.neighbours = neighbours
-
-    async def page(
-        self, query: Mapping[str, str], after: str, limit: int, process: str | int | None = None
-    ) -> Fields:
-        """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
-        neighbours = self.neighbours
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            asked = {**query, "after": after, "limit": str(limit)}
-            return await neighbours.ask_one(process, _ATTEMPTS, asked)
-        if neighbours is None or process is not None:
-            return self._page(query, read_number(after), limit)
-        return await self._page_of_all(neighbours, query, after, limit)
-
-    async def one(self, number: str, process: str | int | None = None) -> Fields:
-        """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
-        neighbours, found = self.neighbours, read_attempt(number)
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            return await neighbours.ask_one(process, f"{_ATTEMPTS}/{found}", {})
-        return whole_attempt_fields(self._desk.attempt(found))
-
-    async def message(self, row_id: int, message_id: str, process: str | int | None = None) -> Fields:
-        """A message with the attempts to deliver it. Raises MessageNotFoundError."""
-
-        async def own() -> Fields:
-            found = await self._desk.message(row_id, message_id)
-            headers, attempts = self._desk.headers(found), self._desk.attempts_of(message_id)
-            return attempted_fields(found, headers, attempts, self._desk.now_ms())
-
-        question = Question(f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}")
-        return await of_all(self.neighbours, process, question, own, merged_message)
-
-    def _page(self, query: Mapping[str, str], before: int | None, limit: int) -> Fields:
-        found = self._desk.attempts(read_attempt_filter(query), before, limit)
-        return attempt_page_fields(found, self._desk.outcomes())
-
-    async def _page_of_all(
-        self, neighbours: Neighbours, query: Mapping[str, str], after: str, limit: int
-    ) -> Fields:
-        cursor, own = read_cursor(after), neighbours.own_number
-
-        def asked(process: int) -> Mapping[str, str]:
-            ended = {"after": str(_BEFORE_ALL), "limit": "1"}
-            return page_query(cursor, query, limit, process) or ended
-
-        mine = self._page(query, _BEFORE_ALL if cursor.has_ended(own) else cursor.of(own), limit)
-        replies = await neighbours.ask_all(_ATTEMPTS, asked)
-        merged = merged_page("attempts", cursor, own, mine, replies, limit)
-        return {**merged, "outcomes": _added([mine["outcomes"], *_outcomes(replies)])}
 
 
 def _outcomes(replies: Iterable[Reply]) -> list[Mapping[str, Mapping[str, int]]]:
@@ -439,68 +483,40 @@ def _added(found: Iterable[Mapping[str, Mapping[str, int]]]) -> Fields:
     return {channel: dict(counts) for channel, counts in total.items()}
 
 
-class OutboxHandlers:
-    """One method per endpoint."""
-
-    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere) -> None:
-        self._desk = desk
-        self._attempts = attempts
-
-    async def messages(self, request: web.Request) -> web.Response:
-        after, limit = wanted_page(request)
-        found = await self._desk.page(read_filter(request.query), read_place(after), limit)
-        return fields_answer(page_fields(found, self._desk.now_ms()))
-
-    async def message(self, request: web.Request) -> web.Response:
-        found = await self._attempts.message(*_id(request), self._wanted_process(request))
-        return fields_answer(found)
-
-    async def attempts(self, request: web.Request) -> web.Response:
-        after, limit = wanted_page(request)
-        query = {name: request.query[name] for name in ("kind", "destination") if name in request.query}
-        found = await self._attempts.page(query, after, limit, self._wanted_process(request))
-        return fields_answer(found)
-
-    async def attempt(self, request: web.Request) -> web.Response:
-        number, process = request.match_info["number"], self._wanted_process(request)
-        return fields_answer(await self._attempts.one(number, process))
-
-    async def retry(self, request: web.Request) -> web.Response:
-        stored = await self._desk.retry(*_id(request))
-        return fields_answer(message_fields(stored, self._desk.now_ms()))
-
-    async def drop(self, request: web.Request) -> web.Response:
-        await self._desk.drop(*_id(request))
-        return success_answer()
-
-    async def retry_dead(self, request: web.Request) -> web.Response:
-        destination = read_destination(await json_object(request))
-        return fields_answer(count_fields(await self._desk.retry_dead(destination)))
-
-    async def drop_dead(self, request: web.Request) -> web.Response:
-        destination = read_destination(await json_object(request))
-        return fields_answer(count_fields(await self._desk.drop_dead(destination)))
-
-    def _wanted_process(self, request: web.Request) -> str | int | None:
-        """The process that the request names, where there are several. Raises InvalidInputError."""
-        neighbours = self._attempts.neighbours
-        return None if neighbours is None else wanted_process(request, neighbours)
+_ID = Parameter(
+    "id", "The id of a message, from the list of messages.", place="path", example="7-msg_0192f7c8"
+)
+_NUMBER = Parameter("number", "The number of an attempt.", place="path", example="1")
+_STATE = Parameter("state", "Only messages in this state.", {"enum": [*MessageState]})
+_KIND = Parameter("kind", "Only messages of this kind.", {"enum": [*MessageKind]})
+_PURPOSE = Parameter("purpose", "Only messages of this purpose.")
+_DESTINATION = Parameter("destination", "Only messages to this destination, as the list spells it.")
+_EXAMPLE = {"destination": "https://app.example.org:443"}
 
 
-def _id(request: web.Request) -> tuple[int, str]:
-    return read_id(request.match_info["id"])
-
-
-def outbox_routes(handlers: OutboxHandlers, rows: AdminRows) -> tuple[Route, ...]:
-    """Messages one by one, and the dead letters of a destination."""
+def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
+    """Messages one by one, the dead letters of a destination, and attempts to deliver."""
+    rows = rows.under("Outbox")
     read, write = rows.read, rows.write
+    unchanged = (MessageNotFoundError, MessageBeingSentError)
     return (
-        read(_OUTBOX, "outbox", handlers.messages),
-        write("POST", f"{_OUTBOX}/retry-dead", "retry-dead-messages", handlers.retry_dead),
-        write("POST", f"{_OUTBOX}/drop-dead", "drop-dead-messages", handlers.drop_dead),
-        read(f"{_OUTBOX}/attempts", "outbox-attempts", handlers.attempts),
-        read(f"{_OUTBOX}/attempts/{{number:[^/]{{1,128}}}}", "outbox-attempt", handlers.attempt),
-        read(_MESSAGE, "outbox-message", handlers.message),
-        write("DELETE", _MESSAGE, "drop-message", handlers.drop),
-        write("POST", f"{_MESSAGE}/retry", "retry-message", handlers.retry),
-    )
+        read(_OUTBOX, "outbox", outbox.handle_messages, "List messages", "A page.",
+             parameters=(_STATE, _KIND, _PURPOSE, _DESTINATION, *page_parameters())),
+        write("POST", f"{_OUTBOX}/retry-dead", "retry-dead-messages", outbox.handle_retry_dead,
+              "Send all dead messages of a destination", "How many there were.",
+              body=DestinationShape, body_example=_EXAMPLE),
+        write("POST", f"{_OUTBOX}/drop-dead", "drop-dead-messages", outbox.handle_drop_dead,
+              "Drop all dead messages of a destination", "How many there were.",
+              body=DestinationShape, body_example=_EXAMPLE),
+        read(_ATTEMPTS, "outbox-attempts", outbox.handle_attempts, "List attempts", "A page.",
+             parameters=(_KIND, _DESTINATION, PROCESS, *page_parameters()), needs_database=False),
+        read(f"{_ATTEMPTS}/{{number:[^/]{{1,128}}}}", "outbox-attempt", outbox.handle_attempt,
+             "Show an attempt", "The attempt.", parameters=(_NUMBER, PROCESS),
+             problems=(AttemptNotFoundError, InvalidInputError), needs_database=False),
+        read(_MESSAGE, "outbox-message", outbox.handle_message, "Show a message", "The message.",
+             parameters=(_ID, PROCESS), problems=(MessageNotFoundError, InvalidInputError)),
+        write("DELETE", _MESSAGE, "drop-message", outbox.handle_drop, "Drop a message", "It is dropped.",
+              parameters=(_ID,), problems=unchanged),
+        write("POST", f"{_MESSAGE}/retry", "retry-message", outbox.handle_retry,
+              "Send a message now", "The message, which is due.", parameters=(_ID,), problems=unchanged),
+    )  # fmt: skip

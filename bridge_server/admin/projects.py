@@ -1,36 +1,36 @@
 """Projects, their types, secrets, limits, webhooks and subscribers, managed by the operator."""
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, NotRequired
 
 from aiohttp import web
 from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import (
-    ANY_ACCOUNT,
-    ANY_ID,
-    AdminRows,
-    fields_answer,
-    success_answer,
-    wanted_page,
-)
+from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.projects.caip10 import Account, parse_account
-from bridge_server.projects.devices import DeviceState, DeviceStateStore
+from bridge_server.projects.devices import DeliveryState, DeviceState, DeviceStateStore
 from bridge_server.projects.models import (
     NewSecret,
     NewSubscription,
     NotificationType,
     Project,
     ProjectDetails,
+    ProjectExistsError,
+    ProjectNotFoundError,
     ProjectOverview,
     ReadFigures,
+    SecretNotFoundError,
     Subscription,
     SubscriptionNotFoundError,
+    TooManySecretsError,
+    TooManyTypesError,
+    TypeExistsError,
+    TypeNotFoundError,
     Webhook,
     checked_name,
     checked_project_id,
@@ -43,15 +43,32 @@ from bridge_server.projects.service import (
     Analytics,
     DayAnalytics,
     Projects,
+    SubscriptionShape,
     TypeAnalytics,
     read_wanted_types,
 )
 from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check, json_object, parse_object
+from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import (
+    Account as AccountId,
+)
+from bridge_server.web.shapes import (
+    Channel,
+    Count,
+    Moment,
+    NextPage,
+    Parameter,
+    ProjectId,
+    Rate,
+    TypeId,
+    count,
+    number,
+    page_parameters,
+    text,
+)
 
 _HOUR_US = 3600 * MICROSECONDS
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DIGITS = 6
 """The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
 
@@ -102,54 +119,185 @@ class TypeNameShape(Shape):
     name: Name
 
 
-def read_project(document: JsonObject) -> ProjectShape:
-    """Read a name and an optional id."""
-    return check(ProjectShape, document.values)
+Day = Annotated[str, text("2027-01-15", format="date")]
+ProjectName = Annotated[str, text("Example App")]
+Number = Annotated[int, count(1)]
 
 
-def read_account_limit(document: JsonObject) -> AccountLimitShape:
-    """Read a rate per hour and a burst."""
-    return check(AccountLimitShape, document.values)
+class AccountLimitAnswer(TypedDict):
+    """How many notifications one account may get. `own` tells a project's own limit from the server's."""
+
+    per_hour: Annotated[float, number(2)]
+    burst: Annotated[int, count(50)]
+    own: bool
 
 
-def read_webhook(document: JsonObject) -> str:
-    """Read the URL of a webhook for subscriptions."""
-    return check(WebhookShape, document.values).url
+class NotificationTypeAnswer(TypedDict):
+    """A notification type."""
+
+    type_id: TypeId
+    name: Annotated[str, text("Price alerts")]
+    created_at: Moment
 
 
-def read_type(document: JsonObject) -> TypeShape:
-    """Read a name and an optional id."""
-    return check(TypeShape, document.values)
+class NotificationTypesAnswer(TypedDict):
+    """The notification types of a project."""
+
+    types: list[NotificationTypeAnswer]
 
 
-def read_type_name(document: JsonObject) -> str:
-    """Read the new name of a type."""
-    return check(TypeNameShape, document.values).name
+class ProjectAnswer(TypedDict):
+    """A project. `webhook` is the URL that changes of subscriptions are sent to."""
+
+    project_id: ProjectId
+    name: ProjectName
+    created_at: Moment
+    account_limit: AccountLimitAnswer
+    webhook: Annotated[str, text("https://app.example.org/subscriptions")] | None
 
 
-def read_account(text: str) -> Account:
-    """Read an account id. Raises InvalidInputError."""
-    try:
-        return parse_account(text)
-    except ValueError as error:
-        raise InvalidInputError(f"The account {error}.") from error
+class ListedProjectAnswer(ProjectAnswer):
+    """A project with its figures. The read rate is that of the last 30 days, null if nothing counts."""
+
+    types: list[NotificationTypeAnswer]
+    subscribers: Count
+    sent_today: Count
+    read_rate: Rate | None
 
 
-def read_place(after: str) -> int:
-    """Read the query parameter `after` of the list of projects. Raises InvalidInputError."""
-    if after and not _NUMBER.fullmatch(after):
-        raise InvalidInputError("The query parameter after takes `next` of an earlier answer.")
-    return int(after or 0)
+class ProjectsAnswer(TypedDict):
+    """Projects, oldest first. `next` is there if a page was asked for."""
+
+    projects: list[ListedProjectAnswer]
+    next: NotRequired[NextPage | None]
 
 
-def account_limit_fields(own: Limit | None, servers: Limit) -> dict[str, Any]:
-    """The limit in force, and whether it is the project's own."""
+class SecretInfoAnswer(TypedDict):
+    """A secret without its text."""
+
+    number: Number
+    created_at: Moment
+
+
+class ProjectSecretAnswer(TypedDict):
+    """A new secret."""
+
+    number: Number
+    secret: Annotated[str, text("bsk_Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
+
+
+class ProjectDetailsAnswer(ProjectAnswer):
+    """A project with its types, its secrets without their texts, and its number of subscribers."""
+
+    types: list[NotificationTypeAnswer]
+    secrets: list[SecretInfoAnswer]
+    subscribers: Count
+
+
+class NewProjectAnswer(ProjectDetailsAnswer):
+    """A new project and its first secret."""
+
+    secret: ProjectSecretAnswer
+
+
+class ProjectWebhookAnswer(TypedDict):
+    """A webhook for subscriptions, and the secret that its messages are signed with."""
+
+    url: Annotated[str, text("https://app.example.org/subscriptions")]
+    signing_secret: Annotated[str, text("whsec_Zm9yIHRoZSBleGFtcGxlIG9ubHk=")]
+
+
+class SubscriberAnswer(TypedDict):
+    """An account and the types that it has chosen."""
+
+    account: AccountId
+    notification_types: Sequence[TypeId]
+    subscribed_at: Moment
+
+
+class SubscribersAnswer(TypedDict):
+    """A page of subscribers."""
+
+    subscribers: list[SubscriberAnswer]
+    next: AccountId | None
+
+
+class AccountDeviceAnswer(TypedDict):
+    """A device of an account, without its address."""
+
+    id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
+    channel: Channel
+    created_at: Moment
+    state: DeliveryState
+    queued: Count
+    delivered_at: Moment | None
+    failed_at: Moment | None
+    error: Annotated[str, text("the receiver answered 500")] | None
+
+
+class AccountDevicesAnswer(TypedDict):
+    """The devices of an account."""
+
+    devices: list[AccountDeviceAnswer]
+
+
+class ReadFiguresAnswer(TypedDict):
+    """Notifications that were sent, and how many of them were read. The read rate leaves
+    out bulk-marked ones.
+    """
+
+    sent: Count
+    read: Count
+    bulk_marked: Count
+    read_rate: Rate | None
+
+
+class DayFiguresAnswer(ReadFiguresAnswer):
+    """The figures of a day."""
+
+    day: Day
+
+
+class TypeFiguresAnswer(ReadFiguresAnswer):
+    """The figures of a type on one day."""
+
+    type_id: TypeId
+
+
+class TypeAnalyticsAnswer(TypedDict):
+    """The figures of a type, and of each day."""
+
+    type_id: TypeId
+    total: ReadFiguresAnswer
+    days: list[DayFiguresAnswer]
+
+
+class DayAnalyticsAnswer(DayFiguresAnswer):
+    """The figures of a day, and of each type."""
+
+    types: list[TypeFiguresAnswer]
+
+
+_From = TypedDict("_From", {"project_id": ProjectId, "from": Day})
+
+
+class ProjectAnalyticsAnswer(_From):
+    """Notifications that were sent in a period, and their reads."""
+
+    to: Day
+    total: ReadFiguresAnswer
+    types: list[TypeAnalyticsAnswer]
+    by_day: list[DayAnalyticsAnswer]
+
+
+def account_limit_fields(own: Limit | None, servers: Limit) -> AccountLimitAnswer:
+    """The limit in force: the project's own, or the server's."""
     limit = servers if own is None else own
     per_hour = round(_HOUR_US / limit.interval_us, _DIGITS)
     return {"per_hour": per_hour, "burst": limit.burst, "own": own is not None}
 
 
-def project_fields(project: Project, servers_limit: Limit) -> dict[str, Any]:
+def project_fields(project: Project, servers_limit: Limit) -> ProjectAnswer:
     """A project without its types, secrets and subscribers."""
     return {
         "project_id": project.project_id,
@@ -160,21 +308,21 @@ def project_fields(project: Project, servers_limit: Limit) -> dict[str, Any]:
     }
 
 
-def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> dict[str, Any]:
-    """Every project with its figures. The read rate is that of the last 30 days."""
+def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> ProjectsAnswer:
+    """Every project with its figures."""
     return {"projects": [_listed_fields(listed, servers_limit) for listed in projects]}
 
 
 def project_page_fields(
     projects: Sequence[ProjectOverview], limit: int, servers_limit: Limit
-) -> dict[str, Any]:
+) -> ProjectsAnswer:
     """A page of at most `limit` projects. `projects` has one more if another page follows."""
     page = projects[:limit]
     following = str(page[-1].project.number) if len(projects) > limit else None
     return {**project_list_fields(page, servers_limit), "next": following}
 
 
-def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, Any]:
+def details_fields(details: ProjectDetails, servers_limit: Limit) -> ProjectDetailsAnswer:
     """A project with its types, secrets and number of subscribers."""
     return {
         **project_fields(details.project, servers_limit),
@@ -187,12 +335,12 @@ def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, A
     }
 
 
-def secret_fields(secret: NewSecret) -> dict[str, Any]:
+def secret_fields(secret: NewSecret) -> ProjectSecretAnswer:
     """A new secret, which is shown only in this answer."""
     return {"number": secret.number, "secret": secret.secret}
 
 
-def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit) -> dict[str, Any]:
+def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit) -> NewProjectAnswer:
     """A new project and its first secret."""
     return {
         **project_fields(project, servers_limit),
@@ -203,22 +351,22 @@ def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit
     }
 
 
-def webhook_fields(webhook: Webhook) -> dict[str, Any]:
+def webhook_fields(webhook: Webhook) -> ProjectWebhookAnswer:
     """A webhook and its signing secret, which is shown only in this answer."""
     return {"url": webhook.url, "signing_secret": webhook.signing_secret}
 
 
-def type_fields(kind: NotificationType) -> dict[str, Any]:
+def type_fields(kind: NotificationType) -> NotificationTypeAnswer:
     """A notification type."""
     return {"type_id": kind.type_id, "name": kind.name, "created_at": rfc3339(kind.created_at_ms)}
 
 
-def type_list_fields(types: Sequence[NotificationType]) -> dict[str, Any]:
+def type_list_fields(types: Sequence[NotificationType]) -> NotificationTypesAnswer:
     """A project's notification types."""
     return {"types": [type_fields(kind) for kind in types]}
 
 
-def subscription_fields(subscription: Subscription) -> dict[str, Any]:
+def subscription_fields(subscription: Subscription) -> SubscriberAnswer:
     """An account and the types that it receives."""
     return {
         "account": subscription.account,
@@ -227,22 +375,21 @@ def subscription_fields(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def devices_fields(devices: Sequence[DeviceState]) -> dict[str, Any]:
+def devices_fields(devices: Sequence[DeviceState]) -> AccountDevicesAnswer:
     """The states of an account's devices, without their addresses."""
     return {"devices": [_device_fields(device) for device in devices]}
 
 
-def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> dict[str, Any]:
+def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> SubscribersAnswer:
     """A page of at most `limit` subscriptions. `subscriptions` has one more if another page follows."""
     page = subscriptions[:limit]
-    more = len(subscriptions) > limit
     return {
         "subscribers": [subscription_fields(subscription) for subscription in page],
-        "next": page[-1].account if more else None,
+        "next": page[-1].account if len(subscriptions) > limit else None,
     }
 
 
-def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> dict[str, Any]:
+def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> ListedProjectAnswer:
     return {
         **project_fields(listed.project, servers_limit),
         "types": [type_fields(kind) for kind in listed.types],
@@ -252,12 +399,12 @@ def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> dict[str, A
     }
 
 
-def _device_fields(device: DeviceState) -> dict[str, Any]:
+def _device_fields(device: DeviceState) -> AccountDeviceAnswer:
     return {
         "id": device.device_id,
         "channel": device.channel,
         "created_at": rfc3339(device.created_at_ms),
-        "state": device.state.value,
+        "state": device.state,
         "queued": device.queued,
         "delivered_at": rfc3339_or_none(device.delivered_at_ms),
         "failed_at": rfc3339_or_none(device.failed_at_ms),
@@ -265,10 +412,7 @@ def _device_fields(device: DeviceState) -> dict[str, Any]:
     }
 
 
-# JSON of a project's analytics in the admin API, which the command with --json prints too.
-
-
-def analytics_fields(analytics: Analytics) -> dict[str, Any]:
+def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
     """How many notifications were sent in a period, and how many of them were read."""
     return {
         "project_id": analytics.project_id,
@@ -280,7 +424,7 @@ def analytics_fields(analytics: Analytics) -> dict[str, Any]:
     }
 
 
-def figures_fields(figures: ReadFigures) -> dict[str, Any]:
+def figures_fields(figures: ReadFigures) -> ReadFiguresAnswer:
     """Counts and the read rate, which is null if no notification counts."""
     return {
         "sent": figures.sent,
@@ -290,7 +434,7 @@ def figures_fields(figures: ReadFigures) -> dict[str, Any]:
     }
 
 
-def _type_fields(kind: TypeAnalytics) -> dict[str, Any]:
+def _type_fields(kind: TypeAnalytics) -> TypeAnalyticsAnswer:
     return {
         "type_id": kind.type_id,
         "total": figures_fields(kind.total),
@@ -298,30 +442,36 @@ def _type_fields(kind: TypeAnalytics) -> dict[str, Any]:
     }
 
 
-def _day_fields(day: DayAnalytics) -> dict[str, Any]:
-    types = [{"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types]
+def _day_fields(day: DayAnalytics) -> DayAnalyticsAnswer:
+    types: list[TypeFiguresAnswer] = [
+        {"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types
+    ]
     return {"day": spell_day(day.day), **figures_fields(day.total), "types": types}
 
 
-# A subscriber in a line of text: an account id, or a JSON object with the types too (JSON Lines).
+def read_account(text: str) -> Account:
+    """Read an account id. Raises InvalidInputError."""
+    try:
+        return parse_account(text)
+    except ValueError as error:
+        raise InvalidInputError(f"The account {error}.") from error
 
 
 def read_subscriber(line: bytes) -> NewSubscription:
-    """The subscription in a line. Raises InvalidInputError."""
+    """A subscriber in a line of text: an account id, or a JSON object with the types too (JSON Lines).
+
+    Raises InvalidInputError.
+    """
     if not line.startswith(b"{"):
         return NewSubscription(read_account(line.decode(errors="replace")), None)
     values = parse_object(line).values
-    return NewSubscription(read_account(_account(values)), read_wanted_types(values))
-
-
-def _account(values: dict[str, Any]) -> str:
     account = values.get("account")
     if not isinstance(account, str):
         raise InvalidInputError("The account is missing or is not a string.")
-    return account
+    return NewSubscription(read_account(account), read_wanted_types(values))
 
 
-class ProjectHandlers:
+class ProjectAdmin:
     """One method per endpoint. `account_limit` is the server's default for projects without their own."""
 
     def __init__(
@@ -336,101 +486,102 @@ class ProjectHandlers:
         self._devices = devices
         self._account_limit = account_limit
 
-    async def devices(self, request: web.Request) -> web.Response:
-        account = read_account(request.match_info["account"])
-        return fields_answer(devices_fields(await self._devices.of_account(account.key)))
+    async def devices(self, request: web.Request) -> AccountDevicesAnswer:
+        """The state of deliveries to each device of an account, without addresses."""
+        return devices_fields(await self._devices.of_account(_account(request).key))
 
-    async def listed(self, request: web.Request) -> web.Response:
-        """A page of projects; all of them for a client that asks for no page, as before there were pages."""
+    async def projects(self, request: web.Request) -> ProjectsAnswer:
+        """Projects with their types, subscribers and figures, oldest first. Without `after` and `limit` it
+        lists all of them, and the answer has no `next`.
+        """
         if not {"after", "limit"} & request.query.keys():
-            projects = await self._projects.overview()
-            return fields_answer(project_list_fields(projects, self._account_limit))
+            return project_list_fields(await self._projects.overview(), self._account_limit)
         after, limit = wanted_page(request)
-        found = await self._projects.overview(read_place(after), limit + 1)
-        return fields_answer(project_page_fields(found, limit, self._account_limit))
+        found = await self._projects.overview(read_number(after) or 0, limit + 1)
+        return project_page_fields(found, limit, self._account_limit)
 
-    async def create_project(self, request: web.Request) -> web.Response:
-        new = read_project(await json_object(request))
-        project, secret = await self._projects.create(new.name, new.project_id)
-        return fields_answer(new_project_fields(project, secret, self._account_limit))
+    async def create_project(self, request: web.Request) -> NewProjectAnswer:
+        """Makes a project for an app, and its first secret, which is shown only in this answer."""
+        new = await body(request, ProjectShape)
+        return new_project_fields(*await self._projects.create(new.name, new.project_id), self._account_limit)
 
-    async def project(self, request: web.Request) -> web.Response:
-        details = await self._projects.show(_project_id(request))
-        return fields_answer(details_fields(details, self._account_limit))
+    async def project(self, request: web.Request) -> ProjectDetailsAnswer:
+        """A project with its types, its secrets without their texts, and its number of subscribers."""
+        return details_fields(await self._projects.show(_project_id(request)), self._account_limit)
 
-    async def delete_project(self, request: web.Request) -> web.Response:
+    async def delete_project(self, request: web.Request) -> None:
+        """Deletes it with its subscribers, its notifications and its figures."""
         await self._projects.delete(_project_id(request))
-        return success_answer()
 
-    async def rotate_secret(self, request: web.Request) -> web.Response:
-        secret = await self._projects.rotate_secret(_project_id(request))
-        return fields_answer(secret_fields(secret))
+    async def rotate_secret(self, request: web.Request) -> ProjectSecretAnswer:
+        """A project may have two secrets, so that its backend can change from one to the other."""
+        return secret_fields(await self._projects.rotate_secret(_project_id(request)))
 
-    async def revoke_secret(self, request: web.Request) -> web.Response:
+    async def revoke_secret(self, request: web.Request) -> None:
+        """The secret is refused from now on."""
         await self._projects.revoke_secret(_project_id(request), int(request.match_info["number"]))
-        return success_answer()
 
-    async def limit_accounts(self, request: web.Request) -> web.Response:
-        limit = read_account_limit(await json_object(request))
+    async def limit_accounts(self, request: web.Request) -> AccountLimitAnswer:
+        """How many notifications the project may send to one account: an average per hour, and a burst."""
+        limit = await body(request, AccountLimitShape)
         project = await self._projects.limit_accounts(_project_id(request), limit.per_hour, limit.burst)
-        return fields_answer(account_limit_fields(project.account_limit, self._account_limit))
+        return account_limit_fields(project.account_limit, self._account_limit)
 
-    async def reset_account_limit(self, request: web.Request) -> web.Response:
+    async def reset_account_limit(self, request: web.Request) -> None:
+        """The server's limit holds again."""
         await self._projects.reset_account_limit(_project_id(request))
-        return success_answer()
 
-    async def set_webhook(self, request: web.Request) -> web.Response:
-        url = read_webhook(await json_object(request))
-        webhook = await self._projects.set_webhook(_project_id(request), url)
-        return fields_answer(webhook_fields(webhook))
+    async def set_webhook(self, request: web.Request) -> ProjectWebhookAnswer:
+        """Each change of a subscription is sent there, signed with the secret of the answer."""
+        url = (await body(request, WebhookShape)).url
+        return webhook_fields(await self._projects.set_webhook(_project_id(request), url))
 
-    async def remove_webhook(self, request: web.Request) -> web.Response:
+    async def remove_webhook(self, request: web.Request) -> None:
+        """Changes are sent no more."""
         await self._projects.remove_webhook(_project_id(request))
-        return success_answer()
 
-    async def types(self, request: web.Request) -> web.Response:
-        types = await self._projects.types(_project_id(request))
-        return fields_answer(type_list_fields(types))
+    async def types(self, request: web.Request) -> NotificationTypesAnswer:
+        """The types of notifications that accounts may choose."""
+        return type_list_fields(await self._projects.types(_project_id(request)))
 
-    async def add_type(self, request: web.Request) -> web.Response:
-        new = read_type(await json_object(request))
-        added = await self._projects.add_type(_project_id(request), new.name, new.type_id)
-        return fields_answer(type_fields(added))
+    async def add_type(self, request: web.Request) -> NotificationTypeAnswer:
+        """Without `type_id` the id is made from the name."""
+        new = await body(request, TypeShape)
+        return type_fields(await self._projects.add_type(_project_id(request), new.name, new.type_id))
 
-    async def rename_type(self, request: web.Request) -> web.Response:
-        name = read_type_name(await json_object(request))
-        renamed = await self._projects.rename_type(_project_id(request), _type_id(request), name)
-        return fields_answer(type_fields(renamed))
+    async def rename_type(self, request: web.Request) -> NotificationTypeAnswer:
+        """The id stays."""
+        name = (await body(request, TypeNameShape)).name
+        return type_fields(await self._projects.rename_type(_project_id(request), _type_id(request), name))
 
-    async def remove_type(self, request: web.Request) -> web.Response:
+    async def remove_type(self, request: web.Request) -> None:
+        """Accounts that have chosen it receive the others. Notifications that were sent stay."""
         await self._projects.remove_type(_project_id(request), _type_id(request))
-        return success_answer()
 
-    async def subscribers(self, request: web.Request) -> web.Response:
+    async def subscribers(self, request: web.Request) -> SubscribersAnswer:
+        """Subscribers with the types that they have chosen, in the order of their accounts."""
         after, limit = wanted_page(request)
         search = request.query.get("search", "")
         found = await self._subscriptions.search(_project_id(request), search, after, limit + 1)
-        return fields_answer(subscriber_page_fields(found, limit))
+        return subscriber_page_fields(found, limit)
 
-    async def subscribe(self, request: web.Request) -> web.Response:
-        account = read_account(request.match_info["account"])
+    async def subscribe(self, request: web.Request) -> SubscriberAnswer:
+        """Subscribes the account, or changes its types. Without types it is all of them, later types too."""
+        account = _account(request)
         values = (await json_object(request)).values if await request.read() else {}
-        types = read_wanted_types(values)
-        subscription, _ = await self._subscriptions.subscribe(
-            _project_id(request), NewSubscription(account, types)
-        )
-        return fields_answer(subscription_fields(subscription))
+        wanted = NewSubscription(account, read_wanted_types(values))
+        subscription, _ = await self._subscriptions.subscribe(_project_id(request), wanted)
+        return subscription_fields(subscription)
 
-    async def unsubscribe(self, request: web.Request) -> web.Response:
-        account = read_account(request.match_info["account"])
-        if not await self._subscriptions.unsubscribe(_project_id(request), [account.key]):
+    async def unsubscribe(self, request: web.Request) -> None:
+        """Ends a subscription."""
+        if not await self._subscriptions.unsubscribe(_project_id(request), [_account(request).key]):
             raise SubscriptionNotFoundError
-        return success_answer()
 
-    async def analytics(self, request: web.Request) -> web.Response:
-        asked = request.query
-        found = await self._projects.analytics(_project_id(request), asked.get("from"), asked.get("to"))
-        return fields_answer(analytics_fields(found))
+    async def analytics(self, request: web.Request) -> ProjectAnalyticsAnswer:
+        """Notifications that were sent in a period, and how many of them were read, by type and by day."""
+        first, last = request.query.get("from"), request.query.get("to")
+        return analytics_fields(await self._projects.analytics(_project_id(request), first, last))
 
 
 def _project_id(request: web.Request) -> str:
@@ -441,35 +592,84 @@ def _type_id(request: web.Request) -> str:
     return request.match_info["type_id"]
 
 
+def _account(request: web.Request) -> Account:
+    return read_account(request.match_info["account"])
+
+
 _PROJECTS = "/admin/projects"
 _PROJECT = f"{_PROJECTS}/{{project_id:{ANY_ID}}}"
 _SECRET = f"{_PROJECT}/secrets/{{number:[0-9]{{1,18}}}}"
-_TYPE = f"{_PROJECT}/types/{{type_id:{ANY_ID}}}"
+_LIMIT = f"{_PROJECT}/account-limit"
+_WEBHOOK = f"{_PROJECT}/webhook"
+_TYPES = f"{_PROJECT}/types"
+_TYPE = f"{_TYPES}/{{type_id:{ANY_ID}}}"
 _ACCOUNT = f"{{account:{ANY_ACCOUNT}}}"
 _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
+_DAY = {"type": "string", "format": "date"}
+_UNKNOWN = (ProjectNotFoundError,)
 
 
-def project_routes(handlers: ProjectHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Projects with what belongs to them, and the devices of an account."""
+    rows = rows.under("Projects")
     read, write = rows.read, rows.write
     return (
-        read(_PROJECTS, "projects", handlers.listed),
-        write("POST", _PROJECTS, "create-project", handlers.create_project),
-        read(_PROJECT, "project", handlers.project),
-        write("DELETE", _PROJECT, "delete-project", handlers.delete_project),
-        write("POST", f"{_PROJECT}/secrets", "rotate-secret", handlers.rotate_secret),
-        write("DELETE", _SECRET, "revoke-secret", handlers.revoke_secret),
-        write("PUT", f"{_PROJECT}/account-limit", "limit-accounts", handlers.limit_accounts),
-        write("DELETE", f"{_PROJECT}/account-limit", "reset-account-limit", handlers.reset_account_limit),
-        write("PUT", f"{_PROJECT}/webhook", "set-project-webhook", handlers.set_webhook),
-        write("DELETE", f"{_PROJECT}/webhook", "remove-project-webhook", handlers.remove_webhook),
-        read(f"{_PROJECT}/types", "types", handlers.types),
-        write("POST", f"{_PROJECT}/types", "add-type", handlers.add_type),
-        write("PUT", _TYPE, "rename-type", handlers.rename_type),
-        write("DELETE", _TYPE, "remove-type", handlers.remove_type),
-        read(f"{_PROJECT}/subscribers", "project-subscribers", handlers.subscribers),
-        write("PUT", _SUBSCRIBER, "subscribe-account", handlers.subscribe),
-        write("DELETE", _SUBSCRIBER, "unsubscribe-account", handlers.unsubscribe),
-        read(f"{_PROJECT}/analytics", "analytics", handlers.analytics),
-        read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", handlers.devices),
-    )
+        read(_PROJECTS, "projects", projects.projects, "List projects", "The projects.",
+             parameters=page_parameters()),
+        write("POST", _PROJECTS, "create-project", projects.create_project,
+              "Create a project", "The project and its secret.",
+              body=ProjectShape, body_example={"name": "Example App", "project_id": "example-app"},
+              problems=(ProjectExistsError,)),
+        read(_PROJECT, "project", projects.project, "Show a project", "The project.", problems=_UNKNOWN),
+        write("DELETE", _PROJECT, "delete-project", projects.delete_project,
+              "Delete a project", "It is deleted.", problems=_UNKNOWN),
+        write("POST", f"{_PROJECT}/secrets", "rotate-secret", projects.rotate_secret,
+              "Make another secret", "The secret, which is shown only in this answer.",
+              problems=(ProjectNotFoundError, TooManySecretsError)),
+        write("DELETE", _SECRET, "revoke-secret", projects.revoke_secret, "Revoke a secret", "It is revoked.",
+              parameters=(Parameter("number", "The number of a secret.", place="path", example="1"),),
+              problems=(ProjectNotFoundError, SecretNotFoundError)),
+        write("PUT", _LIMIT, "limit-accounts", projects.limit_accounts,
+              "Set a project's own limit per account", "The limit.",
+              body=AccountLimitShape, body_example={"per_hour": 4, "burst": 20}, problems=_UNKNOWN),
+        write("DELETE", _LIMIT, "reset-account-limit", projects.reset_account_limit,
+              "Remove a project's own limit per account", "It is removed.", problems=_UNKNOWN),
+        write("PUT", _WEBHOOK, "set-project-webhook", projects.set_webhook,
+              "Set the webhook for subscriptions",
+              "The webhook, and its secret, which is shown only in this answer.",
+              body=WebhookShape, body_example={"url": "https://app.example.org/subscriptions"},
+              problems=_UNKNOWN),
+        write("DELETE", _WEBHOOK, "remove-project-webhook", projects.remove_webhook,
+              "Remove the webhook for subscriptions", "It is removed.", problems=_UNKNOWN),
+        read(_TYPES, "types", projects.types, "List notification types", "The types.", problems=_UNKNOWN),
+        write("POST", _TYPES, "add-type", projects.add_type, "Add a notification type", "The type.",
+              body=TypeShape, body_example={"name": "Price alerts", "type_id": "price-alert"},
+              problems=(ProjectNotFoundError, TypeExistsError, TooManyTypesError)),
+        write("PUT", _TYPE, "rename-type", projects.rename_type, "Rename a notification type", "The type.",
+              body=TypeNameShape, body_example={"name": "Prices"},
+              problems=(ProjectNotFoundError, TypeNotFoundError)),
+        write("DELETE", _TYPE, "remove-type", projects.remove_type,
+              "Remove a notification type", "It is removed.",
+              problems=(ProjectNotFoundError, TypeNotFoundError)),
+        read(f"{_PROJECT}/subscribers", "project-subscribers", projects.subscribers,
+             "List subscribers", "A page.", problems=_UNKNOWN,
+             parameters=(
+                 *page_parameters(),
+                 Parameter("search", "Only this account, this address, or accounts that begin so."),
+             )),
+        write("PUT", _SUBSCRIBER, "subscribe-account", projects.subscribe,
+              "Subscribe an account", "The subscription.", problems=_UNKNOWN,
+              body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
+              body_is_optional=True),
+        write("DELETE", _SUBSCRIBER, "unsubscribe-account", projects.unsubscribe,
+              "Unsubscribe an account", "The account does not subscribe any more.",
+              problems=(InvalidInputError, ProjectNotFoundError, SubscriptionNotFoundError)),
+        read(f"{_PROJECT}/analytics", "analytics", projects.analytics,
+             "Show analytics", "The figures.", problems=_UNKNOWN,
+             parameters=(
+                 Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
+                 Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
+             )),
+        read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", projects.devices,
+             "Show the devices of an account", "The devices.", problems=(InvalidInputError,)),
+    )  # fmt: skip

@@ -4,19 +4,24 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
+from enum import StrEnum
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 from uuid import UUID
 
-import orjson
 from aiohttp import web
 from Crypto.Cipher import AES
 
 from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
-from bridge_server.web.answers import json_answer
-from bridge_server.web.routes import Handler, Route
+from bridge_server.web.bodies import Shape, check, json_object
+from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Operation, Work, answering, drawn
+
+Read = TypeVar("Read", bound=Shape)
+Kind = TypeVar("Kind", bound=StrEnum)
 
 ANY_ID = "[^/]{1,128}"
 """The pattern of an id in a path."""
@@ -53,40 +58,73 @@ def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
 class AdminRows:
     """Makes rows behind the guard that require the admin token. No web page may call them.
 
-    `on_refusal` gets each request that is turned away.
+    `on_refusal` gets each request that is turned away. `tag` is the heading of the rows in the description.
     """
 
     bearer: Callable[[str], bool]
     body_limit_bytes: int
     guard: Callable[[web.Request], None]
     on_refusal: Callable[[web.Request, BridgeError], None]
+    tag: str = ""
 
-    def read(self, path: str, name: str, handler: Handler, *, waits: bool = False) -> Route:
-        """A row that answers GET."""
-        return self._row("GET", path, name, handler, 0, waits=waits)
+    def under(self, tag: str) -> "AdminRows":
+        """Makes rows under another heading."""
+        return replace(self, tag=tag)
 
-    def write(self, method: str, path: str, name: str, handler: Handler) -> Route:
+    def read(
+        self,
+        path: str,
+        name: str,
+        work: Work,
+        summary: str,
+        meaning: str,
+        *,
+        waits: bool = False,
+        **more: Any,
+    ) -> Route:
+        """A row that answers GET. `meaning` is the answer's; `more` has further fields of an Operation."""
+        about = partial(drawn, work, self.tag, summary, meaning, more)
+        return self._row("GET", path, name, work, 0, about, waits=waits)
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        name: str,
+        work: Work,
+        summary: str,
+        meaning: str = "It is done.",
+        **more: Any,
+    ) -> Route:
         """A row that changes something."""
-        return self._row(method, path, name, handler, self.body_limit_bytes)
+        about = partial(drawn, work, self.tag, summary, meaning, more)
+        return self._row(method, path, name, work, self.body_limit_bytes, about)
+
+    def described_elsewhere(self, method: str, path: str, name: str, work: Work) -> Route:
+        """A row whose shapes are those of another room, which describes it."""
+        return self._row(method, path, name, work, 0 if method == "GET" else self.body_limit_bytes, None)
 
     def _row(
-        self, method: str, path: str, name: str, handler: Handler, body_limit: int, *, waits: bool = False
+        self,
+        method: str,
+        path: str,
+        name: str,
+        work: Work,
+        body_limit: int,
+        about: Callable[[], Operation] | None,
+        *,
+        waits: bool = False,
     ) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=handler, body_limit_bytes=body_limit,
+            method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
             guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
-            waits=waits,
+            waits=waits, about=about,
         )  # fmt: skip
 
 
-def fields_answer(fields: dict[str, Any]) -> web.Response:
-    """200 with these fields as JSON."""
-    return json_answer(orjson.dumps(fields))
-
-
-def success_answer() -> web.Response:
-    """200 for a change that answers nothing else."""
-    return json_answer(b'{"success":true}')
+async def body(request: web.Request, shape: type[Read]) -> Read:
+    """The body of a request, checked. Raises InvalidInputError, UnsupportedMediaError."""
+    return check(shape, (await json_object(request)).values)
 
 
 def wanted_page(request: web.Request) -> tuple[str, int]:
@@ -103,8 +141,20 @@ def read_number(after: str) -> int | None:
     Raises InvalidInputError.
     """
     if after and not _NUMBER.fullmatch(after):
-        raise InvalidInputError("The query parameter after takes the next of the page before.")
+        raise not_a_place()
     return int(after) if after else None
+
+
+def not_a_place() -> InvalidInputError:
+    """The failure of a request whose parameter `after` comes from no page."""
+    return InvalidInputError("The query parameter after takes the next of the page before.")
+
+
+def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
+    """One of the words that the query parameter takes; None without one. Raises InvalidInputError."""
+    if word is not None and word not in list(kinds):
+        raise InvalidInputError(f"The query parameter {name} takes {', '.join(kinds)}.")
+    return None if word is None else kinds(word)
 
 
 class Handles:

@@ -4,27 +4,35 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, NotRequired, TypeAlias
 
 from aiohttp import web
+from pydantic import WithJsonSchema
+from typing_extensions import TypedDict
 
-from bridge_server.admin.clients import (
-    client_fields,
-    heaviest_fields,
+from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
+from bridge_server.admin.other_processes import (
+    PROCESS,
+    Fields,
+    Neighbours,
+    ProcessAnswer,
+    Question,
+    Reply,
+    of_all,
+    wanted_process,
 )
-from bridge_server.admin.other_processes import Fields, Neighbours, Question, Reply, of_all, wanted_process
-from bridge_server.admin.rows import AdminRows, fields_answer
+from bridge_server.admin.rows import AdminRows
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import InvalidInputError, UnavailableError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.values import dataclass
-from bridge_server.outbox.store import Stock, StockOf
+from bridge_server.outbox.store import StockOf
 from bridge_server.relay.store import SessionList
 from bridge_server.web.metrics import Readiness, RequestFigures
-from bridge_server.web.recorder import Client, Clients, Lately
+from bridge_server.web.recorder import Clients, RecentCounts
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Count, Moment, count, text
 
 SESSION, CALL, NOTIFICATION = "session", "call", "notification"
 
@@ -36,97 +44,165 @@ _TOO_MANY_REQUESTS = 429
 
 _OF_THE_DATABASE = frozenset({"living", "due", "dead", "disk", "at", "up_seconds"})
 """Members that are not added up: they are the database's, and the process that answers has just read them."""
-_ATTEMPTS = ("delivered", "failed")
 
-ShownSettings: TypeAlias = Callable[[], Mapping[str, Mapping[str, Any]]]
-"""Returns the settings that hold now by name, as they may be shown."""
+
+Bytes = Annotated[int, count(65_536)]
+
+
+class MadeThingsAnswer(TypedDict):
+    """How many were made since the start, and in the last minute."""
+
+    since_start: Count
+    last_minute: Count
+
+
+class MadeSessionsAnswer(MadeThingsAnswer):
+    """How many sessions were opened, and how many live."""
+
+    living: Count
+
+
+class AnsweredRequestsAnswer(TypedDict):
+    """How many requests were answered, how many of them failed (5xx), and how many were refused (429)."""
+
+    answered: Count
+    failed: Count
+    refused: Count
+
+
+class OutboxFiguresAnswer(TypedDict):
+    """Messages that wait, were given up, were delivered or have failed."""
+
+    due: Count
+    dead: Count
+    delivered: Count
+    failed: Count
+
+
+class DiskFiguresAnswer(TypedDict):
+    """Bytes of the database and its log, and free bytes of the disk."""
+
+    database_bytes: Bytes
+    log_bytes: Bytes
+    free_bytes: Bytes
+
+
+class OneServerFiguresAnswer(TypedDict):
+    """One process at a glance."""
+
+    at: Moment
+    up_seconds: Count
+    sessions: MadeSessionsAnswer
+    calls: MadeThingsAnswer
+    notifications: MadeThingsAnswer
+    waiting: Count
+    connections: Count
+    sockets: Count
+    topics: Count
+    streams: Count
+    approvals: Count
+    requests: AnsweredRequestsAnswer
+    outbox: OutboxFiguresAnswer
+    pushes: dict[str, dict[str, Count]]
+    memory_bytes: Bytes
+    disk: DiskFiguresAnswer
+    clients: list[ListedClientAnswer]
+
+
+class ProcessFiguresAnswer(ProcessAnswer):
+    """The figures of one of several processes; null if it did not answer."""
+
+    figures: OneServerFiguresAnswer | None
+
+
+class ServerFiguresAnswer(OneServerFiguresAnswer):
+    """The server at a glance: all its processes together, and each by itself if several share a database."""
+
+    processes: NotRequired[list[ProcessFiguresAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """How many were made since the start, and how many of them in the last minute."""
+class FigureSources:
+    """The figures that others keep."""
 
-    in_all: int
-    last_minute: int
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """Bytes of the database and of its log, and free bytes of its disk."""
-
-    database_bytes: int
-    log_bytes: int
-    free_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """The server at this moment."""
-
-    now_ms: int
-    up_seconds: int
-    sessions: int
-    made: Mapping[str, Made]
-    figures: Mapping[str, float]
+    gauges: Callable[[], Mapping[str, float]]
     """The figures of every part, as `/metrics` has them."""
-    stock: Stock
-    requests: int
-    failed: int
-    refused: int
-    pushes: Mapping[str, Mapping[str, int]]
-    memory_bytes: int
-    disk: Disk
-    clients: Sequence[Client]
+    requests: RequestFigures
+    stock: StockOf
+    pushes: Callable[[], Mapping[str, Mapping[str, int]]]
+    """By channel, how many pushes had each outcome."""
+    database_file: Path
 
 
-class StatsReader:
-    """Puts the figures together."""
+class StatsAdmin:
+    """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
 
     def __init__(
         self,
         sessions: SessionList,
-        made: Lately,
+        made: RecentCounts,
         clients: Clients,
-        requests: RequestFigures,
-        figures: Callable[[], Mapping[str, float]],
-        stock: StockOf,
-        pushes: Callable[[], Mapping[str, Mapping[str, int]]],
-        database_file: Path,
+        sources: FigureSources,
         clock: Clock,
+        neighbours: Neighbours | None,
     ) -> None:
         self._sessions = sessions
         self._made = made
         self._clients = clients
-        self._requests = requests
-        self._figures = figures
-        self._stock = stock
-        self._pushes = pushes
-        self._database_file = database_file
+        self._sources = sources
         self._clock = clock
+        self._neighbours = neighbours
         self._began_us = clock.elapsed_us()
 
-    async def read(self) -> Stats:
-        """The figures of this moment; the number of sessions may be a minute old."""
-        figures = self._figures()
-        statuses = [item for route in self._requests.routes.values() for item in route.statuses.items()]
-        return Stats(
-            now_ms=self._clock.now_ms(),
-            up_seconds=(self._clock.elapsed_us() - self._began_us) // 1_000_000,
-            sessions=await self._sessions.count(),
-            made={name: self._made_of(name) for name in (SESSION, CALL, NOTIFICATION)},
-            figures=figures,
-            stock=await self._stock(),
-            requests=sum(count for _, count in statuses),
-            failed=sum(count for status, count in statuses if status >= _SERVER_ERROR),
-            refused=sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
-            pushes=self._pushes(),
-            memory_bytes=memory_bytes(),
-            disk=_disk(self._database_file, figures),
-            clients=self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS),
-        )
+    async def handle(self, request: web.Request) -> ServerFiguresAnswer:
+        """What lives, what waits, what was made, and the five clients with the most requests of the last
+        hour.
+        """
+        wanted = wanted_process(request, self._neighbours)
+        question = Question(request.path)
+        return await of_all(self._neighbours, wanted, question, self._own, merged_fields)
 
-    def _made_of(self, name: str) -> Made:
-        return Made(self._made.total[name], self._made.in_last_minute(name))
+    async def _own(self) -> ServerFiguresAnswer:
+        """The figures of this moment; the number of sessions may be a minute old."""
+        sources = self._sources
+        gauges, stock = sources.gauges(), await sources.stock()
+        heaviest = self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
+        return {
+            "at": rfc3339(self._clock.now_ms()),
+            "up_seconds": (self._clock.elapsed_us() - self._began_us) // 1_000_000,
+            "sessions": {"living": await self._sessions.count(), **self._made_of(SESSION)},
+            "calls": self._made_of(CALL),
+            "notifications": self._made_of(NOTIFICATION),
+            "waiting": int(gauges.get("waiting_clients", 0)),
+            "connections": int(gauges.get("connections", 0)),
+            "sockets": int(gauges.get("sockets", 0)),
+            "topics": int(gauges.get("socket_topics", 0)),
+            "streams": int(gauges.get("inbox_streams", 0)),
+            "approvals": int(gauges.get("wallet_approvals_waiting", 0)),
+            "requests": _answered(sources.requests),
+            "outbox": {
+                "due": stock.due,
+                "dead": stock.dead,
+                "delivered": int(gauges.get("outbox_delivered", 0)),
+                "failed": int(gauges.get("outbox_failed", 0)),
+            },
+            "pushes": {channel: dict(outcomes) for channel, outcomes in sources.pushes().items()},
+            "memory_bytes": memory_bytes(),
+            "disk": _disk(sources.database_file, gauges),
+            "clients": [client_fields(each) for each in heaviest],
+        }
+
+    def _made_of(self, name: str) -> MadeThingsAnswer:
+        return {"since_start": self._made.total[name], "last_minute": self._made.in_last_minute(name)}
+
+
+def _answered(requests: RequestFigures) -> AnsweredRequestsAnswer:
+    statuses = [item for route in requests.routes.values() for item in route.statuses.items()]
+    return {
+        "answered": sum(count for _, count in statuses),
+        "failed": sum(count for status, count in statuses if status >= _SERVER_ERROR),
+        "refused": sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
+    }
 
 
 def memory_bytes() -> int:
@@ -138,15 +214,18 @@ def memory_bytes() -> int:
         return most if sys.platform == "darwin" else most * 1024
 
 
-def _disk(database_file: Path, figures: Mapping[str, float]) -> Disk:
+def _disk(database_file: Path, gauges: Mapping[str, float]) -> DiskFiguresAnswer:
     """The disk of the data directory; PostgreSQL says of its database what it takes there."""
     log_file = database_file.with_name(f"{database_file.name}-wal")
     try:
         free_bytes = shutil.disk_usage(database_file.parent).free
     except OSError:
         free_bytes = 0
-    size = _size(database_file) or int(figures.get("database_bytes", 0))
-    return Disk(size, _size(log_file), free_bytes)
+    return {
+        "database_bytes": _size(database_file) or int(gauges.get("database_bytes", 0)),
+        "log_bytes": _size(log_file),
+        "free_bytes": free_bytes,
+    }
 
 
 def _size(file: Path) -> int:
@@ -156,39 +235,7 @@ def _size(file: Path) -> int:
         return 0
 
 
-def stats_fields(stats: Stats) -> dict[str, Any]:
-    """The server at a glance."""
-    figures = stats.figures
-    return {
-        "at": rfc3339(stats.now_ms),
-        "up_seconds": stats.up_seconds,
-        "sessions": {"living": stats.sessions, **_made_fields(stats.made[SESSION])},
-        "calls": _made_fields(stats.made[CALL]),
-        "notifications": _made_fields(stats.made[NOTIFICATION]),
-        "waiting": int(figures.get("waiting_clients", 0)),
-        "connections": int(figures.get("connections", 0)),
-        "sockets": int(figures.get("sockets", 0)),
-        "topics": int(figures.get("socket_topics", 0)),
-        "streams": int(figures.get("inbox_streams", 0)),
-        "approvals": int(figures.get("wallet_approvals_waiting", 0)),
-        "requests": {"answered": stats.requests, "failed": stats.failed, "refused": stats.refused},
-        "outbox": {
-            "due": stats.stock.due,
-            "dead": stats.stock.dead,
-            **{name: int(figures.get(f"outbox_{name}", 0)) for name in _ATTEMPTS},
-        },
-        "pushes": {channel: dict(outcomes) for channel, outcomes in stats.pushes.items()},
-        "memory_bytes": stats.memory_bytes,
-        "disk": asdict(stats.disk),
-        "clients": [client_fields(each) for each in stats.clients],
-    }
-
-
-def _made_fields(made: Made) -> dict[str, int]:
-    return {"since_start": made.in_all, "last_minute": made.last_minute}
-
-
-def merged_fields(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """The server at a glance, all its processes together and each by itself."""
     found = [own, *(each.fields for each in replies if each.fields is not None)]
     entries = [{"number": own_number, "url": None, "fault": None, "figures": own}]
@@ -202,7 +249,7 @@ def merged_fields(own_number: int, own: dict[str, Any], replies: Sequence[Reply]
     }
 
 
-def _sum(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _sum(found: Sequence[Fields]) -> Fields:
     """The members of all, added up where they count what each process does."""
     names = dict.fromkeys(name for each in found for name in each)
     return {name: _sum_of(name, [each[name] for each in found if name in each]) for name in names}
@@ -217,81 +264,79 @@ def _sum_of(name: str, values: Sequence[Any]) -> Any:
     return sum(values) if isinstance(first, int) else first
 
 
-class StatsHandlers:
-    """Answers `GET /admin/stats`. Without `neighbours` there is no other process."""
-
-    def __init__(self, reader: StatsReader, neighbours: Neighbours | None = None) -> None:
-        self._reader = reader
-        self._neighbours = neighbours
-
-    async def stats(self, request: web.Request) -> web.Response:
-        wanted = wanted_process(request, self._neighbours)
-        question = Question(request.path)
-        return fields_answer(await of_all(self._neighbours, wanted, question, self._own, merged_fields))
-
-    async def _own(self) -> Fields:
-        return stats_fields(await self._reader.read())
-
-
-def stats_routes(handlers: StatsHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The server at a glance."""
-    return (rows.read("/admin/stats", "stats", handlers.stats),)
+    about: dict[str, Any] = {"parameters": (PROCESS,), "problems": (InvalidInputError,)}
+    rows = rows.under("Observation")
+    return (
+        rows.read("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.", **about),
+    )
 
 
 # The settings that hold now, and whether the server is ready.
 
+SettingValue = Annotated[
+    str | float | bool | None,
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"], "examples": [8080]}),
+]
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The settings; why the server is not ready (None: it is), and the faults that an operator must mend."""
 
-    settings: Mapping[str, Mapping[str, Any]]
+class ShownSettingAnswer(TypedDict):
+    """A setting: its value, its source, and whether the running server takes a new value on SIGHUP."""
+
+    value: SettingValue
+    origin: Annotated[str, text("default")]
+    live: bool
+
+
+class ReadinessAnswer(TypedDict):
+    """The parts of `/readyz`."""
+
+    ready: bool
     failure: str | None
-    troubles: Sequence[str]
+    troubles: list[str]
 
 
-class SettingsDesk:
-    """Reads settings and readiness. A running server's settings are changed in its file, and by SIGHUP."""
+class SettingsReportAnswer(TypedDict):
+    """Every setting by name, and whether the server can do its work."""
+
+    settings: Mapping[str, ShownSettingAnswer]
+    ready: ReadinessAnswer
+
+
+ShownSettings: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Returns the settings that hold now by name, as they may be shown."""
+
+
+class SettingsAdmin:
+    """Shows settings and readiness. A running server's settings are changed in its file, and by SIGHUP."""
 
     def __init__(self, shown: ShownSettings, readiness: Readiness) -> None:
         self._shown = shown
         self._readiness = readiness
 
-    async def report(self) -> Report:
+    async def report(self) -> SettingsReportAnswer:
         """The settings and the readiness at this moment."""
-        failure = await self._failure()
-        return Report(self._shown(), failure, self._readiness.troubles())
-
-    async def _failure(self) -> str | None:
+        failure = None
         try:
             await self._readiness.check()
         except UnavailableError as error:
-            return error.detail
-        return None
+            failure = error.detail
+        troubles = list(self._readiness.troubles())
+        ready: ReadinessAnswer = {"ready": failure is None, "failure": failure, "troubles": troubles}
+        return {"settings": self._shown(), "ready": ready}
+
+    async def handle(self, _: web.Request) -> SettingsReportAnswer:
+        """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the
+        parts of `/readyz`.
+        """
+        return await self.report()
 
 
-def report_fields(report: Report) -> dict[str, Any]:
-    """Each setting with its value, its origin and whether SIGHUP takes a new one; the parts of /readyz."""
-    return {
-        "settings": report.settings,
-        "ready": {
-            "ready": report.failure is None,
-            "failure": report.failure,
-            "troubles": list(report.troubles),
-        },
-    }
-
-
-class SettingsHandlers:
-    """Answers `GET /admin/settings`."""
-
-    def __init__(self, desk: SettingsDesk) -> None:
-        self._desk = desk
-
-    async def settings(self, _: web.Request) -> web.Response:
-        return fields_answer(report_fields(await self._desk.report()))
-
-
-def settings_routes(handlers: SettingsHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def settings_routes(settings: SettingsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """`GET /admin/settings`."""
-    return (rows.read("/admin/settings", "settings", handlers.settings),)
+    row = rows.under("Observation").read
+    return (
+        row("/admin/settings", "settings", settings.handle, "Show the settings", "The settings.",
+            needs_database=False),
+    )  # fmt: skip

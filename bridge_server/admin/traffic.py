@@ -1,70 +1,243 @@
 """The last requests, as they are listed and shown to the operator."""
 
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Annotated
+
 from aiohttp import web
 
 from bridge_server.admin.other_processes import (
     OWN,
+    PROCESS,
+    Fields,
     Neighbours,
+    PagesOfAll,
+    PlaceAtEach,
+    Question,
+    Reply,
+    WantedProcess,
+    merged_news,
+    merged_requests,
+    of_one,
+    page_of_all,
     read_position,
     read_positions,
     wanted_process,
 )
-from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, fields_answer, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, wanted_page
 from bridge_server.admin.traffic_records import (
-    LivesEverywhere,
+    CallLifeAnswer,
+    CallLives,
+    Filter,
+    Following,
+    KeptRequestAnswer,
+    KeptRequestsAnswer,
     NoTrafficError,
+    RequestNotKeptError,
+    Spell,
+    TooManyFollowersError,
+    news_fields,
+    page_fields,
     read_filter,
     read_following,
     read_number,
 )
-from bridge_server.admin.traffic_stream import (
-    OpenStream,
-    StreamOfAll,
-    TrafficEverywhere,
-    TrafficStreams,
-    WantedStream,
-)
+from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
+from bridge_server.kernel.background import cancelled
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.web.answers import EventStream
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import EVENTS, DescribedAnswer, Parameter, page_parameters, text
+from bridge_server.web.traffic import MOST_REQUESTS, Recorded
 
 
-class TrafficHandlers:
+class RequestLists:
+    """The lists of requests, of all processes together or of one. Without `neighbours` there is but one.
+
+    `spell` makes the fields of an own request; others answer with all that they have.
+    """
+
+    def __init__(
+        self,
+        streams: TrafficStreams,
+        spell: Spell,
+        handles: Handles,
+        neighbours: Neighbours | None,
+    ) -> None:
+        self._streams = streams
+        self._traffic = streams.traffic
+        self._spell = spell
+        self._handles = handles
+        self._neighbours = neighbours
+
+    async def page(
+        self, words: str, after: str, limit: int, process: WantedProcess = None
+    ) -> KeptRequestsAnswer:
+        """A page of the requests that pass the filter in `words`, newest first. Raises InvalidInputError."""
+        chosen = self._filter(words)
+
+        def own(before: int | None) -> KeptRequestsAnswer:
+            found = list(islice(filter(chosen.passes, self._traffic.before(before)), limit + 1))
+            return page_fields(found, limit, self._traffic.newest(), self._spell)
+
+        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
+            return merged_requests(cursor, number, mine, replies, limit)
+
+        pages = PagesOfAll(Question(TRAFFIC, {"filter": words}), limit, own, merged, read=read_number)
+        return await page_of_all(self._neighbours, process, after, pages)
+
+    async def changes(
+        self, words: str, following: Following, limit: int, process: WantedProcess = None
+    ) -> KeptRequestsAnswer:
+        """The changes, oldest first; with a wait, once there is one. Raises InvalidInputError."""
+        neighbours, since, wait_seconds = self._neighbours, following.since, following.wait_seconds
+        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
+            query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
+            theirs: KeptRequestsAnswer = await neighbours.ask_one(process, TRAFFIC, query, wait_seconds)
+            return theirs
+        if neighbours is None or process is not None:
+            known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
+            found = await self._news(self._filter(words), known or 0, wait_seconds)
+            return news_fields(found, limit, self._traffic.newest(), self._spell)
+        merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
+        return merged
+
+    async def one(self, number: int, process: WantedProcess = None) -> KeptRequestAnswer:
+        """One request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
+
+        async def own() -> KeptRequestAnswer:
+            found = self._traffic.find(number)
+            if found is None:
+                raise RequestNotKeptError(MOST_REQUESTS)
+            answer: KeptRequestAnswer = self._spell(found)
+            return answer
+
+        return await of_one(self._neighbours, process, Question(f"{TRAFFIC}/{number}"), own)
+
+    async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
+        """The changes after one that is known, the oldest first; they wait until there is one."""
+        traffic = self._traffic
+        since = since if since <= traffic.newest() else 0  # the record was cleared
+
+        async def read() -> Sequence[Recorded] | None:
+            return [each for each in traffic.changed_after(since) if chosen.passes(each)] or None
+
+        self._streams.rouse()
+        changes = await traffic.news(read, wait_seconds) or ()
+        return list(reversed(changes))
+
+    async def _changes_of_all(
+        self, neighbours: Neighbours, words: str, following: Following, limit: int
+    ) -> Fields:
+        own, chosen = neighbours.own_number, self._filter(words)
+        positions: Mapping[int, int] = read_positions(following.since, own) or {}
+        now = asyncio.get_running_loop().time
+        ends_at = now() + following.wait_seconds
+        while True:
+            replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
+            mine = await self._news(chosen, positions.get(own, 0), 0.0)
+            page = news_fields(mine, limit, self._traffic.newest(), self._spell)
+            found = merged_news(positions, own, page, replies, limit)
+            left_seconds = ends_at - now()
+            if found["requests"] or left_seconds <= 0:
+                return found
+            positions = read_positions(found["last"], own) or {}
+            await self._some_news(neighbours, words, chosen, positions, left_seconds)
+
+    async def _some_news(
+        self,
+        neighbours: Neighbours,
+        words: str,
+        chosen: Filter,
+        positions: Mapping[int, int],
+        wait_seconds: float,
+    ) -> None:
+        """Return once some process has news, or the time is over."""
+
+        def query(number: int) -> Mapping[str, str]:
+            return {**_query(words, positions, 1, number), "wait": f"{wait_seconds:.3f}"}
+
+        async def own() -> bool:
+            return bool(await self._news(chosen, positions.get(neighbours.own_number, 0), wait_seconds))
+
+        questions = await neighbours.questions(TRAFFIC, query, wait_seconds)
+        pending = {asyncio.create_task(own())}
+        pending |= {asyncio.create_task(_has_news(question)) for question in questions}
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.result() for task in done):
+                    return
+        finally:
+            await cancelled(pending)
+
+    def _filter(self, words: str) -> Filter:
+        return read_filter(words, self._handles)
+
+
+def _query(words: str, positions: Mapping[int, int], limit: int, number: int) -> Mapping[str, str]:
+    """The query with which a process answers its changes."""
+    return {"filter": words, "since": str(positions.get(number, 0)), "limit": str(limit)}
+
+
+async def _has_news(question: Awaitable[Reply]) -> bool:
+    reply = await question
+    return reply.fields is not None and bool(reply.fields["requests"])
+
+
+class TrafficAdmin:
     """One method per endpoint. Without `streams` no record is kept, and the answers say how to keep one."""
 
     def __init__(
         self,
         streams: TrafficStreams | None,
-        lives: LivesEverywhere,
+        lives: CallLives,
         handles: Handles,
-        neighbours: Neighbours | None = None,
+        neighbours: Neighbours | None,
     ) -> None:
         self._streams = streams
-        self._lists = (
-            None if streams is None else TrafficEverywhere(streams, streams.spell, handles, neighbours)
-        )
+        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
         self._lives = lives
         self._handles = handles
         self._neighbours = neighbours
 
-    async def requests(self, request: web.Request) -> web.Response:
-        lists, process = self._require_lists(), self._wanted_process(request)
+    async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
+        """The last 2,000 requests that the server answered and sent, and requests that wait now, newest
+        first. With `since` what has changed after that change, oldest first; with `wait` too, once there is
+        something.
+        """
+        lists, process = self._require_lists(), wanted_process(request, self._neighbours)
         after, limit = wanted_page(request)
         words, following = request.query.get("filter", ""), read_following(request.query)
         if following is not None:
-            return fields_answer(await lists.changes(words, following, limit, process))
-        return fields_answer(await lists.page(words, after, limit, process))
+            return await lists.changes(words, following, limit, process)
+        return await lists.page(words, after, limit, process)
 
-    async def one(self, request: web.Request) -> web.Response:
-        lists, process = self._require_lists(), self._wanted_process(request)
-        return fields_answer(await lists.one(int(request.match_info["number"]), process))
+    async def handle_one(self, request: web.Request) -> KeptRequestAnswer:
+        """In test mode with its header fields and bodies."""
+        lists, process = self._require_lists(), wanted_process(request, self._neighbours)
+        return await lists.one(int(request.match_info["number"]), process)
 
-    async def stream(self, request: web.Request) -> web.StreamResponse:
+    async def handle_stream(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events `request`, and `skipped` with the number of changes that were left out."""
+        if self._streams is None:
+            raise NoTrafficError
         last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-        return EventStream(await self._opened(request, last_event, self._require()))
+        return EventStream(await self._opened(request, last_event, self._streams))
+
+    async def handle_call(self, request: web.Request) -> CallLifeAnswer:
+        """Asked, told (a webhook and its outcome), fetched, answered, status read, expires."""
+        call_id = self._handles.id_of(request.match_info["call"])
+        if call_id is None:
+            raise CallNotFoundError
+        return await self._lives.of(call_id, wanted_process(request, self._neighbours))
 
     async def _opened(self, request: web.Request, last_event: str, streams: TrafficStreams) -> OpenStream:
-        neighbours, process = self._neighbours, self._wanted_process(request)
+        neighbours = self._neighbours
+        process = wanted_process(request, neighbours)
         words = request.query.get("filter", "")
         chosen = read_filter(words, self._handles)
         if neighbours is None:
@@ -81,35 +254,50 @@ class TrafficHandlers:
         streams.admit(stream)
         return stream
 
-    async def call(self, request: web.Request) -> web.Response:
-        call_id = self._handles.id_of(request.match_info["call"])
-        if call_id is None:
-            raise CallNotFoundError
-        return fields_answer(await self._lives.of(call_id, self._wanted_process(request)))
-
-    def _wanted_process(self, request: web.Request) -> str | int | None:
-        """The process that the request names, where there are several. Raises InvalidInputError."""
-        return None if self._neighbours is None else wanted_process(request, self._neighbours)
-
-    def _require(self) -> TrafficStreams:
-        if self._streams is None:
-            raise NoTrafficError
-        return self._streams
-
-    def _require_lists(self) -> TrafficEverywhere:
+    def _require_lists(self) -> RequestLists:
         if self._lists is None:
             raise NoTrafficError
         return self._lists
 
 
-_TRAFFIC = "/admin/traffic"
+_EVENT = 'id: 12\nevent: request\ndata: {"number": 7, "method": "GET", "path": "/info"}\n\n'
+_FILTER = Parameter(
+    "filter",
+    "Words that must all apply: `status:4xx`, `who:wallet`, `is:waits`, `session:X`, a part of a path; a "
+    "minus before a word excludes.",
+    example="-is:waits",
+)
+_SINCE = Parameter(
+    "since",
+    "The last change that is known: `last` of an earlier answer, or the id of an event. Of several processes "
+    "it names one change each.",
+)
+_WAIT = Parameter(
+    "wait", "With `since`: up to so many seconds, 25 at most.", {"type": "number", "minimum": 0}
+)
+_NUMBER = Parameter("number", "The number of a request.", place="path", example="1")
+_LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", place="header")
+_STREAM = DescribedAnswer(
+    200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS
+)
 
 
-def traffic_routes(handlers: TrafficHandlers, rows: AdminRows) -> tuple[Route, ...]:
+def traffic_routes(traffic: TrafficAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The list, one request, the stream, and the lifetime of a call."""
+    read = rows.under("Observation").read
     return (
-        rows.read(_TRAFFIC, "traffic", handlers.requests, waits=True),
-        rows.read(f"{_TRAFFIC}/stream", "traffic-stream", handlers.stream),
-        rows.read(f"{_TRAFFIC}/{{number:[0-9]{{1,15}}}}", "traffic-request", handlers.one),
-        rows.read(f"{_TRAFFIC}/calls/{{call:{ANY_ID}}}", "traffic-call", handlers.call),
-    )
+        read(TRAFFIC, "traffic", traffic.handle_list, "List requests", "The requests.", waits=True,
+             parameters=(_FILTER, _SINCE, _WAIT, PROCESS, *page_parameters()),
+             problems=(NoTrafficError,), needs_database=False),
+        read(f"{TRAFFIC}/stream", "traffic-stream", traffic.handle_stream,
+             "Receive requests as they come", "The stream.", answers=(_STREAM,),
+             parameters=(_FILTER, _SINCE, PROCESS, _LAST_EVENT),
+             problems=(NoTrafficError, TooManyFollowersError, InvalidInputError),
+             extensions={"x-event-stream": True}, needs_database=False),
+        read(f"{TRAFFIC}/{{number:[0-9]{{1,15}}}}", "traffic-request", traffic.handle_one,
+             "Show a request", "The request.", parameters=(_NUMBER, PROCESS),
+             problems=(NoTrafficError, RequestNotKeptError, InvalidInputError), needs_database=False),
+        read(f"{TRAFFIC}/calls/{{call:{ANY_ID}}}", "traffic-call", traffic.handle_call,
+             "Show the lifetime of a call", "The lifetime.", parameters=(PROCESS,),
+             problems=(CallNotFoundError, InvalidInputError)),
+    )  # fmt: skip

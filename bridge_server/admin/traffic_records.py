@@ -1,14 +1,24 @@
 """Records of requests: their JSON, the filter a person types, and the lifetimes of calls."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
+from typing_extensions import TypedDict
 
-from bridge_server.admin.other_processes import OWN, Fields, Neighbours, Reply, listed_processes
+from bridge_server.admin.other_processes import (
+    Fields,
+    Neighbours,
+    ProcessAnswer,
+    Question,
+    Reply,
+    WantedProcess,
+    listed_processes,
+    of_all,
+)
 from bridge_server.admin.rows import Handles, shortened
+from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError, NotFoundError
 from bridge_server.kernel.instants import milliseconds_of, rfc3339, rfc3339_or_none
 from bridge_server.kernel.values import dataclass
@@ -16,6 +26,7 @@ from bridge_server.outbox.message_store import PendingMessage
 from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
 from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
+from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, number, one_of, text
 from bridge_server.web.traffic import Contents, Exchange, Recorded, TrafficLog, with_short_ids
 
 
@@ -47,6 +58,84 @@ class TooManyFollowersError(LimitError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)
+
+
+# The answers.
+
+Seconds = Annotated[float, number(0, minimum=0)]
+
+
+class NamedThingAnswer(TypedDict):
+    """A session or a call: the beginning of its id, and its handle in the paths of the admin API."""
+
+    id: Annotated[str, text("0192f7c8…")]
+    handle: Annotated[str, text("s4Jd0cRkW1x2y3z4A5b6Cw")] | None
+
+
+class KeptContentsAnswer(TypedDict):
+    """Header fields without tokens, and the first 16 KiB of a body. Only test mode keeps them."""
+
+    headers: dict[str, str]
+    body: str
+    bytes: Count
+
+
+class RequestLine(TypedDict):
+    """A request without its contents, and without the session and the call that it is about."""
+
+    number: Count
+    change: Count
+    at: Moment
+    who: Annotated[str, text("wallet")]
+    method: Annotated[str, text("GET")]
+    path: Annotated[str, text("/session/0192f7c8…/calls")]
+    route: Annotated[str, text("calls")]
+    status: Count | None
+    milliseconds: Milliseconds | None
+    waits: Seconds | None
+    waited: Seconds
+    summary: str
+
+
+class KeptRequestAnswer(RequestLine):
+    """A request. Its status is null while it waits."""
+
+    session: NamedThingAnswer | None
+    call: NamedThingAnswer | None
+    process: NotRequired[Count]
+    request: NotRequired[KeptContentsAnswer]
+    answer: NotRequired[KeptContentsAnswer]
+
+
+class KeptRequestsAnswer(TypedDict):
+    """A page of requests, newest first; with `since` what has changed after it, oldest first,
+    without `next`.
+    """
+
+    requests: list[KeptRequestAnswer]
+    last: Count | Annotated[str, text("1:12,2:7")]
+    next: NotRequired[NextPage | None]
+    processes: NotRequired[list[ProcessAnswer]]
+
+
+class CallStepAnswer(TypedDict):
+    """A step of a call, with the request that it was, if that is still kept."""
+
+    step: Annotated[str, one_of("asked", "told", "fetched", "answered", "status read", "expires")]
+    at: Moment | None
+    outcome: str | None
+    request: KeptRequestAnswer | None
+
+
+class CallLifeAnswer(TypedDict):
+    """The lifetime of a call, step by step."""
+
+    call: NamedThingAnswer
+    session: NamedThingAnswer | None
+    state: Annotated[str, one_of("waiting", "answered", "gone")]
+    expires_at: Moment | None
+    steps: list[CallStepAnswer]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 # The session and the call that a request of the bridge is about, by its path or by its answer.
@@ -131,11 +220,11 @@ class Filter:
 EVERYTHING = Filter()
 
 
-def read_filter(text: str, handles: Handles) -> Filter:
-    """The filter in this text. Raises InvalidInputError, which names what it does not know."""
-    if len(text) > _MOST_CHARACTERS:
+def read_filter(words: str, handles: Handles) -> Filter:
+    """The filter in these words. Raises InvalidInputError, which names what it does not know."""
+    if len(words) > _MOST_CHARACTERS:
         raise InvalidInputError(f"The query parameter filter takes {_MOST_CHARACTERS} characters at most.")
-    terms = text.split()
+    terms = words.split()
     if len(terms) > _MOST_TERMS:
         raise InvalidInputError(f"The query parameter filter takes {_MOST_TERMS} words at most.")
     wanted: list[Test] = []
@@ -172,7 +261,13 @@ def _test(term: str, handles: Handles) -> Test:
 def _says(word: str) -> Test:
     def says(recorded: Recorded) -> bool:
         exchange = recorded.exchange
-        texts = (exchange.who, exchange.method, with_short_ids(exchange.path), exchange.route, exchange.gist)
+        texts = (
+            exchange.who,
+            exchange.method,
+            with_short_ids(exchange.path),
+            exchange.route,
+            exchange.summary,
+        )
         return word in " ".join(texts).lower()
 
     return says
@@ -217,6 +312,30 @@ def _has(name: str, value: str) -> Test:
     return lambda each: each.exchange.method.lower() == value
 
 
+class Requests:
+    """The record of requests of this process, as answers; there are none where no record is kept."""
+
+    def __init__(self, traffic: TrafficLog | None, handles: Handles, clock: Clock) -> None:
+        self._traffic = traffic
+        self.handles = handles
+        self.now_ms = clock.now_ms
+
+    def newest_first(self) -> list[Recorded]:
+        """The requests that are still kept."""
+        return [] if self._traffic is None else self._traffic.before(None)
+
+    def about(self, ids: set[str]) -> Iterator[KeptRequestAnswer]:
+        """The requests about a session or a call with one of these ids, newest first."""
+        for recorded in self.newest_first():
+            if not ids.isdisjoint(subject_of(recorded.exchange).ids):
+                yield self.fields(recorded)
+
+    def fields(self, recorded: Recorded) -> KeptRequestAnswer:
+        """One request; with its contents where they are kept."""
+        assert self._traffic is not None, "the request has been recorded"
+        return request_fields(recorded, self._traffic, self.handles)
+
+
 # The lifetime of a call across requests: asked, told, fetched, answered, status read, expires.
 #
 # The database knows that the call is there, and whether it has a status; the record of requests knows the
@@ -233,6 +352,10 @@ _STEP_OF_ROUTE = {
     "call-status": "status read",
 }
 _NO_CONTENT = 204
+_CALLS = "/admin/traffic/calls"
+_CLOCKS_DIFFER_MS = 100
+"""The clocks of processes agree to some milliseconds only."""
+_KNOWN_WITHOUT_A_REQUEST = frozenset({"asked", "answered"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,45 +368,77 @@ class Step:
     recorded: Recorded | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallLife:
-    """A call and its steps. `state` is waiting, answered, or gone: expired, or ended with its session."""
-
-    call_id: str
-    session_id: str | None
-    state: str
-    expires_at_ms: int | None
-    steps: Sequence[Step]
-
-
 class CallLives:
-    """Puts the lifetimes of calls together. A status can be read for `status_ms`."""
+    """The lifetimes of calls. A status can be read for `status_ms`.
+
+    Each request of a call came to one process; without `neighbours` there is one process.
+    """
 
     def __init__(
-        self, sessions: SessionList, traffic: TrafficLog | None, pending_of: PendingOf, status_ms: int
+        self,
+        sessions: SessionList,
+        requests: Requests,
+        pending_of: PendingOf,
+        status_ms: int,
+        neighbours: Neighbours | None,
     ) -> None:
         self._sessions = sessions
-        self._traffic = traffic
+        self._requests = requests
         self._pending_of = pending_of
         self._status_ms = status_ms
+        self._neighbours = neighbours
 
-    async def of(self, call_id: str) -> CallLife:
-        """The lifetime of this call. Raises CallNotFoundError for a call of which nothing is known."""
+    async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
+        """The lifetime of this call.
+
+        Raises CallNotFoundError for a call of which nothing is known, NotFoundError, UnavailableError.
+        """
+        handle = self._requests.handles.of(call_id)
+        question = Question(f"{_CALLS}/{handle}")
+        neighbours = None if handle is None else self._neighbours
+        life: CallLifeAnswer | None = await of_all(
+            neighbours, process, question, lambda: self._own(call_id), merged_life
+        )
+        if life is None:
+            raise CallNotFoundError
+        return life
+
+    async def _own(self, call_id: str) -> CallLifeAnswer | None:
+        """The lifetime as this process knows it; None if it knows nothing of the call."""
         stored = await self._stored(call_id)
         seen = list(self._seen(call_id, None if stored is None else stored.session_id))
         if stored is None:
-            if not seen:
-                raise CallNotFoundError
-            return CallLife(call_id, _session_of(seen), "gone", None, _with_beginning(call_id, seen))
-        steps = [*seen, *self._from_store(stored, seen), *await self._owed(stored)]
-        is_answered = stored.call.status_expires_at_ms is not None
-        return CallLife(
-            call_id,
-            stored.session_id,
-            "answered" if is_answered else "waiting",
-            stored.call.status_expires_at_ms or stored.call.expires_at_ms,
-            _with_beginning(call_id, steps),
-        )
+            return self._fields(call_id, _session_of(seen), "gone", None, seen) if seen else None
+        steps = [*seen, *self._from_store(stored, seen), *await self._pending(stored)]
+        state = "waiting" if stored.call.status_expires_at_ms is None else "answered"
+        expires_at_ms = stored.call.status_expires_at_ms or stored.call.expires_at_ms
+        return self._fields(call_id, stored.session_id, state, expires_at_ms, steps)
+
+    def _fields(
+        self,
+        call_id: str,
+        session_id: str | None,
+        state: str,
+        expires_at_ms: int | None,
+        steps: Sequence[Step],
+    ) -> CallLifeAnswer:
+        handles = self._requests.handles
+        return {
+            "call": _named(call_id, handles),
+            "session": named(session_id, handles),
+            "state": state,
+            "expires_at": rfc3339_or_none(expires_at_ms),
+            "steps": [self._step(step) for step in _with_beginning(call_id, steps)],
+        }
+
+    def _step(self, step: Step) -> CallStepAnswer:
+        """One step, with the request that it was, if that is still kept."""
+        return {
+            "step": step.name,
+            "at": rfc3339_or_none(step.at_ms),
+            "outcome": step.outcome or None,
+            "request": None if step.recorded is None else self._requests.fields(step.recorded),
+        }
 
     async def _stored(self, call_id: str) -> StoredCallLife | None:
         try:
@@ -294,7 +449,7 @@ class CallLives:
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
         """The steps in the record, and the reads of all calls and the notices while this one was pending."""
         of_session: list[Step] = []
-        for recorded in [] if self._traffic is None else reversed(self._traffic.before(None)):
+        for recorded in reversed(self._requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)
             if step is None:
                 continue
@@ -316,14 +471,14 @@ class CallLives:
             yield Step("answered", status_expires_at_ms - self._status_ms)
         yield Step("expires", status_expires_at_ms or stored.call.expires_at_ms)
 
-    async def _owed(self, stored: StoredCallLife) -> Sequence[Step]:
+    async def _pending(self, stored: StoredCallLife) -> Sequence[Step]:
         """The notice to the wallet's webhook that is still to be delivered."""
         if stored.push_webhook is None:
             return ()
         notice = OutgoingMessage("", stored.push_webhook, b"", CALL_WEBHOOK, subject=stored.session_id)
         call_id = stored.call.call_id.encode()
         return [
-            Step("told", each.next_attempt_at_ms, _owing(each))
+            Step("told", each.next_attempt_at_ms, _waiting(each))
             for each in await self._pending_of(notice.queue)
             if call_id in each.body
         ]
@@ -333,7 +488,7 @@ def _step(recorded: Recorded) -> Step | None:
     """The step that a request was, if it was one."""
     exchange = recorded.exchange
     if exchange.who == "bridge":
-        outcome = exchange.gist or f"the receiver answered {exchange.status}"
+        outcome = exchange.summary or f"the receiver answered {exchange.status}"
         return Step("told", recorded.at_ms, outcome, recorded)
     name = _STEP_OF_ROUTE.get(exchange.route.removeprefix(_DIALECT))
     if name is None or recorded.is_waiting or exchange.is_error or exchange.status == _NO_CONTENT:
@@ -341,7 +496,7 @@ def _step(recorded: Recorded) -> Step | None:
     return Step(name, recorded.at_ms + round(exchange.milliseconds), "", recorded)
 
 
-def _owing(message: PendingMessage) -> str:
+def _waiting(message: PendingMessage) -> str:
     if not message.attempts:
         return "waits for its first attempt"
     return f"attempt {message.attempts} failed: {message.last_error or 'no reason'}; it is tried again"
@@ -362,7 +517,7 @@ def _session_of(steps: Iterable[Step]) -> str | None:
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
 _LONGEST_WAIT_SECONDS = 25.0
-Spell: TypeAlias = Callable[[Recorded], dict[str, Any]]
+Spell: TypeAlias = Callable[[Recorded], Any]
 """Makes the JSON of a request."""
 
 
@@ -374,13 +529,13 @@ class Following:
     wait_seconds: float
 
 
-def read_number(text: str) -> int | None:
+def read_number(spelled: str) -> int | None:
     """The number of a request; None for nothing. Raises InvalidInputError."""
-    if not text:
+    if not spelled:
         return None
-    if not _NUMBER.fullmatch(text):
-        raise InvalidInputError(f"{text[:40]!r} is not the number of a request, such as 12.")
-    return int(text)
+    if not _NUMBER.fullmatch(spelled):
+        raise InvalidInputError(f"{spelled[:40]!r} is not the number of a request, such as 12.")
+    return int(spelled)
 
 
 def read_following(query: Mapping[str, str]) -> Following | None:
@@ -397,7 +552,7 @@ def read_following(query: Mapping[str, str]) -> Following | None:
     return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
 
 
-def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
+def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
     """A page of at most `limit` requests. `found` has one more if another page follows."""
     page = found[:limit]
     return {
@@ -407,7 +562,7 @@ def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell
     }
 
 
-def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> dict[str, Any]:
+def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
     """The first `limit` of these changes, and the last change that a client knows with them."""
     shown = found[:limit]
     return {
@@ -416,17 +571,22 @@ def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell
     }
 
 
-def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
+def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> KeptRequestAnswer:
     """One request; with its contents where they are kept."""
     exchange = recorded.exchange
-    messages = {"request": exchange.request, "answer": exchange.answer}
-    contents = {name: _contents_fields(each) for name, each in messages.items() if each is not None}
     subject = subject_of(exchange)
-    about = {"session": named(subject.session_id, handles), "call": named(subject.call_id, handles)}
-    return line_fields(recorded, traffic) | about | contents
+    fields: Fields = {
+        **line_fields(recorded, traffic),
+        "session": named(subject.session_id, handles),
+        "call": named(subject.call_id, handles),
+    }
+    for name, contents in (("request", exchange.request), ("answer", exchange.answer)):
+        if contents is not None:
+            fields[name] = _contents_fields(contents)
+    return cast(KeptRequestAnswer, fields)
 
 
-def line_fields(recorded: Recorded, traffic: TrafficLog) -> dict[str, Any]:
+def line_fields(recorded: Recorded, traffic: TrafficLog) -> RequestLine:
     """One request without its contents, and without the session and the call that it is about."""
     exchange, is_waiting = recorded.exchange, recorded.is_waiting
     return {
@@ -441,81 +601,22 @@ def line_fields(recorded: Recorded, traffic: TrafficLog) -> dict[str, Any]:
         "milliseconds": None if is_waiting else exchange.milliseconds,
         "waits": traffic.waited_seconds(recorded) if is_waiting else None,
         "waited": exchange.waited_seconds,
-        "gist": exchange.gist,
+        "summary": exchange.summary,
     }
 
 
-def named(any_id: str | None, handles: Handles) -> dict[str, Any] | None:
+def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     """A session or a call: the beginning of its id, and its handle in the paths of the admin API."""
-    return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
+    return None if any_id is None else _named(any_id, handles)
 
 
-def life_fields(life: CallLife, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
-    """The lifetime of a call, step by step."""
-    return {
-        "call": named(life.call_id, handles),
-        "session": named(life.session_id, handles),
-        "state": life.state,
-        "expires_at": rfc3339_or_none(life.expires_at_ms),
-        "steps": [step_fields(step, traffic, handles) for step in life.steps],
-    }
+def _named(any_id: str, handles: Handles) -> NamedThingAnswer:
+    return {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def step_fields(step: Step, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
-    """One step, with the request that it was, if that is still kept."""
-    request = None if step.recorded is None or traffic is None else step.recorded
-    return {
-        "step": step.name,
-        "at": rfc3339_or_none(step.at_ms),
-        "outcome": step.outcome or None,
-        "request": None if request is None or traffic is None else request_fields(request, traffic, handles),
-    }
-
-
-def _contents_fields(contents: Contents) -> dict[str, Any]:
+def _contents_fields(contents: Contents) -> KeptContentsAnswer:
     body = contents.body.decode(errors="replace")
     return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
-
-
-# The lifetime of a call as all processes on a database know it: each of its requests came to one of them.
-
-_CALLS = "/admin/traffic/calls"
-_CLOCKS_DIFFER_MS = 100
-"""The clocks of processes agree to some milliseconds only."""
-_KNOWN_WITHOUT_A_REQUEST = frozenset({"asked", "answered"})
-
-
-class LivesEverywhere:
-    """The lifetimes of calls, of all processes together or of one. Without `neighbours` there is but one."""
-
-    def __init__(
-        self, lives: CallLives, traffic: TrafficLog | None, handles: Handles, neighbours: Neighbours | None
-    ) -> None:
-        self._lives = lives
-        self._traffic = traffic
-        self._handles = handles
-        self._neighbours = neighbours
-
-    async def of(self, call_id: str, process: str | int | None = None) -> Fields:
-        """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
-        neighbours, handle = self._neighbours, self._handles.of(call_id)
-        if neighbours is None or handle is None or process in (OWN, neighbours.own_number):
-            return await self._own(call_id)
-        if isinstance(process, int):
-            return await neighbours.ask_one(process, f"{_CALLS}/{handle}", {})
-        mine, replies = await asyncio.gather(
-            self._own_if_known(call_id), neighbours.ask_all(f"{_CALLS}/{handle}", lambda _: {})
-        )
-        return merged_life(neighbours.own_number, mine, replies)
-
-    async def _own(self, call_id: str) -> Fields:
-        return life_fields(await self._lives.of(call_id), self._traffic, self._handles)
-
-    async def _own_if_known(self, call_id: str) -> Fields | None:
-        try:
-            return await self._own(call_id)
-        except CallNotFoundError:
-            return None
 
 
 def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Fields:
@@ -538,10 +639,10 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
 
 
 def _recorded(lives: Mapping[int, Fields]) -> Iterable[Fields]:
-    for number, life in lives.items():
+    for process, life in lives.items():
         for step in life["steps"]:
             if step["request"] is not None:
-                yield {**step, "request": {**step["request"], "process": number}}
+                yield {**step, "request": {**step["request"], "process": process}}
 
 
 def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:

@@ -1,15 +1,15 @@
-"""The record of requests as server-sent events, for the operators who look at it now.
+"""The record of requests as server-sent events, for the operators who read it now.
 
 Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
 while there are more: what a stream costs does not grow with the traffic.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
@@ -18,34 +18,16 @@ import orjson
 from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
-    Reply,
     changed_at_ms,
-    merged_news,
-    merged_requests,
-    page_query,
-    read_cursor,
-    read_position,
-    read_positions,
     write_positions,
 )
-from bridge_server.admin.rows import Handles
-from bridge_server.admin.traffic_records import (
-    Filter,
-    Following,
-    RequestNotKeptError,
-    Spell,
-    TooManyFollowersError,
-    news_fields,
-    page_fields,
-    read_filter,
-    read_number,
-)
+from bridge_server.admin.traffic_records import Filter, Spell, TooManyFollowersError
 from bridge_server.kernel.background import cancelled, running
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Process
 from bridge_server.web.answers import KEEP_ALIVE, EventStream, piece
-from bridge_server.web.traffic import MOST_REQUESTS, Recorded, TrafficLog
+from bridge_server.web.traffic import Recorded, TrafficLog
 
 MOST_STREAMS = 16
 MOST_INNER_STREAMS = 256
@@ -69,7 +51,7 @@ class UnseenChanges:
         self._allowance = MOST_AT_ONCE
 
     def take(self) -> tuple[Sequence[Recorded], int]:
-        """What has changed since the last time, oldest first, and how many changes are left out."""
+        """The changes since the last time, oldest first, and how many changes are left out."""
         self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
         last = self._traffic.newest()
         if self.position > last:  # the record was cleared
@@ -84,7 +66,7 @@ class UnseenChanges:
         return found[::-1], max(0, skipped)
 
 
-class OpenStream:
+class OpenStream(ABC):
     """One stream. It belongs to the streams until `leave`."""
 
     def __init__(self, streams: "TrafficStreams", *, is_inner: bool = False) -> None:
@@ -100,9 +82,9 @@ class OpenStream:
         self.push()
         await self._ended.wait()
 
+    @abstractmethod
     def push(self) -> None:
-        """Write what has changed since the last time."""
-        raise NotImplementedError
+        """Write the changes since the last time."""
 
     def keep_alive(self) -> None:
         """Write a comment, which clients ignore."""
@@ -179,7 +161,7 @@ class TrafficStreams:
             stream.end()
 
     def rouse(self) -> None:
-        """Have `push_forever` look soon: a request waits for news."""
+        """Wake `push_forever`: a request waits for news."""
         self._roused.set()
 
     def forget(self, stream: OpenStream) -> None:
@@ -224,150 +206,12 @@ class TrafficStreams:
             self._events.clear()
 
 
-# The requests of all processes on a database: each process keeps a record of those that came to it.
-
-TRAFFIC = "/admin/traffic"
-
-
-class TrafficEverywhere:
-    """The lists of requests, of all processes together or of one. Without `neighbours` there is but one.
-
-    `spell` makes the fields of an own request; others answer with all that they have.
-    """
-
-    def __init__(
-        self,
-        streams: TrafficStreams,
-        spell: Spell,
-        handles: Handles,
-        neighbours: Neighbours | None,
-    ) -> None:
-        self._streams = streams
-        self._traffic = streams.traffic
-        self._spell = spell
-        self._handles = handles
-        self._neighbours = neighbours
-
-    async def page(self, words: str, after: str, limit: int, process: str | int | None = None) -> Fields:
-        """A page of the requests that pass the filter in `words`, newest first. Raises InvalidInputError."""
-        neighbours = self._neighbours
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            query = {"filter": words, "after": after, "limit": str(limit)}
-            return await neighbours.ask_one(process, TRAFFIC, query)
-        if neighbours is None or process is not None:
-            return self._page(self._filter(words), read_number(after), limit)
-        return await self._page_of_all(neighbours, words, after, limit)
-
-    async def changes(
-        self, words: str, following: Following, limit: int, process: str | int | None = None
-    ) -> Fields:
-        """What has changed, oldest first; with a wait, once there is something. Raises InvalidInputError."""
-        neighbours, since, wait_seconds = self._neighbours, following.since, following.wait_seconds
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
-            return await neighbours.ask_one(process, TRAFFIC, query, wait_seconds)
-        if neighbours is None or process is not None:
-            known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
-            found = await self._news(self._filter(words), known or 0, wait_seconds)
-            return news_fields(found, limit, self._traffic.newest(), self._spell)
-        return await self._changes_of_all(neighbours, words, following, limit)
-
-    async def one(self, number: int, process: str | int | None = None) -> Fields:
-        """One request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
-        neighbours = self._neighbours
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            return await neighbours.ask_one(process, f"{TRAFFIC}/{number}", {})
-        found = self._traffic.find(number)
-        if found is None:
-            raise RequestNotKeptError(MOST_REQUESTS)
-        return self._spell(found)
-
-    def _page(self, chosen: Filter, after: int | None, limit: int) -> Fields:
-        found = list(islice(filter(chosen.passes, self._traffic.before(after)), limit + 1))
-        return page_fields(found, limit, self._traffic.newest(), self._spell)
-
-    async def _page_of_all(self, neighbours: Neighbours, words: str, after: str, limit: int) -> Fields:
-        cursor, chosen, own = read_cursor(after), self._filter(words), neighbours.own_number
-        mine = None if cursor.has_ended(own) else self._page(chosen, cursor.of(own), limit)
-        replies = await neighbours.ask_all(TRAFFIC, partial(page_query, cursor, {"filter": words}, limit))
-        return merged_requests(cursor, own, mine, replies, limit)
-
-    async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
-        """The changes after one that is known, the oldest first; they wait until there is one."""
-        traffic = self._traffic
-        since = since if since <= traffic.newest() else 0  # the record was cleared
-
-        async def read() -> Sequence[Recorded] | None:
-            return [each for each in traffic.changed_after(since) if chosen.passes(each)] or None
-
-        self._streams.rouse()
-        changes = await traffic.news(read, wait_seconds) or ()
-        return list(reversed(changes))
-
-    async def _changes_of_all(
-        self, neighbours: Neighbours, words: str, following: Following, limit: int
-    ) -> Fields:
-        own, chosen = neighbours.own_number, self._filter(words)
-        positions: Mapping[int, int] = read_positions(following.since, own) or {}
-        now = asyncio.get_running_loop().time
-        ends_at = now() + following.wait_seconds
-        while True:
-            replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
-            mine = await self._news(chosen, positions.get(own, 0), 0.0)
-            page = news_fields(mine, limit, self._traffic.newest(), self._spell)
-            found = merged_news(positions, own, page, replies, limit)
-            left_seconds = ends_at - now()
-            if found["requests"] or left_seconds <= 0:
-                return found
-            positions = read_positions(found["last"], own) or {}
-            await self._some_news(neighbours, words, chosen, positions, left_seconds)
-
-    async def _some_news(
-        self,
-        neighbours: Neighbours,
-        words: str,
-        chosen: Filter,
-        positions: Mapping[int, int],
-        wait_seconds: float,
-    ) -> None:
-        """Return once some process has news, or the time is over."""
-
-        def query(number: int) -> Mapping[str, str]:
-            return {**_query(words, positions, 1, number), "wait": f"{wait_seconds:.3f}"}
-
-        async def own() -> bool:
-            return bool(await self._news(chosen, positions.get(neighbours.own_number, 0), wait_seconds))
-
-        questions = await neighbours.questions(TRAFFIC, query, wait_seconds)
-        pending = {asyncio.create_task(own())}
-        pending |= {asyncio.create_task(_has_news(question)) for question in questions}
-        try:
-            while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if any(task.result() for task in done):
-                    return
-        finally:
-            await cancelled(pending)
-
-    def _filter(self, words: str) -> Filter:
-        return read_filter(words, self._handles)
-
-
-def _query(words: str, positions: Mapping[int, int], limit: int, number: int) -> Mapping[str, str]:
-    """What a process is asked for its changes."""
-    return {"filter": words, "since": str(positions.get(number, 0)), "limit": str(limit)}
-
-
-async def _has_news(question: Awaitable[Reply]) -> bool:
-    reply = await question
-    return reply.fields is not None and bool(reply.fields["requests"])
-
-
 # The records of all processes on a database as one stream, in the order of time.
 #
 # The process that answers reads the streams of the others. What comes is kept for a moment, so that a change
 # of one process is not written before an earlier change of another.
 
+TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
 _LOOK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
@@ -380,7 +224,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 
 @dataclass(frozen=True, slots=True)
 class WantedStream:
-    """What a stream is to have: the filter, also in words; the process, None for all; and the last known
+    """The content of a stream: the filter, also in words; the process, None for all; and the last known
     change of each process. Without `positions` the stream begins now.
     """
 
@@ -406,7 +250,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Followed:
-    """What has come from one process and is not written yet. `read` is the last change that came."""
+    """Requests of one process that are not written yet. `read` is the last change that has come."""
 
     read: int | None
     lines: deque[_Line] = field(default_factory=deque)

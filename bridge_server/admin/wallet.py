@@ -2,31 +2,36 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import orjson
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, fields_answer, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_choice, read_number, wanted_page
 from bridge_server.ethereum.address import checksummed, quantity
 from bridge_server.ethereum.transactions import RawTransactionError
 from bridge_server.kernel.errors import BridgeError, ConflictError, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.models import (
+    AccountSource,
     Address,
+    KeyFileError,
     TransactionState,
     WalletAccount,
+    WrongPassphraseError,
 )
-from bridge_server.wallet.signing import AuditPage, read_history
+from bridge_server.wallet.signing import read_history
 from bridge_server.wallet.transactions.requests import read_signed
 from bridge_server.wallet.transactions.states import WAITING
 from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionPage
-from bridge_server.web.bodies import JsonObject, Shape, check, json_object
+from bridge_server.web.bodies import Shape
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Address as AnyAddress
+from bridge_server.web.shapes import Count, Moment, NextPage, Parameter, page_parameters, text
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
@@ -56,52 +61,6 @@ class AlwaysOpenError(ConflictError):
         )
 
 
-class WalletDesk:
-    """Shows accounts, transactions and signatures; unlocks and locks accounts."""
-
-    def __init__(self, accounts: Accounts, transactions: TransactionListing, audit_file: Path) -> None:
-        self._accounts = accounts
-        self._transactions = transactions
-        self._audit_file = audit_file
-
-    def accounts(self) -> Sequence[WalletAccount]:
-        """Every account. Raises UnavailableError."""
-        return self._accounts.accounts()
-
-    async def unlock(self, address: Address, passphrase: str, seconds: int | None) -> WalletAccount:
-        """Open an account's key. Raises AccountNotFoundError, and what `Accounts.unlock` raises."""
-        self._require_lockable(address)
-        await self._accounts.unlock(address, passphrase, seconds)
-        return self._account(address)
-
-    def lock(self, address: Address) -> WalletAccount:
-        """Forget an account's key. Raises AccountNotFoundError, AlwaysOpenError."""
-        self._require_lockable(address)
-        self._accounts.lock(address)
-        return self._account(address)
-
-    async def transactions(
-        self, state: TransactionState | None, before: int | None, limit: int
-    ) -> TransactionPage:
-        """A page of transactions, newest first."""
-        return await self._transactions.page(state, before, limit)
-
-    async def signatures(self, before: int | None, limit: int) -> AuditPage:
-        """A page of the audit log, newest first. Raises UnavailableError."""
-        return await asyncio.to_thread(read_history, self._audit_file, before, limit)
-
-    def _require_lockable(self, address: Address) -> None:
-        account = self._account(address)
-        if account.is_lasting:
-            raise AlwaysOpenError(address)
-
-    def _account(self, address: Address) -> WalletAccount:
-        for account in self._accounts.accounts():
-            if account.address == address:
-                return account
-        raise AccountNotFoundError(address)
-
-
 class UnlockShape(Shape):
     """The body of POST /admin/wallet/accounts/{address}/unlock. Without seconds it is 300; 0 has no end."""
 
@@ -109,9 +68,152 @@ class UnlockShape(Shape):
     seconds: Annotated[int, Field(ge=0, le=LONGEST_UNLOCK_SECONDS)] | None = None
 
 
-def read_unlock(document: JsonObject) -> UnlockShape:
-    """Read a passphrase and for how long it opens the key."""
-    return check(UnlockShape, document.values)
+Quantity = Annotated[str, text("0xde0b6b3a7640000")]
+Hash = Annotated[str, text("0x" + "5c" * 32)]
+
+
+class WalletAccountAnswer(TypedDict):
+    """An account of the wallet: the source of its key, and whether and until when it is unlocked."""
+
+    account: AnyAddress
+    kind: AccountSource
+    unlocked: bool
+    unlocked_until: Moment | None
+
+
+class WalletAccountsAnswer(TypedDict):
+    """Every account of the wallet."""
+
+    accounts: list[WalletAccountAnswer]
+
+
+_From = TypedDict(
+    "_From",
+    {
+        "id": Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")],
+        "state": TransactionState,
+        "from": AnyAddress,
+    },
+)
+
+
+class WalletTransactionAnswer(_From):
+    """A transaction without its data. `to` and `value` are null if they are not known."""
+
+    to: AnyAddress | None
+    value: Quantity | None
+    hash: Hash | None
+    nonce: Count | None
+    chain_id: Count | None
+    reason: Annotated[str, text("nonce too low")] | None
+    attempts: Count
+    client: Annotated[str, text("127.0.0.1")] | None
+    asked_at: Moment
+    next_attempt_at: Moment | None
+    settled_at: Moment | None
+
+
+class WalletTransactionsAnswer(TypedDict):
+    """A page of transactions, newest first."""
+
+    transactions: list[WalletTransactionAnswer]
+    next: NextPage | None
+
+
+class WalletSignatureAnswer(TypedDict):
+    """A line of the audit log."""
+
+    at: Moment
+    method: Annotated[str, text("personal_sign")]
+    account: AnyAddress
+    hash: Hash
+    transaction_hash: Hash | None
+    client: Annotated[str, text("127.0.0.1")]
+    origin: Annotated[str, text("https://app.example.org")] | None
+    request_id: Annotated[str, text("0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f")]
+    approval: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")] | None
+
+
+class WalletSignaturesAnswer(TypedDict):
+    """A page of the audit log, newest first."""
+
+    signatures: list[WalletSignatureAnswer]
+    next: NextPage | None
+
+
+class WalletAdmin:
+    """Shows accounts, transactions and signatures; unlocks and locks accounts."""
+
+    def __init__(self, accounts: Accounts, transactions: TransactionListing, audit_file: Path) -> None:
+        self._accounts = accounts
+        self._transactions = transactions
+        self._audit_file = audit_file
+
+    def accounts(self) -> WalletAccountsAnswer:
+        """Every account. Raises UnavailableError."""
+        return {"accounts": [account_fields(account) for account in self._accounts.accounts()]}
+
+    async def unlock(self, account: str, wanted: UnlockShape) -> WalletAccountAnswer:
+        """Open an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError, and what
+        `Accounts.unlock` raises.
+        """
+        address = self._lockable(account)
+        await self._accounts.unlock(address, wanted.passphrase, wanted.seconds)
+        return account_fields(self._account(address))
+
+    def lock(self, account: str) -> WalletAccountAnswer:
+        """Forget an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError."""
+        address = self._lockable(account)
+        self._accounts.lock(address)
+        return account_fields(self._account(address))
+
+    async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
+        """A page of transactions, newest first. Raises InvalidInputError."""
+        found = await self._transactions.page(
+            read_choice("state", state, TransactionState), read_number(after), limit
+        )
+        # A signed transaction is read with its signature, 0.1 ms each.
+        return await asyncio.to_thread(transaction_page_fields, found)
+
+    async def signatures(self, after: str, limit: int) -> WalletSignaturesAnswer:
+        """A page of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
+        page = await asyncio.to_thread(read_history, self._audit_file, read_number(after), limit)
+        entries = cast(list[WalletSignatureAnswer], page.entries)
+        return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
+
+    def _lockable(self, account: str) -> Address:
+        address = read_address(account)
+        if self._account(address).is_lasting:
+            raise AlwaysOpenError(address)
+        return address
+
+    def _account(self, address: Address) -> WalletAccount:
+        for account in self._accounts.accounts():
+            if account.address == address:
+                return account
+        raise AccountNotFoundError(address)
+
+    async def handle_accounts(self, _: web.Request) -> WalletAccountsAnswer:
+        """Every account, whether it is unlocked, and until when."""
+        return self.accounts()
+
+    async def handle_unlock(self, request: web.Request) -> WalletAccountAnswer:
+        """Opens the account's key file for 300 seconds, or as many as are named; 0 has no end. The route
+        exists with `admin_wallet`.
+        """
+        return await self.unlock(request.match_info["address"], await body(request, UnlockShape))
+
+    async def handle_lock(self, request: web.Request) -> WalletAccountAnswer:
+        """Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`."""
+        return self.lock(request.match_info["address"])
+
+    async def handle_transactions(self, request: web.Request) -> WalletTransactionsAnswer:
+        """The transactions that the wallet was asked to send, newest first."""
+        return await self.transactions(request.query.get("state"), *wanted_page(request))
+
+    async def handle_signatures(self, request: web.Request) -> WalletSignaturesAnswer:
+        """The lines of the audit log, newest first."""
+        return await self.signatures(*wanted_page(request))
 
 
 def read_address(text: str) -> Address:
@@ -121,20 +223,7 @@ def read_address(text: str) -> Address:
     return Address(text.lower())
 
 
-def read_state(query: Mapping[str, str]) -> TransactionState | None:
-    """Read the query parameter `state`. Raises InvalidInputError."""
-    state = query.get("state")
-    if state is not None and state not in list(TransactionState):
-        raise InvalidInputError(f"The query parameter state takes {', '.join(TransactionState)}.")
-    return None if state is None else TransactionState(state)
-
-
-def account_list_fields(accounts: Sequence[WalletAccount]) -> dict[str, Any]:
-    """Every account of the wallet."""
-    return {"accounts": [account_fields(account) for account in accounts]}
-
-
-def account_fields(account: WalletAccount) -> dict[str, Any]:
+def account_fields(account: WalletAccount) -> WalletAccountAnswer:
     """An account: the source of its key, and whether and until when it is unlocked."""
     until_ms = account.unlocked_until_ms
     return {
@@ -145,7 +234,7 @@ def account_fields(account: WalletAccount) -> dict[str, Any]:
     }
 
 
-def transaction_page_fields(page: TransactionPage) -> dict[str, Any]:
+def transaction_page_fields(page: TransactionPage) -> WalletTransactionsAnswer:
     """A page of transactions; `next` is null at the end."""
     return {
         "transactions": [transaction_fields(transaction) for transaction in page.transactions],
@@ -153,7 +242,7 @@ def transaction_page_fields(page: TransactionPage) -> dict[str, Any]:
     }
 
 
-def transaction_fields(transaction: ListedTransaction) -> dict[str, Any]:
+def transaction_fields(transaction: ListedTransaction) -> WalletTransactionAnswer:
     """A transaction without its data."""
     to, value = _transfer(transaction)
     settled_at_ms = transaction.settled_at_ms
@@ -176,11 +265,6 @@ def transaction_fields(transaction: ListedTransaction) -> dict[str, Any]:
     }
 
 
-def audit_page_fields(page: AuditPage) -> dict[str, Any]:
-    """A page of the audit log; `next` is null at its beginning."""
-    return {"signatures": page.entries, "next": None if page.rest is None else str(page.rest)}
-
-
 def _transfer(transaction: ListedTransaction) -> tuple[str | None, str | None]:
     """The receiver (None: it creates a contract) and the wei as a QUANTITY; None where they are not known."""
     if transaction.raw is None:
@@ -196,53 +280,39 @@ def _address(to: str | None) -> str | None:
     return None if to is None else checksummed(to.lower())
 
 
-class WalletDeskHandlers:
-    """One method per endpoint."""
-
-    def __init__(self, desk: WalletDesk) -> None:
-        self._desk = desk
-
-    async def accounts(self, _: web.Request) -> web.Response:
-        return fields_answer(account_list_fields(self._desk.accounts()))
-
-    async def unlock(self, request: web.Request) -> web.Response:
-        address = read_address(request.match_info["address"])
-        wanted = read_unlock(await json_object(request))
-        account = await self._desk.unlock(address, wanted.passphrase, wanted.seconds)
-        return fields_answer(account_fields(account))
-
-    async def lock(self, request: web.Request) -> web.Response:
-        account = self._desk.lock(read_address(request.match_info["address"]))
-        return fields_answer(account_fields(account))
-
-    async def transactions(self, request: web.Request) -> web.Response:
-        after, limit = wanted_page(request)
-        found = await self._desk.transactions(read_state(request.query), read_number(after), limit)
-        # A signed transaction is read with its signature, 0.1 ms each.
-        fields = await asyncio.to_thread(transaction_page_fields, found)
-        return fields_answer(fields)
-
-    async def signatures(self, request: web.Request) -> web.Response:
-        after, limit = wanted_page(request)
-        found = await self._desk.signatures(read_number(after), limit)
-        return fields_answer(audit_page_fields(found))
-
-
 _WALLET = "/admin/wallet"
 _ACCOUNT = f"{_WALLET}/accounts/{{address:{ANY_ID}}}"
+_ADDRESSED = (
+    Parameter(
+        "address",
+        "The address of an account of the wallet.",
+        place="path",
+        example="0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
+    ),
+)
 
 
-def wallet_desk_routes(handlers: WalletDeskHandlers, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
+def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
     """Accounts, transactions, signatures. Only with `may_sign` can accounts be unlocked and locked here."""
+    rows = rows.under("Wallet administration")
+    state = Parameter("state", "Only transactions in this state.", {"enum": [*TransactionState]})
     shown = (
-        rows.read(f"{_WALLET}/accounts", "wallet-accounts", handlers.accounts),
-        rows.read(f"{_WALLET}/transactions", "wallet-transactions", handlers.transactions),
-        rows.read(f"{_WALLET}/signatures", "wallet-signatures", handlers.signatures),
-    )
+        rows.read(f"{_WALLET}/accounts", "wallet-accounts", wallet.handle_accounts,
+                  "List the wallet's accounts", "The accounts."),
+        rows.read(f"{_WALLET}/transactions", "wallet-transactions", wallet.handle_transactions,
+                  "List transactions", "A page.", parameters=(state, *page_parameters())),
+        rows.read(f"{_WALLET}/signatures", "wallet-signatures", wallet.handle_signatures,
+                  "List signatures", "A page.", parameters=page_parameters()),
+    )  # fmt: skip
     if not may_sign:
         return shown
     return (
         *shown,
-        rows.write("POST", f"{_ACCOUNT}/unlock", "unlock-account", handlers.unlock),
-        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", handlers.lock),
-    )
+        rows.write("POST", f"{_ACCOUNT}/unlock", "unlock-account", wallet.handle_unlock,
+                   "Unlock an account", "The account.", parameters=_ADDRESSED,
+                   body=UnlockShape, body_example={"passphrase": "correct horse", "seconds": 60},
+                   problems=(AccountNotFoundError, AlwaysOpenError, WrongPassphraseError, KeyFileError)),
+        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", wallet.handle_lock,
+                   "Lock an account", "The account.", parameters=_ADDRESSED,
+                   problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError)),
+    )  # fmt: skip

@@ -1,50 +1,40 @@
-"""The admin API: the services that answer an operator, and the rooms that show them."""
+"""The operator's side: one service per subject, for the admin API and for the console, and its two rooms."""
 
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bridge_server.admin.accounts import AccountHandlers, AccountViews, account_routes
-from bridge_server.admin.approvals import ApprovalDesk, ApprovalHandlers, approval_routes
-from bridge_server.admin.clients import ClientHandlers, ClientsEverywhere, ClientViews, client_routes
-from bridge_server.admin.delivery_tests import (
-    DeliveryTestHandlers,
-    PushTests,
-    WebhookTests,
-    delivery_test_routes,
-)
-from bridge_server.admin.notifications import NotificationHandlers, notification_routes
+from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
+from bridge_server.admin.approvals import ApprovalAdmin, approval_routes
+from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
+from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
+from bridge_server.admin.notifications import NotificationAdmin, notification_routes
 from bridge_server.admin.other_processes import Neighbours
-from bridge_server.admin.outbox import AttemptsEverywhere, OutboxDesk, OutboxHandlers, outbox_routes
-from bridge_server.admin.projects import ProjectHandlers, project_routes
+from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
+from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles, guard_of
 from bridge_server.admin.server import (
     NOTIFICATION,
-    SettingsDesk,
-    SettingsHandlers,
-    StatsHandlers,
-    StatsReader,
+    FigureSources,
+    SettingsAdmin,
+    StatsAdmin,
     settings_routes,
     stats_routes,
 )
-from bridge_server.admin.sessions import SessionHandlers, SessionsEverywhere, SessionViews, session_routes
-from bridge_server.admin.traffic import TrafficHandlers, traffic_routes
-from bridge_server.admin.traffic_records import CallLives, LivesEverywhere, request_fields
+from bridge_server.admin.sessions import SessionAdmin, session_routes
+from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
+from bridge_server.admin.traffic_records import CallLives, Requests
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.admin.wallet import WalletDesk, WalletDeskHandlers, wallet_desk_routes
+from bridge_server.admin.wallet import WalletAdmin, wallet_routes
 from bridge_server.assembly.bridge import relay_service
 from bridge_server.assembly.foundation import PUSHES, Foundation, Observation, noted
-from bridge_server.assembly.operated import Operated
-from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room, afterwards
-from bridge_server.assembly.testmode import TestMode
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.assembly.system_routes import Services
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.kernel.values import dataclass
 from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
@@ -59,76 +49,123 @@ from bridge_server.web.recorder import Clients
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Route
 
-# The services that answer an operator, for the admin API and for the console.
+_TURN_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorDesks:
-    """One service per subject of the admin API."""
+class Admin:
+    """One service per subject of the admin API, over the services of the rooms."""
 
-    projects: ProjectServices
-    history: HistoryStore
-    audiences: Audiences
-    accounts: AccountViews
-    inbox: InboxReads
-    approvals: ApprovalDesk
-    wallet: WalletDesk
-    outbox: OutboxDesk
-    attempts: AttemptsEverywhere
-    webhook_tests: WebhookTests
-    push_tests: PushTests
-    settings: SettingsDesk
-
-
-def operator_desks(
-    foundation: Foundation, observation: Observation, operated: Operated, neighbours: Neighbours | None
-) -> OperatorDesks:
-    """The services of the operator, over the services of the rooms."""
-    database, clock = foundation.database, foundation.clock
-    projects, wallet = operated.projects, operated.wallet
-    history = HistoryStore(database)
-    outbox = OutboxDesk(
-        MessageStore(database, pushes=PUSHES),
-        operated.dispatcher,
-        clock,
-        observation.attempts,
-        foundation.webhooks.headers,
-    )
-    return OperatorDesks(
-        projects=projects,
-        history=history,
-        audiences=Audiences(AudienceStore(database), operated.notifications),
-        accounts=AccountViews(
+    def __init__(
+        self, foundation: Foundation, observation: Observation, rooms: Sequence[Room], services: Services
+    ) -> None:
+        database, clock, settings = foundation.database, foundation.clock, foundation.settings
+        projects, wallet, traffic = services.projects, services.wallet, observation.traffic
+        self.foundation = foundation
+        self.observation = observation
+        self.services = services
+        self.neighbours = neighbours = _neighbours(foundation)
+        self.handles = Handles(_key_of_handles(settings))
+        self.requests = Requests(traffic, self.handles, clock)
+        self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
+        self.history = history = HistoryStore(database)
+        self.audiences = Audiences(AudienceStore(database), services.notifications)
+        self.accounts = AccountAdmin(
             projects.projects,
             projects.subscriptions,
             history,
             projects.device_states,
             clock,
             projects.account_limit,
-        ),
-        inbox=operated.inbox,
-        approvals=ApprovalDesk(ApprovalStore(database), wallet.approvals, clock),
-        wallet=WalletDesk(wallet.accounts, TransactionListing(database), foundation.settings.audit_file),
-        outbox=outbox,
-        attempts=AttemptsEverywhere(outbox, neighbours),
-        webhook_tests=WebhookTests(
-            noted(foundation.webhook_sender, observation), clock, foundation.ids, foundation.stopping
-        ),
-        push_tests=PushTests(operated.push.server),
-        settings=SettingsDesk(foundation.live.shown, operated.readiness),
-    )
+        )
+        self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
+        self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
+        self.outbox = OutboxAdmin(
+            MessageStore(database, pushes=PUSHES),
+            services.dispatcher,
+            clock,
+            observation.attempts,
+            foundation.webhooks.headers,
+            neighbours,
+        )
+        sender = noted(foundation.webhook_sender, observation)
+        self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
+        self.push_tests = PushTests(services.push.server)
+        self.settings = SettingsAdmin(foundation.live.shown, services.readiness)
+        sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
+        pending = partial(pending_of, database)
+        self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
+        relay, seen = relay_service(foundation), observation.sightings
+        self.sessions = SessionAdmin(sessions, relay, seen, self.requests, neighbours, status_ms)
+        self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
+        sources = _figure_sources(foundation, rooms, services)
+        self.stats = StatsAdmin(sessions, observation.made, observation.clients, sources, clock, neighbours)
+        foundation.events.subscribe(
+            Delivered, lambda event: observation.made.count(NOTIFICATION, len(event.accounts))
+        )
+
+    def room(self) -> Room:
+        """The endpoints over the rooms' services; there are none without `admin_token`."""
+        rows = _rows(self.foundation)
+        return Room(name="admin", routes=() if rows is None else self._routes(rows))
+
+    def watching_room(self) -> Room:
+        """The endpoints over the records of requests, and the work that keeps the records small."""
+        rows, streams, observation = _rows(self.foundation), self.streams, self.observation
+
+        @asynccontextmanager
+        async def following() -> AsyncIterator[None]:
+            async with running(_turn_forever(observation.clients)):
+                if streams is None:
+                    yield
+                    return
+                async with running(streams.push_forever()):
+                    yield
+
+        def forget() -> None:
+            observation.clients.clear()
+            observation.made.clear()
+            observation.sightings.clear()
+            observation.attempts.clear()
+            if streams is not None:
+                streams.end_all()
+
+        async def catch_up() -> None:
+            """Requests that are not recorded yet belong to the time before the clock is moved."""
+            observation.clients.turn()
+
+        return Room(
+            name="observation",
+            routes=() if rows is None else self._watching_routes(rows),
+            running=(following,) if self.neighbours is None else (self.neighbours.opened, following),
+            stop=None if streams is None else streams.close,
+            emptied=(partial(afterwards, forget),),
+            catch_up=catch_up,
+        )
+
+    def _routes(self, rows: AdminRows) -> tuple[Route, ...]:
+        may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
+        return (
+            *project_routes(ProjectAdmin(*projects), rows),
+            *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
+            *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
+            *approval_routes(self.approvals, rows, may_sign=may_sign),
+            *wallet_routes(self.wallet, rows, may_sign=may_sign),
+            *outbox_routes(self.outbox, rows),
+            *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
+            *settings_routes(self.settings, rows),
+        )
+
+    def _watching_routes(self, rows: AdminRows) -> tuple[Route, ...]:
+        traffic = TrafficAdmin(self.streams, self.lives, self.handles, self.neighbours)
+        return (
+            *traffic_routes(traffic, rows),
+            *client_routes(self.clients, rows),
+            *session_routes(self.sessions, rows),
+            *stats_routes(self.stats, rows),
+        )
 
 
-# The admin API, for the bearer of `admin_token`.
-
-
-def admin_room(foundation: Foundation, desks: OperatorDesks) -> Room:
-    """The operator's endpoints; there are none without a token."""
-    rows = admin_rows(foundation)
-    return Room(name="admin", routes=() if rows is None else _routes(foundation, desks, rows))
-
-
-def admin_rows(foundation: Foundation) -> AdminRows | None:
+def _rows(foundation: Foundation) -> AdminRows | None:
     """Makes the rows of the admin API; None without a token."""
     token, settings = foundation.live.token("admin_token"), foundation.settings
     if token is None:
@@ -139,135 +176,12 @@ def admin_rows(foundation: Foundation) -> AdminRows | None:
     )
 
 
-def _routes(foundation: Foundation, desks: OperatorDesks, rows: AdminRows) -> tuple[Route, ...]:
-    may_sign, limit = foundation.settings.admin_wallet, desks.projects.account_limit
-    return (
-        *project_routes(_project_handlers(desks.projects), rows),
-        *notification_routes(NotificationHandlers(desks.history, desks.audiences), rows),
-        *account_routes(AccountHandlers(desks.accounts, desks.inbox, limit), rows),
-        *approval_routes(ApprovalHandlers(desks.approvals), rows, may_sign=may_sign),
-        *wallet_desk_routes(WalletDeskHandlers(desks.wallet), rows, may_sign=may_sign),
-        *outbox_routes(OutboxHandlers(desks.outbox, desks.attempts), rows),
-        *delivery_test_routes(DeliveryTestHandlers(desks.webhook_tests, desks.push_tests), rows),
-        *settings_routes(SettingsHandlers(desks.settings), rows),
-    )
-
-
-def _project_handlers(services: ProjectServices) -> ProjectHandlers:
-    return ProjectHandlers(
-        services.projects,
-        services.subscriptions,
-        services.device_states,
-        services.account_limit,
-    )
-
-
-# Views of requests, clients, sessions and figures: for the admin API, and for the console.
-
-_TURN_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorViews:
-    """The services that answer an operator, through the admin API and the console."""
-
-    observation: Observation
-    handles: Handles
-    streams: TrafficStreams | None
-    """None when no record of requests is kept."""
-    lives: LivesEverywhere
-    clients: ClientsEverywhere
-    sessions: SessionsEverywhere
-    stats: StatsReader
-    neighbours: Neighbours | None
+def _neighbours(foundation: Foundation) -> Neighbours | None:
     """The other processes on the database; None where it is a file."""
-
-
-def operator_views(
-    foundation: Foundation,
-    observation: Observation,
-    rooms: Sequence[Room],
-    operated: Operated,
-    neighbours: Neighbours | None,
-) -> OperatorViews:
-    """The views of these rooms."""
-    traffic, handles = observation.traffic, Handles(_key_of_handles(foundation.settings))
-    sessions = SessionList(foundation.database, foundation.clock)
-    status_ms = foundation.settings.status_ttl * 1_000
-    foundation.events.subscribe(
-        Delivered, lambda event: observation.made.count(NOTIFICATION, len(event.accounts))
-    )
-    return OperatorViews(
-        observation,
-        handles,
-        None
-        if traffic is None
-        else TrafficStreams(traffic, partial(request_fields, traffic=traffic, handles=handles)),
-        LivesEverywhere(
-            CallLives(sessions, traffic, partial(pending_of, foundation.database), status_ms),
-            traffic,
-            handles,
-            neighbours,
-        ),
-        ClientsEverywhere(_clients(foundation, observation, rooms), neighbours),
-        SessionsEverywhere(
-            SessionViews(
-                sessions,
-                relay_service(foundation),
-                observation.sightings,
-                traffic,
-                handles,
-                foundation.clock,
-                status_ms,
-            ),
-            neighbours,
-        ),
-        _stats(foundation, observation, sessions, rooms, operated),
-        neighbours,
-    )
-
-
-def views_room(foundation: Foundation, views: OperatorViews) -> Room:
-    """The views' endpoints in the admin API, and the work that keeps the records small."""
-    streams, observation = views.streams, views.observation
-
-    @asynccontextmanager
-    async def following() -> AsyncIterator[None]:
-        async with running(_turn_forever(observation.clients)):
-            if streams is None:
-                yield
-                return
-            async with running(streams.push_forever()):
-                yield
-
-    def forget() -> None:
-        observation.clients.clear()
-        observation.made.clear()
-        observation.sightings.clear()
-        observation.attempts.clear()
-        if streams is not None:
-            streams.end_all()
-
-    async def catch_up() -> None:
-        """Requests that are not recorded yet belong to the time before the clock is moved."""
-        observation.clients.turn()
-
-    rows, neighbours = admin_rows(foundation), views.neighbours
-    return Room(
-        name="observation",
-        routes=()
-        if rows is None
-        else (
-            *traffic_routes(TrafficHandlers(streams, views.lives, views.handles, neighbours), rows),
-            *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
-            *session_routes(SessionHandlers(views.sessions), rows),
-            *stats_routes(StatsHandlers(views.stats, neighbours), rows),
-        ),
-        running=(following,) if neighbours is None else (neighbours.opened, following),
-        stop=None if streams is None else streams.close,
-        emptied=(partial(afterwards, forget),),
-        catch_up=catch_up,
-    )
+    if foundation.database_file is not None:
+        return None
+    backend, live = foundation.backend, foundation.live
+    return Neighbours(backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token))
 
 
 def _key_of_handles(settings: Settings) -> bytes:
@@ -284,12 +198,11 @@ async def _turn_forever(clients: Clients) -> None:
         clients.turn()
 
 
-def _clients(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> ClientViews:
+def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> AddressLimits:
     of_routes = {limit.name: limit for room in rooms for row in room.routes for limit in row.limits}
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
     limits: dict[str, Limit] = {**of_routes, **{limit.name: limit for limit in of_bytes}}
-    return ClientViews(
-        observation.clients,
+    return AddressLimits(
         foundation.addresses,
         foundation.connections,
         foundation.quotas,
@@ -299,63 +212,13 @@ def _clients(foundation: Foundation, observation: Observation, rooms: Sequence[R
     )
 
 
-def _stats(
-    foundation: Foundation,
-    observation: Observation,
-    sessions: SessionList,
-    rooms: Sequence[Room],
-    operated: Operated,
-) -> StatsReader:
-    def figures() -> dict[str, float]:
+def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:
+    def gauges() -> dict[str, float]:
         return {name: value for room in rooms for name, value in room.gauges().items()}
 
     def pushes() -> Mapping[str, Mapping[str, int]]:
-        return {channel: sender.outcomes for channel, sender in operated.push.provider_senders.items()}
+        return {channel: sender.outcomes for channel, sender in services.push.provider_senders.items()}
 
-    return StatsReader(
-        sessions,
-        observation.made,
-        observation.clients,
-        foundation.figures,
-        figures,
-        operated.stock,
-        pushes,
-        foundation.settings.database_file,
-        foundation.clock,
-    )
-
-
-# The services of other rooms for the console's pages.
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleParts:
-    """The services through which pages read and change other rooms."""
-
-    desks: OperatorDesks
-    views: OperatorViews
-    operated: Operated
-    test_mode: TestMode | None
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorRooms:
-    """The admin API in two rooms, and what the console's pages need once test mode is there or not."""
-
-    admin: Room
-    views: Room
-    parts: Callable[[TestMode | None], ConsoleParts]
-
-
-def operator_rooms(
-    foundation: Foundation, observation: Observation, rooms: Sequence[Room], operated: Operated
-) -> OperatorRooms:
-    """The operator's rooms over these rooms. Only `admin_token` turns on the routes of the admin API."""
-    neighbours = foundation.backend.neighbours(lambda: secret_of(foundation.live.current.admin_token))
-    desks = operator_desks(foundation, observation, operated, neighbours)
-    views = operator_views(foundation, observation, rooms, operated, neighbours)
-    return OperatorRooms(
-        admin_room(foundation, desks),
-        views_room(foundation, views),
-        partial(ConsoleParts, desks, views, operated),
+    return FigureSources(
+        gauges, foundation.figures, services.stock, pushes, foundation.settings.database_file
     )

@@ -22,7 +22,6 @@ from bridge_server.assembly.notifications import (
     notifications_of,
     notify_room,
 )
-from bridge_server.assembly.operated import Operated
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.push import push_room, push_services
@@ -37,6 +36,7 @@ from bridge_server.assembly.storage import (
 )
 from bridge_server.assembly.system_routes import (
     Documentation,
+    Services,
     health_room,
     metrics_alone,
     metrics_room,
@@ -95,33 +95,42 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         demo,
     )
     readiness = readiness_of(foundation, rooms)
-    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
-    operator = _operator_rooms(foundation, rooms, operated)
+    services = Services(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
+    house = _with_operator(foundation, rooms, services)
+    return (*house, *documentation.rooms(house))
+
+
+def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
+    """The rooms, and those that call them: of the operator, of the console and of test mode, where on."""
+    operator, pages = _operator(foundation, rooms, services), _console_pages(foundation)
+    dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
-    views = () if operator is None else (operator.views,)
-    observing = (health_room(readiness), metrics_room(foundation, rooms), *views)
+    observing = (
+        health_room(services.readiness),
+        metrics_room(foundation, rooms),
+        *(() if operator is None else (operator.watching_room(),)),
+    )
     mode = _test_mode(foundation, (*rooms, *observing), sweeper)
-    house = (
+    return (
         *rooms,
-        *(() if operator is None else (operator.admin,)),
-        commands_room(foundation.backend.outside_changes(), dispatcher, wallet.approvals, foundation.events),
+        *(() if operator is None else (operator.room(),)),
+        commands_room(foundation.backend.outside_changes(), dispatcher, approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         *(() if mode is None else (mode.room,)),
-        *(() if pages is None else (pages.pages_room(foundation, operator.parts(mode)),)),
+        *(() if pages is None else (pages.pages_room(operator, mode),)),
     )
-    return (*house, *documentation.rooms(house))
 
 
 # Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.
 
 
-def _operator_rooms(foundation: Foundation, rooms: Sequence[Room], operated: Operated) -> Any:
-    """The `OperatorRooms` over these rooms; None without `admin_token` and console."""
+def _operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> Any:
+    """The `Admin` over these rooms; None without `admin_token` and console."""
     if foundation.observation is None:
         return None
     admin = import_module("bridge_server.assembly.admin")
-    return admin.operator_rooms(foundation, foundation.observation, rooms, operated)
+    return admin.Admin(foundation, foundation.observation, rooms, services)
 
 
 def _console_pages(foundation: Foundation) -> Any:

@@ -1,20 +1,20 @@
-"""The console's pages, and the door to them. A new page is a function here and a line in `_pages`."""
+"""The console's pages, and the door to them. A new page is a line in `_pages`."""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 from urllib.parse import urlsplit
 
 from bridge_server.admin.traffic_records import line_fields
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.assembly.admin import ConsoleParts, OperatorViews
+from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
+from bridge_server.assembly.testmode import TestMode
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
 from bridge_server.console.analytics import AnalyticsPage
 from bridge_server.console.compose import ComposePage, Sendings
@@ -35,12 +35,11 @@ from bridge_server.console.rendering import (
 from bridge_server.console.server import ClientsPage, SettingsPage
 from bridge_server.console.sessions import SessionsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
-from bridge_server.console.wallet import WalletPage
+from bridge_server.console.wallet import WalletPage, WalletSource
 from bridge_server.inbox.models import MarkedRead
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
-from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import AllMarkedRead, Delivered
 from bridge_server.outbox.models import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.models import ProjectChanged
@@ -48,99 +47,157 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import (
+    TransactionsDue,
     TransactionsMoved,
-    TransactionsOwed,
     TransactionsPostponed,
 )
 from bridge_server.web.addresses import Hosts
 from bridge_server.web.answers import StaticFiles
-from bridge_server.web.traffic import Recorded, TrafficLog
-
-# The console's pages of notifications: composing, sent notifications, analytics, inboxes.
-
-
-def notification_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
-    """The pages in the order of the navigation."""
-    desks = parts.desks
-    projects, limit = desks.projects.projects, desks.projects.account_limit
-    choice = ProjectChoice(projects, limit)
-    sendings = Sendings(desks.audiences, foundation.clock, os.urandom)
-    return (
-        ComposePage(choice, sendings, desks.history, os.urandom).page(),
-        NotificationsPage(choice, desks.history, desks.accounts, limit).page(),
-        AnalyticsPage(choice, projects).page(),
-        InboxPreview(desks.inbox, desks.accounts, limit).page(),
-    )
-
-
-# The console's pages of traffic, sessions and clients.
+from bridge_server.web.metrics import Readiness
 
 OBSERVED = "observed"
-"""The topic of lists that change with almost every request. Open pages look again every few seconds."""
+"""The topic of lists that change with almost every request. Open pages load again every few seconds."""
 
-_LOOK_SECONDS = 5.0
+_AGAIN_SECONDS = 5.0
+_PATIENCE_SECONDS = 1.0
+_TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
+    {
+        "faults": (),
+        "notifications": (Delivered, MarkedRead, AllMarkedRead),
+        OBSERVED: (),
+        "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
+        "projects": (ProjectChanged,),
+        "wallet": (ApprovalsChanged, TransactionsMoved, TransactionsDue, TransactionsPostponed),
+    }
+)
+"""The topics of changes that open pages wait for, with the events of each. Rules for faults need none; keys,
+lines of the audit log and attempts announce themselves.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedPages:
-    """The pages, and their background work. Without a record of requests there are no streams."""
-
-    traffic: ConsolePage
-    sessions: ConsolePage
-    clients: ConsolePage
-    streams: TrafficStreams | None
-
-    def stop(self) -> None:
-        """End every stream: the server stops."""
-        if self.streams is not None:
-            self.streams.close()
+def access_room(foundation: Foundation) -> Room:
+    """Deletes expired links and sessions."""
+    return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
 
 
-def observed_pages(foundation: Foundation, views: OperatorViews) -> ObservedPages:
-    """The pages over the operator's views."""
-    observation = views.observation
-    traffic, handles = observation.traffic, views.handles
-    streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic))
+def pages_room(operator: Admin, mode: TestMode | None) -> Room:
+    """The endpoints of every page. `mode` is test mode, if it is on."""
+    foundation = operator.foundation
     settings = foundation.settings
-    answers_calls = settings.test and settings.console_port is None
-    page = TrafficPage(
-        streams,
-        views.lives,
-        handles,
-        views.neighbours,
-        _bridge_url(settings),
-        answers_calls=answers_calls,
+    access, cookies = console_access(foundation), SessionCookies(settings.public_url)
+    changes, streams = _page_changes(operator, mode), _row_streams(operator)
+    static_files = StaticFiles(f"{ROOT}/static", sorted(STATIC_FOLDER.iterdir()))
+    pages = _pages(operator, mode, streams)
+    own_host = urlsplit(settings.public_url or "").hostname or ""
+    refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
+    rendering = Rendering({"root": ROOT, "static": static_files.paths})
+    ends = SessionEnds(access, foundation.events)
+    handlers = ConsoleHandlers(
+        Door(access, cookies, ends, Hosts((own_host,)), refused.note),
+        Framing(rendering, changes, pages, partial(_state, operator, mode)),
+        OneTimeNotices(os.urandom),
+        home=f"{ROOT}{pages[0].paths[0].path}",
     )
-    return ObservedPages(
-        page.page(), SessionsPage(views.sessions).page(), ClientsPage(views.clients).page(), streams
-    )
-
-
-def following(
-    pages: ObservedPages, changes: PageChanges
-) -> Callable[[], AbstractAsyncContextManager[object]]:
-    """Keeps open pages up to date until the end of the context."""
 
     @asynccontextmanager
-    async def follow() -> AsyncIterator[None]:
+    async def following() -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(running(_look_forever(changes)))
-            if pages.streams is not None:
-                await stack.enter_async_context(running(pages.streams.push_forever()))
+            await stack.enter_async_context(running(_observe_forever(changes)))
+            if streams is not None:
+                await stack.enter_async_context(running(streams.push_forever()))
             yield
 
-    return follow
+    def stop() -> None:
+        changes.end()
+        if streams is not None:
+            streams.close()
+
+    return Room(
+        name="console",
+        routes=console_routes(handlers, static_files, pages, foundation.every_request),
+        has_own_port=settings.console_port is not None,
+        running=(following,),
+        stop=stop,
+    )
 
 
-async def _look_forever(changes: PageChanges) -> None:
+def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
+    """The pages in the order of the navigation."""
+    settings, services = operator.foundation.settings, operator.services.projects
+    choice = ProjectChoice(services.projects, services.account_limit)
+    sendings = Sendings(operator.audiences, operator.foundation.clock, os.urandom)
+    answers_calls = settings.test and settings.console_port is None
+    pages = (
+        TrafficPage(
+            streams,
+            operator.lives,
+            operator.handles,
+            operator.neighbours,
+            _bridge_url(settings),
+            answers_calls=answers_calls,
+        ),
+        SessionsPage(operator.sessions),
+        WalletPage(
+            operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
+        ),
+        WebhooksPage(operator.outbox, operator.webhook_tests),
+        PushesPage(operator.outbox, operator.push_tests),
+        ProjectsPage(services.projects, services.subscriptions, services.account_limit),
+        ComposePage(choice, sendings, operator.history, os.urandom),
+        NotificationsPage(choice, operator.history, operator.accounts),
+        AnalyticsPage(choice, services.projects),
+        InboxPreview(operator.services.inbox, operator.accounts),
+        ClientsPage(operator.clients),
+        *(
+            ()
+            if mode is None
+            else (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words),)
+        ),
+        SettingsPage(operator.settings),
+    )
+    return tuple(page.page() for page in pages)
+
+
+def _wallet_source(operator: Admin) -> WalletSource | None:
+    """Tells which process's wallet a page shows, where several share the database."""
+    neighbours, role = operator.neighbours, operator.services.wallet.role
+    if neighbours is None or role is None:
+        return None
+
+    async def source() -> tuple[int, str | None]:
+        return neighbours.own_number, None if role.is_here() else await role.holder_url()
+
+    return source
+
+
+def _row_streams(operator: Admin) -> TrafficStreams | None:
+    """The streams of rows for the list of requests; None without a record of requests."""
+    traffic = operator.observation.traffic
+    return (
+        None
+        if traffic is None
+        else TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
+    )
+
+
+def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
+    """The changes for which open pages wait."""
+    foundation, wallet = operator.foundation, operator.services.wallet
+    changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
+    changes.follow(foundation.events, _TOPICS, ChangedOutside)
+    if mode is not None:
+        mode.instruments.faults.on_change(partial(changes.note, "faults"))
+    operator.observation.attempts.on_attempt(partial(changes.note, "outbox"))
+    for announcing in (wallet.accounts.on_unlocked, wallet.accounts.on_locked, wallet.audit.on_line):
+        announcing(partial(changes.note, "wallet"))
+    return changes
+
+
+async def _observe_forever(changes: PageChanges) -> None:
     while True:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_AGAIN_SECONDS)
         if changes.is_watched(OBSERVED):
             changes.note(OBSERVED)
-
-
-def _row(traffic: TrafficLog, recorded: Recorded) -> dict[str, Any]:
-    return row_fields(line_fields(recorded, traffic))
 
 
 def _bridge_url(settings: Settings) -> str | None:
@@ -150,144 +207,31 @@ def _bridge_url(settings: Settings) -> str | None:
     return None if settings.console_port is None else f"http://127.0.0.1:{settings.port}"
 
 
-# The console's pages of outgoing messages: signatures, webhooks, pushes.
-
-OUT_TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
-    {"wallet": (ApprovalsChanged, TransactionsMoved, TransactionsOwed, TransactionsPostponed)}
-)
-"""The topics of these pages. Keys and lines of the audit log announce themselves."""
-
-
-def note_what_goes_out(foundation: Foundation, parts: ConsoleParts, changes: PageChanges) -> None:
-    """Note the changes of these pages that no commit announces."""
-    if foundation.observation is not None:
-        foundation.observation.attempts.on_attempt(partial(changes.note, "outbox"))
-    note_wallet = partial(changes.note, "wallet")
-    parts.operated.wallet.accounts.on_unlocked(note_wallet)
-    parts.operated.wallet.accounts.on_locked(note_wallet)
-    parts.operated.wallet.audit.on_line(note_wallet)
-
-
-def out_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
-    """The pages; the wallet's page can sign with the setting `admin_wallet`."""
-    desks = parts.desks
-    return (
-        WalletPage(desks.approvals, desks.wallet, may_sign=foundation.settings.admin_wallet).page(),
-        WebhooksPage(desks.outbox, desks.attempts, desks.webhook_tests).page(),
-        PushesPage(desks.outbox, desks.attempts, desks.push_tests).page(),
-    )
-
-
-_PATIENCE_SECONDS = 1.0
-_TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
-    "faults": (),
-    "notifications": (Delivered, MarkedRead, AllMarkedRead),
-    OBSERVED: (),
-    "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
-    "projects": (ProjectChanged,),
-    **OUT_TOPICS,
-}
-"""The topics of changes that open pages wait for, with the events of each. Rules for faults need none."""
-
-
-def access_room(foundation: Foundation) -> Room:
-    """Deletes expired links and sessions."""
-    return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
-
-
-def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
-    """The endpoints of every page."""
-    settings = foundation.settings
-    access, cookies = console_access(foundation), SessionCookies(settings.public_url)
-    changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
-    changes.follow(foundation.events, _TOPICS, ChangedOutside)
-    if parts.test_mode is not None:
-        parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    note_what_goes_out(foundation, parts, changes)
-    observed = observed_pages(foundation, parts.views)
-    static_files, pages = _static_files(), _pages(foundation, parts, observed)
-    own_host = urlsplit(settings.public_url or "").hostname or ""
-    refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
-    rendering = Rendering({"root": ROOT, "static": static_files.paths})
-    handlers = ConsoleHandlers(
-        access,
-        SessionEnds(access, foundation.events),
-        cookies,
-        Door(access, cookies, Hosts((own_host,)), refused.note),
-        rendering,
-        OneTimeNotices(os.urandom),
-        changes,
-        Framing(rendering, changes, pages, partial(_state, foundation, parts)),
-        home=f"{ROOT}{pages[0].paths[0].path}",
-    )
-    return Room(
-        name="console",
-        routes=console_routes(handlers, static_files, pages, foundation.every_request),
-        has_own_port=settings.console_port is not None,
-        running=(following(observed, changes),),
-        stop=partial(_stop, changes, observed),
-    )
-
-
-def _stop(changes: PageChanges, observed: ObservedPages) -> None:
-    changes.end()
-    observed.stop()
-
-
-def _pages(foundation: Foundation, parts: ConsoleParts, observed: ObservedPages) -> tuple[ConsolePage, ...]:
-    """The pages in the order of the navigation."""
-    return (
-        observed.traffic,
-        observed.sessions,
-        *out_pages(foundation, parts),
-        _projects(parts),
-        *notification_pages(foundation, parts),
-        observed.clients,
-        *_faults(parts),
-        SettingsPage(parts.desks.settings).page(),
-    )
-
-
-def _projects(parts: ConsoleParts) -> ConsolePage:
-    services = parts.desks.projects
-    return ProjectsPage(services.projects, services.subscriptions, services.account_limit).page()
-
-
-def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
-    mode = parts.test_mode
-    if mode is None:
-        return ()
-    return (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words).page(),)
-
-
-async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
-    stock = await parts.operated.stock()
+async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
+    foundation, services = operator.foundation, operator.services
+    stock = await services.stock()
     return ServerState(
-        is_ready=await _is_ready(parts),
-        troubles=parts.operated.readiness.troubles(),
-        mode=_mode(foundation),
+        is_ready=await _is_ready(services.readiness),
+        troubles=services.readiness.troubles(),
+        mode=_mode(foundation.settings),
         due=stock.due,
         dead=stock.dead,
-        chain_id=parts.operated.wallet.node.known_chain_id,
-        is_test=parts.test_mode is not None,
+        chain_id=services.wallet.node.known_chain_id,
+        is_test=mode is not None,
         ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),
     )
 
 
-async def _is_ready(parts: ConsoleParts) -> bool:
+async def _is_ready(readiness: Readiness) -> bool:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            await parts.operated.readiness.check()
+            await readiness.check()
     except (TimeoutError, UnavailableError):
         return False
     return True
 
 
-def _mode(foundation: Foundation) -> str | None:
-    if foundation.settings.dev_accounts:
+def _mode(settings: Settings) -> str | None:
+    if settings.dev_accounts:
         return "development: everybody knows the keys"
-    return "test mode: tests can empty this server" if foundation.settings.test else None
-
-
-def _static_files() -> StaticFiles:
-    return StaticFiles(f"{ROOT}/static", sorted(STATIC_FOLDER.iterdir()))
+    return "test mode: tests can empty this server" if settings.test else None

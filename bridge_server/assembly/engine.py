@@ -84,8 +84,8 @@ class SqliteBackend(Backend):
     def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
         return Room(name="processes")
 
-    def neighbours(self, admin_token: Callable[[], str | None]) -> None:
-        return None
+    def own_number(self) -> int:
+        return 0
 
     async def processes(self) -> Sequence[Process]:
         return ()

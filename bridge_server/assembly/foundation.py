@@ -38,7 +38,7 @@ from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
-from bridge_server.web.recorder import Clients, Lately, Observer
+from bridge_server.web.recorder import Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
 from bridge_server.web.traffic import TrafficLog
 
@@ -47,7 +47,7 @@ PUSHES = (DEVICE, PUSH)
 _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 """Channels to another part of this server, which sends the push."""
 
-# The records of requests for an operator: in memory, and only where an operator can look.
+# The records of requests for an operator: in memory, and only where an operator has access.
 
 
 class Observation(NamedTuple):
@@ -56,7 +56,7 @@ class Observation(NamedTuple):
     traffic: TrafficLog | None
     """None when no record of requests is kept."""
     clients: Clients
-    made: Lately
+    made: RecentCounts
     """Sessions and calls that were made."""
     sightings: Sightings
     open_sockets: Counter[str]
@@ -66,7 +66,7 @@ class Observation(NamedTuple):
 
 
 def is_observed(settings: Settings) -> bool:
-    """Whether an operator can look at the server: by the admin API or by the console."""
+    """Whether an operator can watch the server: by the admin API or by the console."""
     return settings.admin_token is not None or settings.console
 
 
@@ -78,18 +78,18 @@ def keeps_traffic(settings: Settings) -> bool:
 def observation_of(
     settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
 ) -> Observation | None:
-    """The records that the settings ask for; None where no operator can look."""
+    """The records that the settings ask for; None where no operator has access."""
     if not is_observed(settings):
         return None
     traffic = None if instruments is None else instruments.traffic
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
-    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), attempts)
+    return Observation(traffic, Clients(clock), RecentCounts(clock), Sightings(clock), Counter(), attempts)
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
-    """The sender, whose attempts an operator can see; itself where no operator looks."""
+    """The sender, whose attempts an operator can see; itself where no operator has access."""
     return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
 
 
@@ -229,7 +229,7 @@ class Foundation:
     demo: DemoProject | None
     """The project that is always there; None without one."""
     observation: Observation | None
-    """The records of requests for an operator; None where no operator looks."""
+    """The records of requests for an operator; None where no operator has access."""
 
     @property
     def database(self) -> Engine:
@@ -262,9 +262,8 @@ def lay_foundation(
     """
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
-    clock = machine_clock = backend.clock
-    instruments = instruments_for_tests(clock, signals) if settings.test else None
-    clock = clock if instruments is None else instruments.clock
+    instruments = instruments_for_tests(backend.clock, signals) if settings.test else None
+    clock = backend.clock if instruments is None else instruments.clock
     observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
@@ -277,7 +276,7 @@ def lay_foundation(
         settings=settings,
         live=live,
         clock=clock,
-        machine_clock=machine_clock,
+        machine_clock=backend.clock,
         ids=ids or IdMaker(),
         events=events,
         signals=signals,

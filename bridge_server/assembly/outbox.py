@@ -1,5 +1,6 @@
 """The outbox: what rooms have queued is delivered through the rooms' senders."""
 
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -8,7 +9,7 @@ from bridge_server.assembly.foundation import Foundation, noted
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.outbox.channels import PUBLIC_SCHEMES, Channels
-from bridge_server.outbox.delivery import KEPT_MS, MOST_HOSTS
+from bridge_server.outbox.delivery import KEPT_MS, MOST_HOSTS, Delivery
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.message_store import oldest_due_ms
 from bridge_server.outbox.queues import Leases
@@ -28,18 +29,14 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room], leases: Lea
     senders = {scheme: sender for room in rooms for scheme, sender in room.senders.items()}
     senders |= dict.fromkeys(PUBLIC_SCHEMES, foundation.public_sender)
     gone_handlers = {purpose: forget for room in rooms for purpose, forget in room.gone_handlers.items()}
-    return Dispatcher(
-        OutboxStore(foundation.database),
-        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
-        foundation.events,
-        foundation.clock,
-        gone_handlers,
-        leases=leases,
-    )
+    sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
+    store, clock = OutboxStore(foundation.database), foundation.clock
+    delivery = partial(Delivery, store, sender, clock, gone_handlers, random.random)
+    return Dispatcher(store, delivery, foundation.events, clock, leases=leases)
 
 
 def stock_of(foundation: Foundation, dispatcher: Dispatcher) -> StockOf:
-    """Gives the numbers of owed messages and of dead letters: in memory, where there is but one process."""
+    """Gives the numbers of pending messages and of dead letters: in memory, where there is one process."""
     if foundation.settings.database is None:
         return dispatcher.stock
     return CountedStock(OutboxStore(foundation.database).stock).now

@@ -7,7 +7,6 @@ from functools import partial
 
 import structlog
 
-from bridge_server.admin.other_processes import Neighbours
 from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
 from bridge_server.assembly.room import Backend, OwnUrl, Room, WalletRole
 from bridge_server.inbox.models import MarkedRead, SignedOut
@@ -41,8 +40,8 @@ from bridge_server.storage.postgres.processes import (
 )
 from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import (
+    TransactionsDue,
     TransactionsMoved,
-    TransactionsOwed,
     TransactionsPostponed,
 )
 from bridge_server.web.limits import BucketsSaved, TokenBuckets
@@ -70,7 +69,7 @@ CARRIED: tuple[type[DomainEvent], ...] = (
     ProjectChanged,
     ApprovalsChanged,
     TransactionsMoved,
-    TransactionsOwed,
+    TransactionsDue,
     TransactionsPostponed,
 )
 """The events that the other processes on the database are to hear."""
@@ -163,7 +162,7 @@ class PostgresBackend(Backend):
             holder_url=role.holder_url,
             announce=role.announce,
             serve_forever=role.serve_forever,
-            first_look=role.first_look,
+            known=role.known,
         )
 
     def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
@@ -172,8 +171,8 @@ class PostgresBackend(Backend):
         keep = partial(_keep_row, processes, own_url, stopping, newest_known)
         return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
 
-    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours:
-        return Neighbours(self.processes, lambda: self.database.number, admin_token)
+    def own_number(self) -> int:
+        return self.database.number
 
     async def processes(self) -> Sequence[Process]:
         return await Processes(self.database).all()
@@ -190,7 +189,7 @@ async def _keep_row(processes: Processes, own_url: OwnUrl, stopping: Stopping, n
     url = await own_url.known()
     while True:
         try:
-            oldest_program, written = await processes.look()
+            oldest_program, written = await processes.read()
             if oldest_program > newest_known:
                 stopping.want(
                     f"the database was upgraded, and a program must know version {oldest_program} of its "

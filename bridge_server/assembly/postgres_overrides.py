@@ -350,7 +350,7 @@ FROM json_array_elements(?2::text::json) WITH ORDINALITY AS message (value, plac
 
 _OUTBOX: Mapping[str, str] = {
     outbox_store.INSERT_ALL: _INSERT_ALL,
-    outbox_store.PENDING_QUEUES: f"{outbox_store.PENDING_QUEUES} ORDER BY owed.destination, owed.queue",
+    outbox_store.PENDING_QUEUES: f"{outbox_store.PENDING_QUEUES} ORDER BY pending.destination, pending.queue",
     outbox_store.SWEEP_DEAD: swept(outbox_store.SWEEP_DEAD),
     outbox_store.SWEEP_OLD_HOSTS: swept(outbox_store.SWEEP_OLD_HOSTS),
     message_store.PAGE: texts(message_store.PAGE),

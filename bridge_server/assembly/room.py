@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from bridge_server.admin.other_processes import Neighbours
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.sweeper import Hold, Sweep
@@ -128,7 +127,7 @@ class WalletRole(NamedTuple):
     """Lets others know how they reach this process."""
     serve_forever: Callable[[Resources], Awaitable[None]]
     """Keeps the wallet's resources open whenever this process has the wallet."""
-    first_look: Callable[[], Awaitable[None]]
+    known: Callable[[], Awaitable[None]]
     """Returns once it is known whether this process has the wallet at its start."""
 
     def require_held(self) -> None:
@@ -138,7 +137,7 @@ class WalletRole(NamedTuple):
 
 
 class Backend(Protocol):
-    """What the rooms take from the kind of database: a file of this process alone, or a shared PostgreSQL."""
+    """The parts that depend on the kind of database: a file of this process alone, or a shared PostgreSQL."""
 
     clock: Clock
     """The clock of the machine, corrected where the database server's is known."""
@@ -191,8 +190,8 @@ class Backend(Protocol):
         """The row of this process among the others' rows; an empty room beside a file."""
         ...
 
-    def neighbours(self, admin_token: Callable[[], str | None]) -> Neighbours | None:
-        """The other processes on the database, to be asked for their figures; None beside a file."""
+    def own_number(self) -> int:
+        """The number of this process among the servers on a PostgreSQL database; 0 beside a file."""
         ...
 
     async def processes(self) -> Sequence[Process]:

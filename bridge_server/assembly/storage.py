@@ -173,8 +173,8 @@ def commands_room(
     `has_changed` tells whether a command has committed something since it was last asked. What an operator
     approves at another server on the database is signed at once.
     """
-    events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.look_again())
-    events.on_gap(approvals.look_again)
+    events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.read_again())
+    events.on_gap(approvals.read_again)
     return Room(
         name="commands",
         running=(lambda: running(_watch_forever(has_changed, dispatcher, approvals, events)),),
@@ -189,7 +189,7 @@ async def _watch_forever(
         await _pause(approvals)
         try:
             if await has_changed():
-                approvals.look_again()
+                approvals.read_again()
                 events.publish(ChangedOutside())
                 must_recount = True
             started = perf_counter()
@@ -202,7 +202,7 @@ async def _watch_forever(
 
 
 async def _pause(approvals: Approvals) -> None:
-    """Wait until it is time to look again: sooner when a request waits for a decision."""
+    """Wait until the next round: sooner when a request waits for a decision."""
     if approvals.waiting:
         await asyncio.sleep(_EAGER_SECONDS)
         return

@@ -1,19 +1,26 @@
-"""Routes that belong to no room: health, metrics, the description, the pages of the documentation."""
+"""The parts that concern all rooms: their services, health, metrics, the description, the documentation."""
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
+from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.description.routes import DocumentationHandlers, FrontFacts, documentation_routes
+from bridge_server.inbox.reading import InboxReads
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
+from bridge_server.notify.service import Notifications
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.store import StockOf
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.version import VERSION
 from bridge_server.web.answers import DocumentPage
@@ -23,6 +30,19 @@ from bridge_server.web.routes import Route
 
 _PROBE = "SELECT 1"
 _RETRY_AFTER_SECONDS = 2
+
+
+class Services(NamedTuple):
+    """The services of the rooms that an operator reads and changes."""
+
+    projects: ProjectServices
+    notifications: Notifications
+    inbox: InboxReads
+    wallet: AssembledWallet
+    push: PushServices
+    dispatcher: Dispatcher
+    stock: StockOf
+    readiness: Readiness
 
 
 def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
@@ -76,7 +96,7 @@ MEANINGS = {
     "database_log_bytes": "Size of the write-ahead log. It grows while a program holds an old state open.",
     "database_used_bytes": "Bytes of the database in use, with the log: what database_limit limits.",
     "database_limit_bytes": "The setting database_limit.",
-    "outbox_due": "Messages owed to webhooks and devices, also messages that wait for a retry.",
+    "outbox_due": "Messages for webhooks and devices that wait, also messages that wait for a retry.",
     "outbox_dead": "Dead letters: messages that were given up (`bridge-server outbox list --dead`).",
     "outbox_delivered": "Messages delivered since the start.",
     "outbox_failed": "Attempts to deliver that failed since the start.",

@@ -45,7 +45,7 @@ from bridge_server.wallet.transactions.service import (
     TransactionWorker,
 )
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
-from bridge_server.web.json_rpc import gist
+from bridge_server.web.json_rpc import summary
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import AllowedOrigins, Route, is_loopback_origin
 from bridge_server.web.traffic import Exchange, TrafficLog
@@ -192,7 +192,7 @@ async def _served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUr
         role.announce(await own_url.known())
 
     async with running(serve()), running(announce()):
-        await role.first_look()
+        await role.known()
         yield
 
 
@@ -234,11 +234,13 @@ def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> 
 def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, failure: str) -> None:
     """Keep a request to the node in the record: its methods, and no parameters."""
     try:
-        methods = gist(body, b"")
+        methods = summary(body, b"")
     except ValueError:  # an integer of more than 64 bits
         methods = ""
     said = " · ".join(filter(None, (methods, failure)))
-    traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), gist=said))
+    traffic.note(
+        Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), summary=said)
+    )
 
 
 def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ class Operator:
         """The rate limit per account, from the settings, of projects without their own limit."""
         return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
 
-    def show(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
+    def show(self, fields: Mapping[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
         if self.as_json:
             click.echo(orjson.dumps(fields))

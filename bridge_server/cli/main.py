@@ -1,7 +1,7 @@
 """The start of the command `bridge-server`: the process with which a server stops, then the command line.
 
 A program that starts servers, such as a test suite, may be killed at any moment, even while the server still
-loads. So the starter is looked at before anything else is imported, and watched from then on.
+loads. So the starter is checked before anything else is imported, and watched from then on.
 """
 
 import os

@@ -7,7 +7,7 @@ import click
 import orjson
 
 from bridge_server.admin import outbox, projects
-from bridge_server.admin.delivery_tests import TestedDelivery, WebhookTests, tested_fields
+from bridge_server.admin.delivery_tests import TestedWebhookAnswer, WebhookTests
 from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
 from bridge_server.assembly.command_line import OperatorServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
@@ -18,7 +18,7 @@ from bridge_server.cli.process import configure_logs
 from bridge_server.cli.running_server import running_url, troubles_of
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.models import MessageFilter, MessagePlace, MessageState, StoredMessage
 from bridge_server.outbox.topics import Topic
@@ -75,7 +75,7 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
 def show_command(operator: Operator, message: str) -> None:
     """Print one message with its headers; its body only if it is a project's event."""
 
-    async def found(opened: OperatorServices) -> dict[str, object]:
+    async def found(opened: OperatorServices) -> outbox.WholeMessageAnswer:
         whole, now_ms = await _store(opened).whole(*outbox.read_id(message)), opened.clock.now_ms()
         is_webhook = whole.message.channel in _WEBHOOKS
         headers = opened.foundation.webhooks.headers(whole.message, now_ms) if is_webhook else {}
@@ -135,7 +135,7 @@ async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms
 
 
 def _is_one(message: str | None, dead: bool, destination: str | None) -> bool:
-    """Whether one message is meant. Raises CommandError when the arguments do not agree."""
+    """Whether the arguments name one message. Raises CommandError when the arguments do not agree."""
     if (message is None) != dead:
         raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
     if message is not None and destination is not None:
@@ -220,18 +220,18 @@ def test_command(operator: Operator, url: str) -> None:
         raise CommandError(f"URL {error}") from error
     configure_logs(operator.settings.log_level, operator.settings.log_format)
     tested = asyncio.run(_send(operator.settings, checked))
-    if tested.outcome.verdict is Verdict.DELIVERED:
-        lines = [f"the receiver took it and answered {tested.outcome.status} in {tested.milliseconds:.0f} ms"]
-        operator.show(tested_fields(tested), lines)
+    if tested["delivered"]:
+        answer = f"answered {tested['status']} in {tested['milliseconds']:.0f} ms"
+        operator.show(tested, [f"the receiver took it and {answer}"])
         return
     if operator.as_json:
-        operator.show(tested_fields(tested), [])
+        operator.show(tested, [])
     else:
-        click.echo(f"bridge-server: the receiver did not take it: {tested.outcome.reason}", err=True)
+        click.echo(f"bridge-server: the receiver did not take it: {tested['failure']}", err=True)
     raise SystemExit(1)
 
 
-async def _send(settings: Settings, url: str) -> TestedDelivery:
+async def _send(settings: Settings, url: str) -> TestedWebhookAnswer:
     foundation = lay_foundation(settings)
     tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
     async with foundation.webhooks:

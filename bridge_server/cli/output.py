@@ -1,4 +1,4 @@
-"""What commands print: text for terminals and pipes, tables, sizes, times, progress, help, option `--json`.
+"""The output of commands: text for terminals and pipes, tables, sizes, times, progress, help, and `--json`.
 
 It loads no settings, so that `version` starts at once.
 """

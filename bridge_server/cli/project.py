@@ -198,7 +198,7 @@ def _confirm_deletion(operator: Operator, project_id: str) -> None:
     )
 
 
-def _describe(details: ProjectDetails, limit: dict[str, Any]) -> list[str]:
+def _describe(details: ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
     project = details.project
     secrets = [f"{secret.number} (made {rfc3339(secret.created_at_ms)})" for secret in details.secrets]
     types = [f"{kind.type_id} ({kind.name})" for kind in details.types]
@@ -221,7 +221,7 @@ def _rows_of_list(label: str, entries: Sequence[str]) -> list[tuple[str, str]]:
     return [(label, first), *(("", entry) for entry in others)]
 
 
-def _describe_limit(limit: dict[str, Any]) -> str:
+def _describe_limit(limit: projects.AccountLimitAnswer) -> str:
     whose = "the project's own" if limit["own"] else "the server's"
     per_hour = f"{limit['per_hour']:.6f}".rstrip("0").rstrip(".")
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"

@@ -103,9 +103,9 @@ def _serve(run: ServerRun) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except BaseException:  # whatever it is, a forked process must not go on with its parent's program
+    except Exception:
         traceback.print_exc()
-    finally:
+    finally:  # a forked process must not go on with its parent's program, whatever ends it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

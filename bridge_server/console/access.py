@@ -44,7 +44,7 @@ _SWEEP_SLICE = 500
 _SESSIONS: Key = ("console", "sessions")
 """The signal that some session has ended."""
 _LOOK_SECONDS = 15.0
-"""The pause in which a stream looks whether its session has expired."""
+"""The pause between two checks of a stream whether its session has expired."""
 
 
 # Log lines for requests that the console's door refused, at a limited rate.
@@ -213,7 +213,7 @@ class AccessStore:
 
     @transaction
     def sign_out(self, session: bytes) -> Transaction[None]:
-        """Delete a session, and have streams look whether theirs has ended."""
+        """Delete a session, and have streams check whether theirs has ended."""
         yield Statement(END_SESSION, (session,))
         yield Touched(_SESSIONS)
 
@@ -284,7 +284,7 @@ def _form_token(token: str) -> str:
 
 
 class SessionEnds:
-    """Tells streams of events that the session of their browser has ended."""
+    """Ends streams of events when the session of their browser has ended."""
 
     def __init__(self, access: ConsoleAccess, events: Events) -> None:
         self._access = access
@@ -359,11 +359,13 @@ class Door:
         self,
         access: ConsoleAccess,
         cookies: SessionCookies,
+        ends: SessionEnds,
         hosts: Hosts,
         note_refusal: Callable[[web.Request, BridgeError], None],
     ) -> None:
-        self._access = access
-        self._cookies = cookies
+        self.access = access
+        self.cookies = cookies
+        self.ends = ends
         self._hosts = hosts
         self.note_refusal = note_refusal
 
@@ -376,8 +378,8 @@ class Door:
 
     async def session(self, request: web.Request) -> ConsoleSession:
         """The session of the request. Raises SignedOutError."""
-        token = self._cookies.token(request)
-        session = await self._access.session(token) if token else None
+        token = self.cookies.token(request)
+        session = await self.access.session(token) if token else None
         if session is None:
             raise SignedOutError
         return session

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge_server.admin.projects import analytics_fields
+from bridge_server.admin.projects import ProjectAnalyticsAnswer, analytics_fields
 from bridge_server.console.models import Asked, ConsolePage, NavigationGroup, PagePath, View
 from bridge_server.console.rendering import ProjectChoice
 from bridge_server.kernel.errors import InvalidInputError
@@ -113,7 +113,7 @@ class AnalyticsPage:
         }
         return View("analytics/analytics.html", fields)
 
-    async def _analytics(self, project_id: str, asked: Asked) -> tuple[dict[str, Any], str]:
+    async def _analytics(self, project_id: str, asked: Asked) -> tuple[ProjectAnalyticsAnswer, str]:
         """The figures of the period that was asked for, or of the usual one and what is wrong with it."""
         first, last = asked.query.get("from") or None, asked.query.get("to") or None
         try:

@@ -11,10 +11,7 @@ from aiohttp import hdrs, web
 
 from bridge_server.console.access import (
     REFUSED_ATTEMPTS,
-    ConsoleAccess,
     Door,
-    SessionCookies,
-    SessionEnds,
     UnknownChangeError,
 )
 from bridge_server.console.models import (
@@ -32,8 +29,6 @@ from bridge_server.console.rendering import (
     NOTICE,
     Framing,
     OneTimeNotices,
-    PageChanges,
-    Rendering,
     faults_of,
 )
 from bridge_server.kernel.background import cancelled
@@ -100,27 +95,11 @@ _Work: TypeAlias = Callable[[web.Request, ConsoleSession], Awaitable[web.StreamR
 class ConsoleHandlers:
     """Makes the handlers of pages, and answers the paths that belong to none of them."""
 
-    def __init__(
-        self,
-        access: ConsoleAccess,
-        session_ends: SessionEnds,
-        cookies: SessionCookies,
-        door: Door,
-        rendering: Rendering,
-        notices: OneTimeNotices,
-        changes: PageChanges,
-        framing: Framing,
-        home: str,
-    ) -> None:
+    def __init__(self, door: Door, framing: Framing, notices: OneTimeNotices, home: str) -> None:
         """`home` is the path of the first page."""
-        self._access = access
-        self._session_ends = session_ends
-        self._cookies = cookies
         self._door = door
-        self._rendering = rendering
-        self._notices = notices
-        self._changes = changes
         self._framing = framing
+        self._notices = notices
         self._home = home
 
     def showing(self, page: ConsolePage, path: PagePath) -> Handler:
@@ -170,15 +149,15 @@ class ConsoleHandlers:
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
         """Use a link up, and have the browser keep its session."""
-        if request.method == hdrs.METH_HEAD:  # a program that only looks at the link must not use it up
+        if request.method == hdrs.METH_HEAD:  # a program that only tests the link must not use it up
             return WholeAnswer(headers=HEADERS)
         try:
             self._door.require_own_window(request)
-            token = await self._access.sign_in(request.query.get("link", ""))
+            token = await self._door.access.sign_in(request.query.get("link", ""))
         except BridgeError as error:
             return self._refused(request, error)
         response = self._to_first_page(request)
-        response.headers[hdrs.SET_COOKIE] = self._cookies.keep(request, token)
+        response.headers[hdrs.SET_COOKIE] = self._door.cookies.keep(request, token)
         return response
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
@@ -186,9 +165,9 @@ class ConsoleHandlers:
 
         async def leave(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             self._door.require_own_form(request, session, await read_form(request))
-            await self._access.sign_out(session)
-            response = self._rendering.page("layout/signed_out.html", {})
-            response.headers[hdrs.SET_COOKIE] = self._cookies.forget(request)
+            await self._door.access.sign_out(session)
+            response = self._framing.rendering.page("layout/signed_out.html", {})
+            response.headers[hdrs.SET_COOKIE] = self._door.cookies.forget(request)
             return response
 
         return await self._for_signed_in(leave)(request)
@@ -200,7 +179,7 @@ class ConsoleHandlers:
             topics = request.query.get("on", "").split(",")
             since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
-            return self._events(self._changes.watch(topics, number), session)
+            return self._events(self._framing.changes.watch(topics, number), session)
 
         return await self._for_signed_in(stream)(request)
 
@@ -223,7 +202,7 @@ class ConsoleHandlers:
         return handle
 
     def _events(self, source: Source, session: ConsoleSession) -> EventStream:
-        return EventStream(SignedInSource(source, partial(self._session_ends.of, session)))
+        return EventStream(SignedInSource(source, partial(self._door.ends.of, session)))
 
     def _to_first_page(self, request: web.Request) -> web.Response:
         """A redirect; or a page that goes there by itself, for a link in a page of another site.
@@ -231,7 +210,7 @@ class ConsoleHandlers:
         A redirect from there would carry no cookie that is SameSite=Strict.
         """
         if request.headers.get("Sec-Fetch-Site") == "cross-site":
-            return self._rendering.page("layout/signed_in.html", {})
+            return self._framing.rendering.page("layout/signed_in.html", {})
         return _see_other(ROOT)
 
     def _refused(self, request: web.Request, error: BridgeError) -> web.Response:
@@ -239,7 +218,7 @@ class ConsoleHandlers:
         if isinstance(error, REFUSED_ATTEMPTS):
             self._door.note_refusal(request, error)
         fields = {"error": error, "faults": faults_of(error), "here": request.path}
-        return self._rendering.page("layout/refused.html", fields, status_of(error))
+        return self._framing.rendering.page("layout/refused.html", fields, status_of(error))
 
     def _notice(self, request: web.Request, session: ConsoleSession) -> Done | None:
         name = request.query.get(NOTICE)

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.answers import Source
-from bridge_server.web.bodies import JsonObject
 
 ROOT = "/console"
 """The path of every page begins with this."""
@@ -127,11 +126,11 @@ class ServerState:
 # Fields of forms as the values that the admin API's shapes check.
 
 
-def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> JsonObject:
+def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields as texts. An optional field that is empty is left out."""
     values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}
     values |= {name: form[name].strip() for name in optional if form.get(name, "").strip()}
-    return JsonObject(values, None)
+    return values
 
 
 def number_of(text: str) -> Any:

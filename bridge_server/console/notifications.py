@@ -4,15 +4,15 @@ from typing import Any
 from urllib.parse import quote
 
 from bridge_server.admin import notifications
-from bridge_server.admin.accounts import AccountViews, account_fields
+from bridge_server.admin.accounts import AccountAdmin, AccountViewAnswer
 from bridge_server.admin.projects import read_account
+from bridge_server.admin.rows import read_choice, read_number
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.wire import page_fields, read_ids, read_query
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import DeliveryOutcome, HistoryStore
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId
@@ -30,15 +30,12 @@ _INBOX_LIVE = ("notifications", "projects")
 
 
 class NotificationsPage:
-    """Views of notifications. `account_limit` is the server's default for projects without their own."""
+    """Views of notifications."""
 
-    def __init__(
-        self, choice: ProjectChoice, history: HistoryStore, accounts: AccountViews, account_limit: Limit
-    ) -> None:
+    def __init__(self, choice: ProjectChoice, history: HistoryStore, accounts: AccountAdmin) -> None:
         self._choice = choice
         self._history = history
         self._accounts = accounts
-        self._account_limit = account_limit
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -65,7 +62,7 @@ class NotificationsPage:
         found, page = await self._history.outcomes(
             project_id,
             number,
-            notifications.read_outcome(outcome or None),
+            read_choice("outcome", outcome or None, DeliveryOutcome),
             notifications.read_account_place(after),
             _PAGE,
         )
@@ -96,10 +93,10 @@ class NotificationsPage:
         if fields["project"] is None:
             return {**fields, "notifications": [], "next": None}
         project_id = ProjectId(fields["project"]["project_id"])
-        found = await self._history.notifications(project_id, notifications.read_place(after), _PAGE + 1)
+        found = await self._history.notifications(project_id, read_number(after), _PAGE + 1)
         return {**fields, **notifications.notification_page_fields(found, _PAGE)}
 
-    async def _account(self, account: str, project_id: str) -> tuple[dict[str, Any] | None, str]:
+    async def _account(self, account: str, project_id: str) -> tuple[AccountViewAnswer | None, str]:
         """The account's fields, or the failure of its spelling."""
         if not account:
             return None, ""
@@ -107,17 +104,15 @@ class NotificationsPage:
             read = read_account(account)
         except InvalidInputError as error:
             return None, error.detail
-        view = await self._accounts.of(read, project_id or None)
-        return account_fields(view, self._account_limit), ""
+        return await self._accounts.of(read, project_id or None), ""
 
 
 class InboxPreview:
-    """The view of an inbox. `account_limit` is the server's default for projects without their own."""
+    """The view of an inbox."""
 
-    def __init__(self, inbox: InboxReads, accounts: AccountViews, account_limit: Limit) -> None:
+    def __init__(self, inbox: InboxReads, accounts: AccountAdmin) -> None:
         self._inbox = inbox
         self._accounts = accounts
-        self._account_limit = account_limit
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -150,9 +145,8 @@ class InboxPreview:
         wanted = {name: asked.query[name] for name in ("unread", "after") if asked.query.get(name)}
         query = read_query({**wanted, "limit": _INBOX_PAGE})
         page = await self._inbox.page(await self._inbox.number_of(account.key), query, wait_seconds=0)
-        view = await self._accounts.of(account, None)
         return {
-            "account": account_fields(view, self._account_limit),
+            "account": await self._accounts.of(account, None),
             "inbox": page_fields(page),
             "is_first_page": "after" not in wanted,
         }

@@ -1,4 +1,4 @@
-"""The pages of the outbox: messages that are owed, and the last attempts to deliver."""
+"""The pages of the outbox: messages that wait or were given up, and the last attempts to deliver."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,17 +6,8 @@ from urllib.parse import quote
 
 import orjson
 
-from bridge_server.admin import outbox
-from bridge_server.admin.delivery_tests import (
-    PushTests,
-    WebhookTests,
-    preview_fields,
-    read_preview,
-    read_topic,
-    read_url,
-    tested_fields,
-)
-from bridge_server.admin.outbox import AttemptsEverywhere, OutboxDesk
+from bridge_server.admin.delivery_tests import PushTests, PushTestShape, WebhookTests, WebhookTestShape
+from bridge_server.admin.outbox import DestinationShape, OutboxAdmin
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -31,7 +22,7 @@ from bridge_server.console.models import (
 from bridge_server.console.rendering import chosen_process
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL
 from bridge_server.outbox.models import MessageKind, MessageState
-from bridge_server.web.bodies import JsonObject
+from bridge_server.web.bodies import check
 
 _LIVE = ("outbox",)
 _PAGE = 25
@@ -41,9 +32,8 @@ _MESSAGE = "{id:[0-9]{1,18}-[^/]{1,600}}"
 class OutboxViews:
     """The views and changes that webhooks and pushes share. `place` is the path of the page."""
 
-    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, kind: MessageKind, place: str) -> None:
-        self._desk = desk
-        self._lists = attempts
+    def __init__(self, outbox: OutboxAdmin, kind: MessageKind, place: str) -> None:
+        self._outbox = outbox
         self._kind = kind
         self._place = place
 
@@ -60,14 +50,14 @@ class OutboxViews:
         )
 
     async def show(self, asked: Asked) -> View:
-        """A page of the messages that are owed."""
+        """A page of the messages that wait or were given up."""
         return View("outbox/messages.html", await self._list(asked), _LIVE)
 
     async def show_message(self, asked: Asked) -> View:
         """One message: its request, and the last attempts to deliver it."""
-        fields = await self._lists.message(*outbox.read_id(asked.names["id"]))
-        owed = {"owed": fields, "body": _written(fields["body"])}
-        return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
+        message = await self._outbox.message(asked.names["id"])
+        opened = {"outgoing": message, "body": _written(message["body"])}
+        return View("outbox/message.html", {**await self._list(asked), **opened}, _LIVE)
 
     async def show_attempts(self, asked: Asked) -> View:
         """The last attempts, and how many had each outcome."""
@@ -76,7 +66,7 @@ class OutboxViews:
     async def show_attempt(self, asked: Asked) -> View:
         """One attempt; in test mode with what was sent."""
         process = chosen_process(asked)
-        fields = await self._lists.one(asked.names["number"], process)
+        fields = await self._outbox.attempt(asked.names["number"], process)
         body = fields["body"]
         named = {} if process is None else {"process": process}
         opened = {
@@ -87,20 +77,20 @@ class OutboxViews:
         return View("outbox/attempt.html", {**await self._attempts(asked), **opened}, _LIVE)
 
     async def retry(self, asked: Asked) -> Done:
-        await self._desk.retry(*outbox.read_id(asked.names["id"]))
+        await self._outbox.retry(asked.names["id"])
         return self.done("The message is sent now.")
 
     async def drop(self, asked: Asked) -> Done:
-        await self._desk.drop(*outbox.read_id(asked.names["id"]))
+        await self._outbox.drop(asked.names["id"])
         return self.done("The message is dropped.")
 
     async def retry_dead(self, asked: Asked) -> Done:
-        count = await self._desk.retry_dead(_destination(asked))
-        return self.done(f"{_dead(count)} sent now.")
+        changed = await self._outbox.retry_dead(_destination(asked))
+        return self.done(f"{_dead(changed['messages'])} sent now.")
 
     async def drop_dead(self, asked: Asked) -> Done:
-        count = await self._desk.drop_dead(_destination(asked))
-        return self.done(f"{_dead(count)} dropped.")
+        changed = await self._outbox.drop_dead(_destination(asked))
+        return self.done(f"{_dead(changed['messages'])} dropped.")
 
     def done(self, message: str, *, is_good: bool = True) -> Done:
         """Go back to the list with this message."""
@@ -109,15 +99,13 @@ class OutboxViews:
     async def _list(self, asked: Asked) -> dict[str, Any]:
         query = {name: value for name in ("state", "destination") if (value := asked.query.get(name, ""))}
         after = asked.query.get("after", "")
-        wanted = outbox.read_filter({**query, "kind": self._kind})
-        found = await self._desk.page(wanted, outbox.read_place(after), _PAGE)
-        page = outbox.page_fields(found, self._desk.now_ms())
+        page = await self._outbox.messages({**query, "kind": self._kind}, after, _PAGE)
         return {**self._frame(), **page, **_asked(query, after), "states": list(MessageState)}
 
     async def _attempts(self, asked: Asked) -> dict[str, Any]:
         query = {name: value for name in ("destination",) if (value := asked.query.get(name, ""))}
         after = asked.query.get("after", "")
-        page = await self._lists.page({**query, "kind": self._kind}, after, _PAGE)
+        page = await self._outbox.attempts({**query, "kind": self._kind}, after, _PAGE)
         is_push = self._kind is MessageKind.PUSH
         outcomes = page["outcomes"].items()
         own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
@@ -133,8 +121,8 @@ def _asked(query: Mapping[str, str], after: str) -> dict[str, Any]:
     return {"asked": {"state": "", "destination": "", **query}, "after": after, "query": text}
 
 
-def _destination(asked: Asked) -> str:
-    return outbox.read_destination(JsonObject({"destination": asked.form.get("destination", "")}, None))
+def _destination(asked: Asked) -> DestinationShape:
+    return check(DestinationShape, {"destination": asked.form.get("destination", "")})
 
 
 def _written(body: Any) -> Sequence[str]:
@@ -157,8 +145,8 @@ def _notice(kind: MessageKind, body: Any) -> Mapping[str, Any] | None:
 class WebhooksPage:
     """The messages for webhooks, and a test."""
 
-    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, tests: WebhookTests) -> None:
-        self._views = OutboxViews(desk, attempts, MessageKind.WEBHOOK, "/webhooks")
+    def __init__(self, outbox: OutboxAdmin, tests: WebhookTests) -> None:
+        self._views = OutboxViews(outbox, MessageKind.WEBHOOK, "/webhooks")
         self._tests = tests
 
     def page(self) -> ConsolePage:
@@ -166,8 +154,8 @@ class WebhooksPage:
         return ConsolePage("webhooks", "Webhooks", NavigationGroup.OUT, self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
-        url = read_url(text_fields(asked.form, "url"))
-        tested = tested_fields(await self._tests.send(url))
+        wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
+        tested = await self._tests.send(wanted.url)
         if tested["delivered"]:
             answer = f"answered {tested['status']} after {tested['milliseconds']} ms"
             return self._views.done(f"The receiver took the test: it {answer}.")
@@ -177,8 +165,8 @@ class WebhooksPage:
 class PushesPage:
     """The messages for devices, a preview, and a test."""
 
-    def __init__(self, desk: OutboxDesk, attempts: AttemptsEverywhere, tests: PushTests) -> None:
-        self._views = OutboxViews(desk, attempts, MessageKind.PUSH, "/pushes")
+    def __init__(self, outbox: OutboxAdmin, tests: PushTests) -> None:
+        self._views = OutboxViews(outbox, MessageKind.PUSH, "/pushes")
         self._tests = tests
 
     def page(self) -> ConsolePage:
@@ -188,14 +176,14 @@ class PushesPage:
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""
-        peer_name, language = read_preview(asked.query)
-        preview = preview_fields(self._tests.preview(peer_name, language))
-        fields = {"preview": preview, "peer_name": peer_name, "language": language}
+        preview = self._tests.preview(asked.query)
+        wanted = {name: asked.query.get(name, "") for name in ("peer_name", "language")}
+        fields = {"preview": preview, **wanted}
         return View("pushes/preview.html", fields)
 
     async def test(self, asked: Asked) -> Done:
-        topic = read_topic(text_fields(asked.form, "topic"))
-        tested = tested_fields(await self._tests.send(topic))
+        wanted = check(PushTestShape, text_fields(asked.form, "topic"))
+        tested = await self._tests.send(wanted.topic)
         if tested["delivered"]:
             return self._views.done(f"The push was taken after {tested['milliseconds']} ms.")
         return self._views.done(f"The push was not taken: {tested['failure']}.", is_good=False)

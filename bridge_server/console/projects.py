@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from bridge_server.admin import projects
 from bridge_server.admin.projects import figures_fields, read_subscriber
+from bridge_server.admin.rows import read_number
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -23,7 +24,7 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.models import NewSubscription, SubscriptionNotFoundError, TypeId
 from bridge_server.projects.service import Projects
 from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.web.bodies import JsonObject
+from bridge_server.web.bodies import check
 
 MOST_IMPORTED = 500
 """Lines of one import: they are one transaction."""
@@ -84,7 +85,7 @@ class ProjectsPage:
         return View("projects/project.html", fields, _LIVE)
 
     async def create(self, asked: Asked) -> Done:
-        new = projects.read_project(text_fields(asked.form, "name", optional=("project_id",)))
+        new = check(projects.ProjectShape, text_fields(asked.form, "name", optional=("project_id",)))
         project, secret = await self._projects.create(new.name, new.project_id)
         return Done(
             _path(project.project_id),
@@ -100,15 +101,13 @@ class ProjectsPage:
         return Done(f"{ROOT}{_PROJECTS}{_kept(asked, 'list')}", f"The project {project_id} is deleted.")
 
     async def add_type(self, asked: Asked) -> Done:
-        new = projects.read_type(text_fields(asked.form, "name", optional=("type_id",)))
+        new = check(projects.TypeShape, text_fields(asked.form, "name", optional=("type_id",)))
         added = await self._projects.add_type(_project_id(asked), new.name, new.type_id)
         return _done(asked, f"The type {added.type_id} is added.")
 
     async def rename_type(self, asked: Asked) -> Done:
-        type_id, name = (
-            asked.form.get("type_id", ""),
-            projects.read_type_name(text_fields(asked.form, "name")),
-        )
+        type_id = asked.form.get("type_id", "")
+        name = check(projects.TypeNameShape, text_fields(asked.form, "name")).name
         await self._projects.rename_type(_project_id(asked), type_id, name)
         return _done(asked, f"The type {type_id} is now called {name}.")
 
@@ -130,7 +129,7 @@ class ProjectsPage:
 
     async def limit_accounts(self, asked: Asked) -> Done:
         values = {name: number_of(asked.form.get(name, "")) for name in ("per_hour", "burst")}
-        limit = projects.read_account_limit(JsonObject(values, None))
+        limit = check(projects.AccountLimitShape, values)
         await self._projects.limit_accounts(_project_id(asked), limit.per_hour, limit.burst)
         return _done(asked, "The limit is set.")
 
@@ -139,9 +138,8 @@ class ProjectsPage:
         return _done(asked, "The server's limit applies again.")
 
     async def set_webhook(self, asked: Asked) -> Done:
-        webhook = await self._projects.set_webhook(
-            _project_id(asked), projects.read_webhook(text_fields(asked.form, "url"))
-        )
+        url = check(projects.WebhookShape, text_fields(asked.form, "url")).url
+        webhook = await self._projects.set_webhook(_project_id(asked), url)
         return _done(asked, "The webhook is set.", {"Its signing secret": webhook.signing_secret})
 
     async def remove_webhook(self, asked: Asked) -> Done:
@@ -187,7 +185,7 @@ class ProjectsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
-        found = await self._projects.overview(projects.read_place(place), _PROJECTS_PAGE + 1)
+        found = await self._projects.overview(read_number(place) or 0, _PROJECTS_PAGE + 1)
         listed = projects.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
         return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 

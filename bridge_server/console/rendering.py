@@ -157,7 +157,7 @@ class Watch:
                 await outlet.write(KEEP_ALIVE)
 
     def wake(self) -> None:
-        """Have the stream look again: a topic has changed."""
+        """Wake the stream: a topic has changed."""
         self._changed.set()
 
     def end(self) -> None:
@@ -288,8 +288,8 @@ class Framing:
     def __init__(
         self, rendering: Rendering, changes: PageChanges, pages: Sequence[ConsolePage], state: StateOf
     ) -> None:
-        self._rendering = rendering
-        self._changes = changes
+        self.rendering = rendering
+        self.changes = changes
         self._pages = pages
         self._state = state
 
@@ -300,7 +300,7 @@ class Framing:
             "host": host_of(request),
             "here": str(request.rel_url.without_query_params(NOTICE)),
             "form_token": session.form_token,
-            "since": self._changes.number,
+            "since": self.changes.number,
         }
 
     async def finish(
@@ -324,7 +324,7 @@ class Framing:
             "faults": faults_of(error),
             "sent": sent or {},
         }
-        return self._rendering.page(view.template, fields, 200 if error is None else status_of(error))
+        return self.rendering.page(view.template, fields, 200 if error is None else status_of(error))
 
     async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
         """The groups that have pages, with the pages' numbers."""

@@ -5,8 +5,8 @@ from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin import clients
-from bridge_server.admin.clients import ClientsEverywhere
-from bridge_server.admin.server import SettingsDesk, report_fields
+from bridge_server.admin.clients import ClientAdmin
+from bridge_server.admin.server import SettingsAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.recorder import By
@@ -21,7 +21,7 @@ _PERIODS = {"5m": "5 minutes", "1h": "an hour", "start": "since the start"}
 class ClientsPage:
     """Views of clients."""
 
-    def __init__(self, clients: ClientsEverywhere) -> None:
+    def __init__(self, clients: ClientAdmin) -> None:
         self._clients = clients
 
     def page(self) -> ConsolePage:
@@ -70,8 +70,8 @@ def _path_of(address: str) -> str:
 class SettingsPage:
     """Shows every setting with its value and its source, and the parts of `/readyz`."""
 
-    def __init__(self, desk: SettingsDesk) -> None:
-        self._desk = desk
+    def __init__(self, settings: SettingsAdmin) -> None:
+        self._settings = settings
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -81,7 +81,7 @@ class SettingsPage:
 
     async def show(self, asked: Asked) -> View:
         """The settings whose name or source has the text that is searched for."""
-        report, search = report_fields(await self._desk.report()), asked.query.get("search", "").strip()
+        report, search = await self._settings.report(), asked.query.get("search", "").strip()
         found = {name: row for name, row in report["settings"].items() if _fits(name, row, search.lower())}
         return View("settings/settings.html", {"settings": found, "ready": report["ready"], "search": search})
 

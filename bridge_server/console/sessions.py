@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import segno
 
-from bridge_server.admin.sessions import SessionsEverywhere
+from bridge_server.admin.sessions import SessionAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
@@ -35,7 +35,7 @@ _PAIRINGS = ("wc:", "ethereum:wc-")
 class SessionsPage:
     """Views and changes of sessions."""
 
-    def __init__(self, sessions: SessionsEverywhere) -> None:
+    def __init__(self, sessions: SessionAdmin) -> None:
         self._sessions = sessions
 
     def page(self) -> ConsolePage:

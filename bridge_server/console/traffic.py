@@ -10,9 +10,10 @@ import orjson
 
 from bridge_server.admin.other_processes import Neighbours, read_positions
 from bridge_server.admin.rows import Handles, shortened
+from bridge_server.admin.traffic import RequestLists
 from bridge_server.admin.traffic_records import (
+    CallLives,
     Filter,
-    LivesEverywhere,
     NoTrafficError,
     RequestNotKeptError,
     line_fields,
@@ -24,7 +25,6 @@ from bridge_server.admin.traffic_records import (
 from bridge_server.admin.traffic_stream import (
     OpenStream,
     StreamOfAll,
-    TrafficEverywhere,
     TrafficStreams,
     WantedStream,
 )
@@ -69,7 +69,7 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "tone": _tone(line),
         "took": _took(line),
         "waits": line["waits"],
-        "gist": seen(line["gist"]),
+        "summary": seen(line["summary"]),
     }
 
 
@@ -105,7 +105,7 @@ def has_failed(line: Mapping[str, Any]) -> bool:
 def _tone(line: Mapping[str, Any]) -> str:
     if line["status"] is None:
         return "waits"
-    if has_missed(line["route"], line["gist"]):
+    if has_missed(line["route"], line["summary"]):
         return "warn"
     return "bad" if has_failed(line) else "good"
 
@@ -332,7 +332,7 @@ class TrafficPage:
     def __init__(
         self,
         streams: TrafficStreams | None,
-        lives: LivesEverywhere,
+        lives: CallLives,
         handles: Handles,
         neighbours: Neighbours | None,
         bridge_url: str | None,
@@ -403,14 +403,14 @@ class TrafficPage:
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
 
     def _fault(self, wanted: _Wanted) -> BridgeError | None:
-        """What is wrong with a filter that means nothing; None for any other."""
+        """The fault of a filter; None if it has none."""
         try:
             wanted.filter(self._handles)
         except InvalidInputError as error:
             return error
         return None
 
-    async def _list(self, asked: Asked, words: str, lists: TrafficEverywhere) -> dict[str, Any]:
+    async def _list(self, asked: Asked, words: str, lists: RequestLists) -> dict[str, Any]:
         after = asked.query.get("after", "")
         try:
             page = await lists.page(words, after, _PAGE)
@@ -435,15 +435,17 @@ class TrafficPage:
         if self._lists is not None and neighbours is not None:
             own = neighbours.own_number
             if process is not None and process != own:
-                fields = {**await self._lists.one(number, process), "process": process}
-                call = fields["call"]
-                return fields, None if call is None else self._handles.id_of(call["handle"] or "")
+                one = await self._lists.one(number, process)
+                call = one["call"]
+                return {**one, "process": process}, None if call is None else self._handles.id_of(
+                    call["handle"] or ""
+                )
         recorded = traffic.find(number)
         if recorded is None:
             raise RequestNotKeptError(MOST_REQUESTS)
         named = {} if neighbours is None else {"process": neighbours.own_number}
-        fields = request_fields(recorded, traffic, self._handles) | named
-        return fields, subject_of(recorded.exchange).call_id
+        fields = request_fields(recorded, traffic, self._handles)
+        return {**fields, **named}, subject_of(recorded.exchange).call_id
 
     async def _shown(self, asked: Asked, traffic: TrafficLog) -> dict[str, Any]:
         fields, call_id = await self._found(asked, traffic)
@@ -474,15 +476,16 @@ class TrafficPage:
             life = await self._lives.of(call_id)
         except CallNotFoundError:
             return None
-        for step in life["steps"]:
-            if step["request"] is not None:
-                step["request"] = placed(step["request"], wanted.query)
-        return life
+        steps = [
+            {**step, "request": None if step["request"] is None else placed(step["request"], wanted.query)}
+            for step in life["steps"]
+        ]
+        return {**life, "steps": steps}
 
 
-def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> TrafficEverywhere:
+def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> RequestLists:
     traffic = streams.traffic
-    return TrafficEverywhere(streams, lambda each: line_fields(each, traffic), handles, neighbours)
+    return RequestLists(streams, lambda each: line_fields(each, traffic), handles, neighbours)
 
 
 def _wanted(asked: Asked) -> _Wanted:

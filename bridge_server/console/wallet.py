@@ -1,14 +1,11 @@
 """The page of the wallet: approvals, accounts, transactions and signatures."""
 
-import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from bridge_server.admin import wallet
-from bridge_server.admin.approvals import ApprovalDesk, page_fields, read_place, whole_fields
-from bridge_server.admin.rows import read_number
-from bridge_server.admin.wallet import WalletDesk
+from bridge_server.admin.approvals import ApprovalAdmin, ApprovalLineAnswer
+from bridge_server.admin.wallet import UnlockShape, WalletAdmin
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -24,20 +21,29 @@ from bridge_server.ethereum.address import HexError, quantity_of
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS
 from bridge_server.wallet.models import ApprovalState, TransactionState
 from bridge_server.wallet.visible_text import ether
-from bridge_server.web.bodies import JsonObject
+from bridge_server.web.bodies import check
 
 _WALLET = "/wallet"
 _APPROVAL = f"{_WALLET}/approvals/{{id:[^/]{{1,128}}}}"
 _LIVE = ("wallet",)
 _PAGE = 25
 
+WalletSource: TypeAlias = Callable[[], Awaitable[tuple[int, str | None]]]
+
 
 class WalletPage:
-    """The views and changes of the wallet. Only with `may_sign` has it buttons."""
+    """The views and changes of the wallet. Only with `may_sign` has it buttons.
 
-    def __init__(self, approvals: ApprovalDesk, wallet: WalletDesk, *, may_sign: bool) -> None:
+    `source` gives the number of this process, and the URL of another one that has the wallet; without it
+    there is one process.
+    """
+
+    def __init__(
+        self, approvals: ApprovalAdmin, wallet: WalletAdmin, source: WalletSource | None, *, may_sign: bool
+    ) -> None:
         self._approvals = approvals
         self._wallet = wallet
+        self._source = source
         self._may_sign = may_sign
 
     def page(self) -> ConsolePage:
@@ -61,56 +67,47 @@ class WalletPage:
 
     async def show(self, asked: Asked) -> View:
         """The requests that wait and that are settled, and every account."""
-        fields = {
-            **await self._list(asked),
-            **wallet.account_list_fields(self._wallet.accounts()),
-            "usual_seconds": DEFAULT_UNLOCK_SECONDS,
-        }
+        listed = {**await self._list(asked), **self._wallet.accounts()}
+        fields = {**listed, "usual_seconds": DEFAULT_UNLOCK_SECONDS}
         return View("wallet/wallet.html", fields, _LIVE)
 
     async def show_approval(self, asked: Asked) -> View:
         """One request, in words."""
-        found = await self._approvals.named(asked.names["id"])
-        fields = whole_fields(found, self._approvals.now_ms())
+        fields = await self._approvals.show(asked.names["id"])
         opened = {"approval": fields, "words": _words(fields["text"])}
         return View("wallet/approval.html", {**await self._list(asked), **opened}, _LIVE)
 
     async def show_transactions(self, asked: Asked) -> View:
         """A page of transactions, of one state or of all."""
-        state = asked.query.get("state", "")
-        wanted, before = wallet.read_state({"state": state} if state else {}), _number(asked)
-        found = await self._wallet.transactions(wanted, before, _PAGE)
-        # A signed transaction is read with its signature, 0.1 ms each.
-        page = await asyncio.to_thread(wallet.transaction_page_fields, found)
+        state, after = asked.query.get("state", ""), asked.query.get("after", "")
+        page = await self._wallet.transactions(state or None, after, _PAGE)
         values = {each["id"]: _amount(each["value"]) for each in page["transactions"]}
         fields = {**page, "values": values, "states": list(TransactionState), "state_of_list": state}
-        return View("wallet/transactions.html", {**fields, "after": asked.query.get("after", "")}, _LIVE)
+        return View("wallet/transactions.html", {**fields, **await self._origin(after)}, _LIVE)
 
     async def show_signatures(self, asked: Asked) -> View:
         """A page of the audit log."""
-        found = wallet.audit_page_fields(await self._wallet.signatures(_number(asked), _PAGE))
-        return View("wallet/signatures.html", {**found, "after": asked.query.get("after", "")}, _LIVE)
+        after = asked.query.get("after", "")
+        found = await self._wallet.signatures(after, _PAGE)
+        return View("wallet/signatures.html", {**found, **await self._origin(after)}, _LIVE)
 
     async def approve(self, asked: Asked) -> Done:
         decided = await self._approvals.decide(asked.names["id"], ApprovalState.APPROVED)
-        return Done(_path(decided.approval_id), "The request is approved: the wallet signs it.")
+        return Done(_path(decided["id"]), "The request is approved: the wallet signs it.")
 
     async def reject(self, asked: Asked) -> Done:
         decided = await self._approvals.decide(asked.names["id"], ApprovalState.REJECTED)
-        return Done(_path(decided.approval_id), "The request is rejected.")
+        return Done(_path(decided["id"]), "The request is rejected.")
 
     async def unlock(self, asked: Asked) -> Done:
-        address = wallet.read_address(asked.form.get("account", ""))
         seconds = number_of(asked.form.get("seconds", "").strip())
         values = {"passphrase": asked.form.get("passphrase", ""), "seconds": seconds}
-        wanted = wallet.read_unlock(JsonObject(values, None))
-        account = wallet.account_fields(await self._wallet.unlock(address, wanted.passphrase, wanted.seconds))
+        account = await self._wallet.unlock(asked.form.get("account", ""), check(UnlockShape, values))
         until = account["unlocked_until"] or "the server stops"
         return Done(f"{ROOT}{_WALLET}", f"{account['account']} is unlocked until {until}.")
 
     async def lock(self, asked: Asked) -> Done:
-        address = wallet.read_address(asked.form.get("account", ""))
-        account = wallet.account_fields(self._wallet.lock(address))
+        account = self._wallet.lock(asked.form.get("account", ""))
         return Done(f"{ROOT}{_WALLET}", f"{account['account']} is locked.")
 
     def _if_signing(self, changes: Mapping[str, Change]) -> Mapping[str, Change]:
@@ -118,10 +115,13 @@ class WalletPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")
-        place = read_place(after)
-        found = await self._approvals.page(place, _PAGE)
-        page = page_fields(found, self._approvals.now_ms())
-        return {**page, "after": after, "may_sign": self._may_sign}
+        page = await self._approvals.page(after, _PAGE)
+        return {**page, **await self._origin(after), "may_sign": self._may_sign}
+
+    async def _origin(self, after: str) -> dict[str, Any]:
+        """The place in the list, and the process whose wallet the page shows, where there are several."""
+        process, holder = (None, None) if self._source is None else await self._source()
+        return {"after": after, "process": process, "holder": holder}
 
     async def _count(self) -> int:
         return self._approvals.waiting
@@ -131,11 +131,7 @@ def _path(approval_id: str) -> str:
     return f"{ROOT}{_WALLET}/approvals/{quote(approval_id, safe='')}"
 
 
-def _number(asked: Asked) -> int | None:
-    return read_number(asked.query.get("after", ""))
-
-
-def _words(lines: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
+def _words(lines: Sequence[ApprovalLineAnswer]) -> list[tuple[str, list[str]]]:
     """Each label with its lines, also with the lines that have no label. The state has a mark of its own."""
     words: list[tuple[str, list[str]]] = []
     for line in lines:

@@ -16,7 +16,8 @@ from bridge_server.description.problems import (
 )
 from bridge_server.kernel.values import dataclass
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.description import (
+from bridge_server.web.routes import Route
+from bridge_server.web.shapes import (
     JSON,
     Account,
     AnswerShape,
@@ -29,7 +30,6 @@ from bridge_server.web.description import (
     TypeId,
     text,
 )
-from bridge_server.web.routes import Route
 
 OPENAPI_VERSION = "3.1.0"
 
@@ -471,7 +471,7 @@ TAGS = {
     "subscribers.",
     "Accounts": "For the operator: what is known of an account.",
     "Wallet administration": "For the operator: accounts, approvals, transactions and signatures.",
-    "Outbox": "For the operator: messages that are owed to webhooks and devices.",
+    "Outbox": "For the operator: messages for webhooks and devices.",
     "Observation": "For the operator: requests, clients, sessions, figures and settings.",
     "Operation": "Health, metrics and this description.",
     "Test mode": "Control routes of a server that runs for tests (`serve --test`). They exist on no other.",

@@ -4,19 +4,28 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from bridge_server.admin.observation_description import OBSERVATION_OPERATIONS
-from bridge_server.admin.outbox_description import OUTBOX_OPERATIONS
-from bridge_server.admin.projects_description import PROJECT_OPERATIONS
-from bridge_server.admin.wallet_description import WALLET_OPERATIONS
-from bridge_server.inbox.description import INBOX_OPERATIONS
-from bridge_server.notify.description import NOTIFY_OPERATIONS
+from bridge_server.inbox.description import (
+    INBOX_OPERATIONS,
+    PAGE_QUERY,
+    InboxPageAnswer,
+    ReadNotificationsAnswer,
+)
+from bridge_server.inbox.wire import ReadShape
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.notify.description import (
+    AUDIENCE_EXAMPLE,
+    DRY_RUN,
+    NOTIFY_OPERATIONS,
+    AudienceOutcomeAnswer,
+)
+from bridge_server.notify.wire import AudienceNotifyShape
+from bridge_server.projects.models import ProjectNotFoundError
 from bridge_server.pubsub.description import PUBSUB_OPERATIONS
 from bridge_server.push.description import PUSH_OPERATIONS
 from bridge_server.relay.description import RELAY_OPERATIONS
-from bridge_server.testmode.description import TESTMODE_OPERATIONS
 from bridge_server.wallet.rpc.description import RPC_OPERATIONS
-from bridge_server.web.description import TEXT, DescribedAnswer, Operation
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import TEXT, DescribedAnswer, Operation, operation
 
 _TAG = "Operation"
 
@@ -56,6 +65,40 @@ SERVICE_OPERATIONS = {
 }
 
 
+# Operations of the operator whose shapes are those of accounts and projects.
+
+OPERATOR_OPERATIONS = {
+    "operator-notify": operation(
+        "Projects",
+        "Send a notification to an audience",
+        '`audience` is `"all"`, `{"type": ...}` or `{"accounts": [...]}`. A call sends to at most 500 '
+        "accounts; it is repeated with `after` set to `next` until that is null. For an audience without "
+        "accounts a `notification_id` is required, with which nobody is sent to twice.",
+        DescribedAnswer(200, "The outcome for each account.", AudienceOutcomeAnswer),
+        body=AudienceNotifyShape,
+        body_example=AUDIENCE_EXAMPLE,
+        parameters=(DRY_RUN,),
+        problems=(ProjectNotFoundError,),
+    ),
+    "account-inbox": operation(
+        "Accounts",
+        "What an account sees",
+        "Its notifications, as its inbox answers them.",
+        DescribedAnswer(200, "A page.", InboxPageAnswer),
+        parameters=PAGE_QUERY,
+    ),
+    "account-mark-read": operation(
+        "Accounts",
+        "Mark notifications as read for an account",
+        "They count as bulk-marked, and not as read by the user.",
+        DescribedAnswer(200, "How many were unread before.", ReadNotificationsAnswer),
+        body=ReadShape,
+        body_example={"ids": ["42"]},
+        problems=(InvalidInputError,),
+    ),
+}
+
+
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         **RELAY_OPERATIONS,
@@ -64,15 +107,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **INBOX_OPERATIONS,
         **PUSH_OPERATIONS,
         **RPC_OPERATIONS,
-        **PROJECT_OPERATIONS,
-        **WALLET_OPERATIONS,
-        **OUTBOX_OPERATIONS,
-        **OBSERVATION_OPERATIONS,
-        **TESTMODE_OPERATIONS,
+        **OPERATOR_OPERATIONS,
         **SERVICE_OPERATIONS,
     }
 )
-"""Every operation. Rows of pages for people have none."""
+"""The operations of rows that do not describe themselves. Rows of pages for people have none."""
 
 _PAGES = frozenset({"console", "reader"})
 """The callers of rows that answer pages."""
@@ -80,4 +119,7 @@ _PAGES = frozenset({"console", "reader"})
 
 def described(row: Route) -> Operation | None:
     """The operation of a row; None for a row that answers pages for people."""
-    return None if row.who in _PAGES else OPERATIONS[row.name]
+    if row.who in _PAGES:
+        return None
+    found: Operation = OPERATIONS[row.name] if row.about is None else row.about()
+    return found

@@ -16,9 +16,9 @@ from bridge_server.kernel.errors import (
     UnsupportedMediaError,
 )
 from bridge_server.storage.connection import DatabaseFullError
-from bridge_server.web.description import Operation
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Operation
 
 PROBLEM_JSON = "application/problem+json"
 

@@ -19,7 +19,7 @@ from bridge_server.projects.models import (
     SubscriptionNotFoundError,
 )
 from bridge_server.projects.service import SubscriptionShape
-from bridge_server.web.description import (
+from bridge_server.web.shapes import (
     ABSENT,
     EVENTS,
     HTML,

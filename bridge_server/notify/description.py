@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from bridge_server.notify import wire
-from bridge_server.web.description import (
+from bridge_server.web.shapes import (
     ABSENT,
     Account,
     AnswerShape,

@@ -4,7 +4,7 @@ Times are milliseconds since the Unix epoch.
 """
 
 from collections.abc import Generator, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
@@ -18,7 +18,7 @@ from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading, scalar
 
 
-class DeliveryOutcome(Enum):
+class DeliveryOutcome(StrEnum):
     """The outcome of a notification for one account. Operators see the values."""
 
     SENT = "sent"
@@ -91,7 +91,7 @@ class OutcomePage:
 
 @dataclass(frozen=True, slots=True)
 class AccountNotification:
-    """A notification and its outcome for the account that is looked at."""
+    """A notification and its outcome for one account."""
 
     number: int
     type_id: str
@@ -242,7 +242,7 @@ class HistoryStore:
     def received(
         self, project: Project, account_key: str, limit: int
     ) -> Transaction[list[AccountNotification]]:
-        """The last notifications that the project has sent to the account, or meant for it."""
+        """The last notifications that the project has sent to the account, or has tried to send to it."""
         account = yield from _account(account_key)
         rows = yield Statement(RECEIVED, (account, _LAST_DELIVERIES, project.number, limit))
         rows = rows + (yield Statement(MISSED_BY_ACCOUNT, (account, project.number, limit)))

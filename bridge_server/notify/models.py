@@ -150,7 +150,7 @@ class UnknownTypeError(InvalidInputError):
 
 
 class UnknownAudienceError(InvalidInputError):
-    """The project does not have the type whose subscribers are meant."""
+    """The project does not have the type whose subscribers are the audience."""
 
     def __init__(self, known: Sequence[TypeId]) -> None:
         super().__init__(

@@ -85,7 +85,7 @@ class NotifyHandlers:
         return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
 
     async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
-        """What a recognized caller wants. A fault in it is told to nobody whose secret is revoked."""
+        """The request of a recognized caller. A caller whose secret is revoked learns of no fault in it."""
         try:
             return read(await json_object(request, is_labelled=False))
         except BridgeError:
@@ -134,7 +134,7 @@ def notify_routes(
             identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
             caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
             dry_run_limits=dry_run_limits, who="backend", without_caller=_no_caller,
-            gist=wire.gist if name in NOTIFYING else None,
+            summary=wire.summary if name in NOTIFYING else None,
         )  # fmt: skip
 
     notify, subscribers = f"/{_PROJECT}/notify", f"/v1/{_PROJECT}/subscribers"

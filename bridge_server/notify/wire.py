@@ -297,7 +297,7 @@ def audience_outcome_fields(outcome: AudienceOutcome) -> dict[str, Any]:
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
 
 
-def gist(_: bytes, answered: bytes) -> str:
+def summary(_: bytes, answered: bytes) -> str:
     """How many accounts were sent a notification, and how many were not and why."""
     answer = orjson.loads(answered)
     missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])

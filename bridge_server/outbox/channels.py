@@ -2,7 +2,7 @@
 it.
 
 `Channels` chooses the sender by scheme. `RecordedSender` puts each attempt into the record of requests,
-`NotedSender` into the `AttemptLog`, where an operator can look.
+`NotedSender` into the `AttemptLog`, which an operator reads.
 """
 
 from collections import Counter, deque
@@ -135,7 +135,7 @@ class RecordedSender:
                 route=self._route,
                 status=outcome.status or 0,
                 milliseconds=round((perf_counter() - started) * 1_000, 1),
-                gist=outcome.reason,
+                summary=outcome.reason,
                 about=about(message),
             )
         )

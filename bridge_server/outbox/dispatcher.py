@@ -1,10 +1,8 @@
 """Sends every message of the outbox when it is due: one lane for each queue that is being sent."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -13,13 +11,11 @@ import structlog
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import MOST_HOSTS, Delivery
 from bridge_server.outbox.fairness import Limits
 from bridge_server.outbox.lanes import Lanes
 from bridge_server.outbox.models import (
     Claimant,
-    GoneHandlers,
     MessageBeingSentError,
     OutboxGrew,
     PendingQueue,
@@ -42,19 +38,15 @@ log = structlog.get_logger()
 class Dispatcher:
     """Delivers the messages of the store, from `start` to `stop`.
 
-    `gone_handlers` are called with messages that were answered 410, by purpose. `chance` is a source of
-    numbers in [0, 1) for spreading the attempts.
+    `make_delivery` makes what attempts each message, anew when test mode has emptied the database.
     """
 
     def __init__(
         self,
         store: OutboxStore,
-        sender: Sender,
+        make_delivery: Callable[[], Delivery],
         events: Events,
         clock: Clock,
-        gone_handlers: GoneHandlers,
-        chance: Callable[[], float] = random.random,
-        grace_seconds: float = 2.0,
         limits: Limits | None = None,
         leases: Leases | None = None,
     ) -> None:
@@ -63,9 +55,8 @@ class Dispatcher:
         self._events = events
         self._clock = clock
         self._stock = Stock()
-        self._make_delivery = partial(Delivery, store, sender, clock, gone_handlers, chance)
+        self._make_delivery = make_delivery
         self._limits = limits or Limits()
-        self._grace_seconds = grace_seconds
         self._prepare()
 
     def _prepare(self) -> None:
@@ -102,9 +93,9 @@ class Dispatcher:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Begin no more attempts, give attempts under way `grace_seconds`, cancel the rest: it stays due."""
+        """Begin no more attempts, give attempts under way a little time, cancel the rest: it stays due."""
         self.begin_nothing()
-        await self._end_all(self._grace_seconds)
+        await self._end_all(self._limits.grace_seconds)
 
     async def _end_all(self, grace_seconds: float) -> None:
         await cancelled(self._tasks)
@@ -156,7 +147,7 @@ class Dispatcher:
         due. When more is due than can wait in memory, the next recount goes on with the rest.
         """
         self._has_missed_events = False
-        await self._leases.look()
+        await self._leases.refresh()
         await self._store.count()
         self._lanes.forget_turned_away()
         await self._round.go(self._clock.now_ms(), self._plan_page)
@@ -197,11 +188,11 @@ class Dispatcher:
 
     def _plan_page(self, page: Iterable[PendingQueue]) -> bool:
         """Send or schedule these queues. Returns whether there was room for all of them."""
-        for owed in page:
-            if owed.is_due:
-                self._lanes.attend(owed.claimant)
-            if owed.next_due_ms is not None:
-                self._lanes.schedule.put(owed.claimant, owed.next_due_ms)
+        for pending in page:
+            if pending.is_due:
+                self._lanes.attend(pending.claimant)
+            if pending.next_due_ms is not None:
+                self._lanes.schedule.put(pending.claimant, pending.next_due_ms)
         return not self._lanes.has_no_place
 
     async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
@@ -220,7 +211,7 @@ class Dispatcher:
             await asyncio.sleep(self._clock.tick_seconds)
             ticks += 1
             try:
-                if ticks >= recount_at or self._has_to_look_again(ticks):
+                if ticks >= recount_at or self._has_to_read_again(ticks):
                     recount_at = ticks + self._leases.ticks_to_recount()
                     recount_at += await self._ticks_of_recount() * _RECOUNTS_SHARE
                 await self.wake()
@@ -233,7 +224,7 @@ class Dispatcher:
         await self.recount()
         return round((perf_counter() - started) / self._clock.tick_seconds)
 
-    def _has_to_look_again(self, ticks: int) -> bool:
+    def _has_to_read_again(self, ticks: int) -> bool:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""
         if self._has_missed_events:
             return True

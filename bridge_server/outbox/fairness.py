@@ -30,7 +30,9 @@ class Limits:
     patience_seconds: float = 2.0
     patience_in_crowd_seconds: float = 0.5
     patience_with_known_seconds: float = 5.0
-    look_every_seconds: float = 0.02
+    check_every_seconds: float = 0.02
+    grace_seconds: float = 2.0
+    """The time that attempts under way have when the server stops."""
 
 
 class Place:
@@ -255,7 +257,7 @@ class Admission:
     def _look_later(self) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._limits.look_every_seconds, self._look)
+            self._timer = loop.call_later(self._limits.check_every_seconds, self._look)
 
     def _look(self) -> None:
         """Give up requests that take too long where a queue waits for their place."""

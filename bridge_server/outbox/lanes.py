@@ -415,7 +415,7 @@ class Lanes:
         lane.accept(place)
 
     def _end(self, lane: Lane) -> None:
-        """Forget a lane that has no message under way, and look at its queue again after its rest."""
+        """Forget a lane that has no message under way, and read its queue again after its rest."""
         del self._lanes[lane.queue]
         rest_ms = lane.rest_ms()
         if rest_ms:

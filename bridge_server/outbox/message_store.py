@@ -1,7 +1,7 @@
 """Stored messages for an operator, in SQL: listed, sent again at once, dropped; and the messages that wait in
 a queue.
 
-A list looks at a bounded number of rows, whatever it is filtered by.
+A list reads a bounded number of rows, whatever it is filtered by.
 """
 
 # ruff: noqa: S608  only constants of this module are put in
@@ -92,7 +92,7 @@ WHERE id IN (SELECT value FROM json_each(?)) AND died_at_ms IS NOT NULL
 DROP_DEAD = "DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?)) AND died_at_ms IS NOT NULL"
 
 ROWS_PER_PAGE = 10_000
-"""The most rows that a page looks at."""
+"""The most rows that are read for a page."""
 
 _DEAD_AT_ONCE = 500
 _BEYOND_ALL = 2**63 - 1
@@ -106,7 +106,7 @@ SELECT body, attempts, next_attempt_at_ms, last_error FROM outbox
 WHERE destination = ? AND queue = ? AND next_attempt_at_ms IS NOT NULL
 ORDER BY attempts, next_attempt_at_ms LIMIT ?
 """
-# It walks through the index of owed messages, when /metrics is asked for while messages are owed; so many
+# It walks through the index of pending messages, when /metrics is asked for while some are pending; so many
 # entries of it, and no more: of a longer queue the oldest among them stands for all.
 OLDEST_DUE = """
 SELECT MIN(next_attempt_at_ms)
@@ -209,7 +209,7 @@ class MessageStore:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         yield Statement(DROP, (row_id, message_id))
-        yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(owed=-1)
+        yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(pending=-1)
 
     @transaction(turns=_one_by_one)
     def retry_dead(
@@ -221,7 +221,7 @@ class MessageStore:
         if not chosen:
             return DeadSlice(0, rest)
         changed = scalar(int, (yield Statement(RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen)))))
-        yield OutboxChanged(owed=changed, dead=-changed)
+        yield OutboxChanged(pending=changed, dead=-changed)
         for queue, client in {(row[2], row[3]): row[4] for row in chosen}.items():
             yield OutboxGrew(*queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
@@ -264,7 +264,7 @@ def _stored(row: Row) -> StoredMessage:
 
 
 class PendingMessage(NamedTuple):
-    """A message that is owed, the number of its attempts, and the reason of the last failure."""
+    """A pending message, the number of its attempts, and the reason of the last failure."""
 
     body: bytes
     attempts: int
@@ -273,7 +273,7 @@ class PendingMessage(NamedTuple):
 
 
 async def oldest_due_ms(database: Database) -> int | None:
-    """The time since which a message has been due the longest, or the next is due; None when none is owed."""
+    """The time since which a message has been due the longest, or the next is due; None without any."""
     ((due_at_ms,),) = await database.read(OLDEST_DUE, (_MOST_LOOKED_AT,))
     return None if due_at_ms is None else int(due_at_ms)
 

@@ -233,7 +233,7 @@ class MessagePlace(NamedTuple):
 class MessagePage(NamedTuple):
     """Messages, newest first. `rest` is the place after which more may follow, None at the end.
 
-    A page may be short, or empty, although more follow: only so many rows are looked at for one page.
+    A page may be short, or empty, although more follow: only so many rows are read for one page.
     """
 
     messages: Sequence[StoredMessage]
@@ -267,7 +267,7 @@ class MessageBeingSentError(ConflictError):
     title = "The message is being sent"
 
     def __init__(self) -> None:
-        super().__init__("The message is being sent at this moment: look again in a few seconds.")
+        super().__init__("The message is being sent at this moment: try again in a few seconds.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ class OutboxGrew(DomainEvent):
 class OutboxChanged(DomainEvent):
     """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
 
-    owed: int = 0
+    pending: int = 0
     dead: int = 0
 
 
@@ -296,7 +296,7 @@ class OutboxChanged(DomainEvent):
 class OutboxCounted(DomainEvent):
     """The numbers of pending messages and of dead letters at this commit."""
 
-    owed: int
+    pending: int
     dead: int
 
 

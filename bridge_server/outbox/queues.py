@@ -12,7 +12,7 @@ _QUEUES_REMEMBERED = 10_000
 
 
 class Schedule:
-    """Remembers when a queue is to be looked at: the earliest time for each queue, in milliseconds since the
+    """Remembers when a queue is to be read: the earliest time for each queue, in milliseconds since the
     Unix epoch, of `most` queues.
 
     A further queue is not remembered: it has to be found in the store again.
@@ -28,7 +28,7 @@ class Schedule:
         return len(self._due)
 
     def put(self, claimant: Claimant, due_ms: int) -> None:
-        """Look at the queue at this time; an earlier time that is known already stays."""
+        """Read the queue at this time; an earlier time that is known already stays."""
         known = self._due.get(claimant.queue)
         if known is not None and known[0] <= due_ms:
             return
@@ -73,18 +73,18 @@ class Leases(Protocol):
         ...
 
     def is_elsewhere(self, destination: str) -> bool:
-        """Whether another process had it at the last look, a moment ago."""
+        """Whether another process had it when leases were last read, a moment ago."""
         ...
 
     def was_here(self, destination: str) -> bool:
-        """Whether this process has the destination, or gave it up so lately that others may not know."""
+        """Whether this process has the destination, or gave it up a moment ago: others may not know yet."""
         ...
 
     async def take(self, destination: str) -> bool:
         """Have the destination if no other process has it; returns whether this one has it."""
         ...
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read which destinations are elsewhere. Raises UnavailableError."""
         ...
 
@@ -112,7 +112,7 @@ class AllDestinations:
     async def take(self, _: str) -> bool:
         return True
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Do nothing: there is no other process."""
 
     def ticks_to_recount(self) -> int:

@@ -50,14 +50,15 @@ FROM json_each(?2)
 
 # The client is read from the first row of each queue; all else is in the index.
 PENDING_QUEUES = """
-SELECT owed.destination, owed.queue, outbox.client, owed.tried_due, owed.tried, owed.next_due_ms
+SELECT pending.destination, pending.queue, outbox.client,
+    pending.tried_due, pending.tried, pending.next_due_ms
 FROM (SELECT destination, queue, MIN(id) AS id,
              MIN(CASE WHEN next_attempt_at_ms <= ?1 THEN attempts END) AS tried_due,
              MIN(attempts) AS tried,
              MIN(CASE WHEN next_attempt_at_ms > ?1 THEN next_attempt_at_ms END) AS next_due_ms
       FROM outbox WHERE next_attempt_at_ms IS NOT NULL AND (destination, queue) > (?2, ?3)
-      GROUP BY destination, queue ORDER BY destination, queue LIMIT ?4) AS owed
-JOIN outbox ON outbox.id = owed.id
+      GROUP BY destination, queue ORDER BY destination, queue LIMIT ?4) AS pending
+JOIN outbox ON outbox.id = pending.id
 """
 _NEXT_DUE = """
 SELECT MIN(next_attempt_at_ms) FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms > ?
@@ -90,7 +91,7 @@ ON CONFLICT (host) DO UPDATE SET answered_at_ms = excluded.answered_at_ms
 """
 _HOST_SILENT = "DELETE FROM outbox_hosts WHERE host = ?"
 _ANSWERING_HOSTS = "SELECT host, answered_at_ms FROM outbox_hosts ORDER BY answered_at_ms DESC LIMIT ?"
-_COUNT_OWED = "SELECT COUNT(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
+_COUNT_PENDING = "SELECT COUNT(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
 _COUNT_DEAD = "SELECT COUNT(*) FROM outbox WHERE died_at_ms IS NOT NULL"
 SWEEP_DEAD = """
 DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE died_at_ms < ? ORDER BY died_at_ms LIMIT ?)
@@ -132,11 +133,11 @@ class Stock:
         self.due += event.messages
 
     def _change(self, event: OutboxChanged) -> None:
-        self.due += event.owed
+        self.due += event.pending
         self.dead += event.dead
 
     def _set(self, event: OutboxCounted) -> None:
-        self.due, self.dead = event.owed, event.dead
+        self.due, self.dead = event.pending, event.dead
 
 
 def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
@@ -163,7 +164,7 @@ def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
     """Delete the device's messages except one: part of the transaction that removes the device."""
     deleted = scalar(int, (yield Statement(_WITHDRAW, (device_id, but_message_id))))
     if deleted:
-        yield OutboxChanged(owed=-deleted)
+        yield OutboxChanged(pending=-deleted)
 
 
 class OutboxStore:
@@ -199,16 +200,16 @@ class OutboxStore:
         """Delete messages that receivers took, record that their devices were reached, and that the
         `answering` hosts have answered.
         """
-        owed = 0
+        pending = 0
         for due in messages:
             deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
-            owed -= deleted
+            pending -= deleted
             if due.message.device_id is not None:
                 yield Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
         for host in answering:
             yield Statement(_HOST_ANSWERED, (host, now_ms))
-        if owed:
-            yield OutboxChanged(owed=owed)
+        if pending:
+            yield OutboxChanged(pending=pending)
 
     @transaction
     def postpone(
@@ -230,20 +231,22 @@ class OutboxStore:
         ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
         yield from _note_failure(message, died_at_ms, error, silent)
         if buried:
-            yield OutboxChanged(owed=-1, dead=1)
+            yield OutboxChanged(pending=-1, dead=1)
 
     @transaction
     def count(self) -> Transaction[None]:
         """Publish `OutboxCounted`."""
         # A transaction that writes, so that no change is counted twice or left out: its event follows it.
-        owed = scalar(int, (yield Statement(_COUNT_OWED)))
+        pending = scalar(int, (yield Statement(_COUNT_PENDING)))
         dead = scalar(int, (yield Statement(_COUNT_DEAD)))
-        yield OutboxCounted(owed, dead)
+        yield OutboxCounted(pending, dead)
 
     async def stock(self) -> Stock:
         """The numbers of pending messages and of dead letters, of all processes together."""
-        owed, dead = await asyncio.gather(self.database.read(_COUNT_OWED), self.database.read(_COUNT_DEAD))
-        return Stock(scalar(int, owed), scalar(int, dead))
+        pending, dead = await asyncio.gather(
+            self.database.read(_COUNT_PENDING), self.database.read(_COUNT_DEAD)
+        )
+        return Stock(scalar(int, pending), scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""

@@ -1,6 +1,6 @@
 """The states of deliveries to an account's devices, for the operator."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from bridge_server.storage.database import Database
@@ -24,7 +24,7 @@ ORDER BY outbox.created_at_ms DESC, outbox.id DESC LIMIT ?
 """
 
 
-class DeliveryState(Enum):
+class DeliveryState(StrEnum):
     """The state of deliveries to a device. Operators see the values."""
 
     NEW = "new"

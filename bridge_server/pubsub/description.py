@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bridge_server.pubsub.queues import TooManySocketsError
 from bridge_server.pubsub.v2_models import InvalidTokenError
-from bridge_server.web.description import HTML, DescribedAnswer, Operation, Parameter
+from bridge_server.web.shapes import HTML, DescribedAnswer, Operation, Parameter
 
 _TAG = "Sockets"
 _UPGRADE = DescribedAnswer(101, "With `Upgrade: websocket`: the socket is open.")

@@ -44,7 +44,7 @@ class Frames:
                 name,
                 _STORED if refused is None else status_of(refused),
                 took_us / 1_000,
-                gist=f"{name}, {about}" if refused is None else f"{name}: {refused.detail}",
+                summary=f"{name}, {about}" if refused is None else f"{name}: {refused.detail}",
             )
         )
 

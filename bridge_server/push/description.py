@@ -12,7 +12,7 @@ from bridge_server.push.models import (
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.web.description import DescribedAnswer, Operation, Parameter, SuccessAnswer, done
+from bridge_server.web.shapes import DescribedAnswer, Operation, Parameter, SuccessAnswer, done
 
 _TAG = "Push"
 _TOPIC = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"

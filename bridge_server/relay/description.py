@@ -11,7 +11,7 @@ from bridge_server.relay import wire
 from bridge_server.relay.models import CallNotFoundError, SessionNotFoundError, TooManyPendingCallsError
 from bridge_server.relay.wire import V07
 from bridge_server.version import VERSION
-from bridge_server.web.description import (
+from bridge_server.web.shapes import (
     TEXT,
     AnswerShape,
     DescribedAnswer,

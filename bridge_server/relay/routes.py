@@ -186,7 +186,7 @@ def relay_routes(
         return Route(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
-            forgives_slashes=True, who=_who(name), gist=wire.gist,
+            forgives_slashes=True, who=_who(name), summary=wire.summary,
             makes=makes, id_name=_id_in(path), on_answers=_watcher(sightings, dialect, path, name),
             on_made=_maker(sightings, dialect, makes),
         )  # fmt: skip

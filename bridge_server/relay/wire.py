@@ -161,7 +161,7 @@ def write_topic_notice(topic: str) -> bytes:
     return orjson.dumps({"topic": topic})
 
 
-def gist(sent: bytes, answered: bytes) -> str:
+def summary(sent: bytes, answered: bytes) -> str:
     """A summary of a body and its answer, in a few words."""
     request, answer = _members(sent), _members(answered)
     ids = [f"{name} {str(answer[key])[:8]}" for name, key in _ID_MEMBERS if key in answer]

@@ -221,7 +221,7 @@ def _exchange(
         route=channel,
         status=outcome.status or 0,
         milliseconds=round(seconds * 1_000, 1),
-        gist=outcome.reason,
+        summary=outcome.reason,
         request=sent,
         about=about(message),
     )

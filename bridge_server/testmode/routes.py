@@ -3,19 +3,21 @@
 An underscore cannot be in a project id: no project's path is among them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.instants import rfc3339
 from bridge_server.testmode import wire
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.addresses import Hosts, host_of
-from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import json_object, parse_value, require_json
 from bridge_server.web.routes import Route
+from bridge_server.web.shapes import Parameter, Work, answering, drawn
 
 PREFIX = "/_test"
 """The path of every control route begins with this."""
@@ -45,36 +47,47 @@ class TestModeHandlers:
         self._routes = routes
         self._words = words
 
-    async def reset(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write_reset(await self._controls.reset()))
+    async def reset(self, _: web.Request) -> wire.ResetServerAnswer:
+        """Empties every table and all that is kept in memory, ends what waits, and sets the clock right."""
+        return {"now": rfc3339((await self._controls.reset()).now_ms)}
 
-    async def clock(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write_clock(self._controls.reading()))
+    async def clock(self, _: web.Request) -> wire.TestClockAnswer:
+        """The time that the server goes by, and whether it is frozen."""
+        return wire.clock_fields(self._controls.reading())
 
-    async def move_clock(self, request: web.Request) -> web.Response:
+    async def move_clock(self, request: web.Request) -> wire.TestClockAnswer:
+        """Lets seconds pass, or sets the clock. The answer comes when what became due is done."""
         move = wire.read_clock((await json_object(request, is_labelled=False)).values)
-        return json_answer(wire.write_clock(await self._controls.move(move)))
+        return wire.clock_fields(await self._controls.move(move))
 
-    async def faults(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write_faults(self._instruments.faults.rules))
+    async def faults(self, _: web.Request) -> wire.OrderedFaultsAnswer:
+        """The rules in force, with their hits."""
+        return {"faults": list(map(wire.counted_fields, self._instruments.faults.rules))}
 
-    async def replace_faults(self, request: web.Request) -> web.Response:
+    async def replace_faults(self, request: web.Request) -> wire.OrderedFaultsAnswer:
+        """Replaces all rules. The first that applies to an attempt strikes it. A rule that cannot be read is
+        a 400 that points at it, and changes nothing.
+        """
         require_json(request, is_labelled=False)
         document = parse_value(await request.read(), "The body", _MOST_VALUES)
         self._instruments.faults.replace(wire.read_faults(document, self._routes, self._words))
         return await self.faults(request)
 
-    async def sent(self, request: web.Request) -> web.Response:
+    async def sent(self, request: web.Request) -> wire.SentMessagesAnswer:
+        """The last 2,000 attempts to deliver, oldest first."""
         wanted, wait_seconds = wire.read_wanted(request.query), wire.read_wait(request.query)
-        return json_answer(wire.write_sent(await self._instruments.sent.matching(wanted, wait_seconds)))
+        found = await self._instruments.sent.matching(wanted, wait_seconds)
+        return {"sent": list(map(wire.sent_fields, found))}
 
-    async def forget_sent(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write_deleted(self._instruments.sent.clear()))
+    async def forget_sent(self, _: web.Request) -> wire.ForgottenMessagesAnswer:
+        """Empties the list of attempts."""
+        return {"deleted": self._instruments.sent.clear()}
 
-    async def traffic(self, request: web.Request) -> web.Response:
+    async def traffic(self, request: web.Request) -> wire.TestTrafficAnswer:
+        """The last 2,000 requests with their contents, oldest first."""
         after, traffic = wire.read_after(request.query), self._instruments.traffic
         requests = await traffic.after(after, wire.read_wait(request.query))
-        return json_answer(wire.write_traffic(requests, traffic.last_number))
+        return {"requests": list(map(wire.request_fields, requests)), "last": traffic.last_number}
 
 
 def only_this_machine() -> Callable[[web.Request], None]:
@@ -91,20 +104,48 @@ def only_this_machine() -> Callable[[web.Request], None]:
     return guard
 
 
+_WAIT = Parameter(
+    "wait", "Waits up to so many seconds for one.", {"type": "number", "minimum": 0, "maximum": 300}
+)
+_CHANNEL = Parameter("channel", "Only of this channel.", {"enum": [*wire.CHANNELS]})
+_TOPIC = Parameter("topic", "Only about this topic or session.")
+_ACCOUNT = Parameter("account", "Only for this account, or its address.")
+_AFTER = Parameter("after", "Only requests after the one of this number.", {"type": "integer", "minimum": 0})
+_MEMORY: Mapping[str, Any] = {"needs_database": False}
+
+
 def testmode_routes(
     handlers: TestModeHandlers, bearer: Callable[[str], bool], guard: Callable[[web.Request], None]
 ) -> tuple[Route, ...]:
     """Every control route, for the bearer of the test token and for no web page."""
-    row = partial(Route, bearer=bearer, guard=guard, who="test")
-    with_body = partial(row, body_limit_bytes=_BODY_LIMIT_BYTES)
-    clock, faults, sent, traffic = (f"{PREFIX}/{name}" for name in ("clock", "faults", "sent", "traffic"))
+
+    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **more: Any) -> Route:
+        return Route(
+            method=method,
+            path=f"{PREFIX}/{path}",
+            name=name,
+            handler=answering(work),
+            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in more else 0,
+            waits=_WAIT in more.get("parameters", ()) or name == "test-move-clock",
+            bearer=bearer,
+            guard=guard,
+            who="test",
+            about=partial(drawn, work, "Test mode", summary, meaning, more),
+        )
+
     return (
-        row(method="POST", path=f"{PREFIX}/reset", name="test-reset", handler=handlers.reset),
-        row(method="GET", path=clock, name="test-clock", handler=handlers.clock),
-        with_body(method="PUT", path=clock, name="test-move-clock", handler=handlers.move_clock, waits=True),
-        row(method="GET", path=faults, name="test-faults", handler=handlers.faults),
-        with_body(method="PUT", path=faults, name="test-replace-faults", handler=handlers.replace_faults),
-        row(method="GET", path=sent, name="test-sent", handler=handlers.sent, waits=True),
-        row(method="DELETE", path=sent, name="test-forget-sent", handler=handlers.forget_sent),
-        row(method="GET", path=traffic, name="test-traffic", handler=handlers.traffic, waits=True),
-    )
+        row("POST", "reset", "test-reset", handlers.reset, "Reset the server", "It is as new."),
+        row("GET", "clock", "test-clock", handlers.clock, "Read the clock", "The clock.", **_MEMORY),
+        row("PUT", "clock", "test-move-clock", handlers.move_clock, "Move the clock", "The clock.",
+            body=wire.ClockMoveShape, body_example={"advance": 60}),
+        row("GET", "faults", "test-faults", handlers.faults, "List faults", "The rules.", **_MEMORY),
+        row("PUT", "faults", "test-replace-faults", handlers.replace_faults, "Order faults", "The rules.",
+            body=list[wire.FaultShape], body_example=[{"where": "webhook", "status": 503, "times": 2}],
+            **_MEMORY),
+        row("GET", "sent", "test-sent", handlers.sent, "List what was sent", "The attempts.",
+            parameters=(_CHANNEL, _TOPIC, _ACCOUNT, _WAIT), **_MEMORY),
+        row("DELETE", "sent", "test-forget-sent", handlers.forget_sent, "Forget what was sent",
+            "How many there were.", **_MEMORY),
+        row("GET", "traffic", "test-traffic", handlers.traffic, "List requests", "The requests.",
+            parameters=(_AFTER, _WAIT), **_MEMORY),
+    )  # fmt: skip

@@ -3,16 +3,25 @@
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, cast
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from typing_extensions import TypedDict
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
 from bridge_server.testmode.instruments import MOST_FAULTS, Wanted
 from bridge_server.testmode.models import ClockMove, ClockState, CountedFault, FaultRule, Sent, Where
+from bridge_server.web.shapes import Count, Milliseconds, Moment, text
 from bridge_server.web.traffic import Contents, Recorded
 
 CHANNELS = ("webhook", "webhook-push", "fcm", "apns", "webpush")
@@ -24,6 +33,117 @@ _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _WITH_ROUTES = ("request", "node")
 _FIRST_FAILURE = 400
+
+
+class ResetServerAnswer(TypedDict):
+    """The clock of a server that was reset."""
+
+    now: Moment
+
+
+class TestClockAnswer(TypedDict):
+    """The clock, and the effects of a move: rows that were swept away, messages that were delivered."""
+
+    now: Moment
+    frozen: bool
+    swept: Count
+    delivered: Count
+
+
+Advance = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 316_224_000})]
+
+
+class ClockMoveShape(TypedDict):
+    """Either `advance`, or `now` with or without `frozen`."""
+
+    advance: NotRequired[
+        Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 316_224_000})]
+    ]
+    now: NotRequired[Moment]
+    frozen: NotRequired[bool]
+
+
+class CountedFaultAnswer(TypedDict):
+    """A rule, and how often it has struck."""
+
+    where: Where
+    route: NotRequired[str]
+    status: NotRequired[int]
+    retry_after: NotRequired[int]
+    answer: NotRequired[str]
+    delay_ms: NotRequired[int]
+    drop: NotRequired[bool]
+    after: NotRequired[int]
+    times: NotRequired[int]
+    hits: Count
+
+
+class OrderedFaultsAnswer(TypedDict):
+    """The rules in force, in their order."""
+
+    faults: list[CountedFaultAnswer]
+
+
+class SentMessageAnswer(TypedDict):
+    """A message that an attempt to deliver was made for."""
+
+    id: Annotated[str, text("msg_0192f7c8")]
+    channel: Annotated[str, text("webhook")]
+    at: Moment
+    outcome: Annotated[str, text("delivered")]
+    reason: NotRequired[str]
+    topic: NotRequired[str]
+    account: NotRequired[str]
+    url: NotRequired[str]
+    token: NotRequired[str]
+    title: NotRequired[str]
+    body: NotRequired[str]
+    headers: NotRequired[dict[str, str]]
+    payload: Any
+
+
+class SentMessagesAnswer(TypedDict):
+    """The last attempts, oldest first."""
+
+    sent: list[SentMessageAnswer]
+
+
+class ForgottenMessagesAnswer(TypedDict):
+    """The number of messages that were forgotten."""
+
+    deleted: Count
+
+
+class RecordedContentsAnswer(TypedDict):
+    """Header fields without tokens, and the first 16 KiB of a body."""
+
+    headers: dict[str, str]
+    body: str
+    bytes: Count
+
+
+class TestRequestAnswer(TypedDict):
+    """A request, and its answer if there was one."""
+
+    number: Count
+    at: Moment
+    who: Annotated[str, text("wallet")]
+    method: Annotated[str, text("GET")]
+    path: Annotated[str, text("/info")]
+    route: Annotated[str, text("info")]
+    status: Count
+    milliseconds: Milliseconds
+    waited: Annotated[float, WithJsonSchema({"type": "number", "minimum": 0})]
+    summary: str
+    request: NotRequired[RecordedContentsAnswer]
+    answer: NotRequired[RecordedContentsAnswer]
+
+
+class TestTrafficAnswer(TypedDict):
+    """The last requests, oldest first, and the number of the newest."""
+
+    requests: list[TestRequestAnswer]
+    last: Count
 
 
 def read_clock(document: Mapping[str, Any]) -> ClockMove:
@@ -50,57 +170,35 @@ def read_wanted(query: Mapping[str, str]) -> Wanted:
 
 def read_wait(query: Mapping[str, str]) -> float:
     """The seconds of `wait`, 300 at most. Raises InvalidInputError."""
-    text = query.get("wait", "0")
-    if not _SECONDS.fullmatch(text):
+    wait = query.get("wait", "0")
+    if not _SECONDS.fullmatch(wait):
         raise InvalidInputError("The query parameter wait takes seconds, such as ?wait=5.")
-    return min(float(text), _LONGEST_WAIT_SECONDS)
+    return min(float(wait), _LONGEST_WAIT_SECONDS)
 
 
 def read_after(query: Mapping[str, str]) -> int:
     """The number of `after`. Raises InvalidInputError."""
-    text = query.get("after", "0")
-    if not _NUMBER.fullmatch(text):
+    after = query.get("after", "0")
+    if not _NUMBER.fullmatch(after):
         raise InvalidInputError("The query parameter after takes the number of a request, such as ?after=12.")
-    return int(text)
+    return int(after)
 
 
-def write_reset(reading: ClockState) -> bytes:
-    """The clock of a server that was reset."""
-    return orjson.dumps({"now": rfc3339(reading.now_ms)})
-
-
-def write_clock(reading: ClockState) -> bytes:
+def clock_fields(reading: ClockState) -> TestClockAnswer:
     """The clock after a move, and how much became due by it."""
-    return orjson.dumps(
-        {
-            "now": rfc3339(reading.now_ms),
-            "frozen": reading.frozen,
-            "swept": reading.swept,
-            "delivered": reading.delivered,
-        }
-    )
+    return {
+        "now": rfc3339(reading.now_ms),
+        "frozen": reading.frozen,
+        "swept": reading.swept,
+        "delivered": reading.delivered,
+    }
 
 
-def write_deleted(count: int) -> bytes:
-    """The number of messages that were forgotten."""
-    return orjson.dumps({"deleted": count})
-
-
-def write_sent(messages: Sequence[Sent]) -> bytes:
-    """Messages that left the server, oldest first."""
-    return orjson.dumps({"sent": [_sent_fields(each) for each in messages]})
-
-
-def write_traffic(requests: Sequence[Recorded], last_number: int) -> bytes:
-    """Requests, oldest first, and the number of the newest."""
-    return orjson.dumps({"requests": [_request_fields(each) for each in requests], "last": last_number})
-
-
-def _moment_ms(text: Any) -> int:
-    if not isinstance(text, str):
+def _moment_ms(moment: Any) -> int:
+    if not isinstance(moment, str):
         raise _fault_at("#/now", "must be a date and time as in RFC 3339, such as 2027-01-15T08:00:00Z")
     try:
-        return milliseconds_of(text)
+        return milliseconds_of(moment)
     except ValueError as error:
         raise _fault_at("#/now", str(error)) from error
 
@@ -117,7 +215,8 @@ def _fault_at(pointer: str, detail: str) -> InvalidInputError:
     return InvalidInputError("The clock cannot be set.", [Fault(pointer, detail)])
 
 
-def _sent_fields(sent: Sent) -> dict[str, Any]:
+def sent_fields(sent: Sent) -> SentMessageAnswer:
+    """A message that left the server."""
     fields = {
         "id": sent.message_id,
         "channel": sent.channel,
@@ -132,12 +231,14 @@ def _sent_fields(sent: Sent) -> dict[str, Any]:
         "body": sent.text("body"),
         "headers": dict(sent.headers) or None,
     }
-    return {**{name: value for name, value in fields.items() if value is not None}, "payload": sent.payload}
+    there = {name: value for name, value in fields.items() if value is not None}
+    return cast(SentMessageAnswer, {**there, "payload": sent.payload})
 
 
-def _request_fields(recorded: Recorded) -> dict[str, Any]:
+def request_fields(recorded: Recorded) -> TestRequestAnswer:
+    """A request, with its contents."""
     exchange = recorded.exchange
-    fields = {
+    fields: TestRequestAnswer = {
         "number": recorded.change,
         "at": rfc3339(recorded.at_ms),
         "who": exchange.who,
@@ -147,13 +248,16 @@ def _request_fields(recorded: Recorded) -> dict[str, Any]:
         "status": exchange.status,
         "milliseconds": exchange.milliseconds,
         "waited": exchange.waited_seconds,
-        "gist": exchange.gist,
+        "summary": exchange.summary,
     }
-    messages = {"request": exchange.request, "answer": exchange.answer}
-    return fields | {name: _contents_fields(each) for name, each in messages.items() if each is not None}
+    if exchange.request is not None:
+        fields["request"] = _contents_fields(exchange.request)
+    if exchange.answer is not None:
+        fields["answer"] = _contents_fields(exchange.answer)
+    return fields
 
 
-def _contents_fields(contents: Contents) -> dict[str, Any]:
+def _contents_fields(contents: Contents) -> RecordedContentsAnswer:
     body = contents.body.decode(errors="replace")
     return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
 
@@ -263,14 +367,22 @@ def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
     return InvalidInputError("The rules cannot be read, and those before stay in force.", tuple(faults))
 
 
-def write_faults(rules: Sequence[CountedFault]) -> bytes:
-    """The rules in their order, each with its hits."""
-    return orjson.dumps({"faults": list(map(counted_fields, rules))})
-
-
-def counted_fields(counted: CountedFault) -> dict[str, Any]:
+def counted_fields(counted: CountedFault) -> CountedFaultAnswer:
     """A rule with its hits."""
-    return {**_fault_fields(counted.rule), "hits": counted.hits}
+    rule = counted.rule
+    fields = {
+        "where": rule.where.value,
+        "route": rule.route,
+        "status": rule.status,
+        "retry_after": rule.retry_after_seconds,
+        "answer": rule.answer,
+        "delay_ms": rule.delay_ms or None,
+        "drop": rule.drop or None,
+        "after": rule.after or None,
+        "times": rule.times,
+    }
+    there = {name: value for name, value in fields.items() if value is not None}
+    return cast(CountedFaultAnswer, {**there, "hits": counted.hits})
 
 
 def _fault(shape: FaultShape, named: Mapping[str, str]) -> FaultRule:
@@ -287,21 +399,6 @@ def _fault(shape: FaultShape, named: Mapping[str, str]) -> FaultRule:
         shape.after,
         shape.times,
     )
-
-
-def _fault_fields(rule: FaultRule) -> dict[str, Any]:
-    fields = {
-        "where": rule.where.value,
-        "route": rule.route,
-        "status": rule.status,
-        "retry_after": rule.retry_after_seconds,
-        "answer": rule.answer,
-        "delay_ms": rule.delay_ms or None,
-        "drop": rule.drop or None,
-        "after": rule.after or None,
-        "times": rule.times,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _pointer(location: tuple[int | str, ...]) -> str:

@@ -258,8 +258,8 @@ class Approvals:
         """Return as soon as a request waits for a decision."""
         await self._some_wait.wait()
 
-    def look_again(self) -> None:
-        """Look for decisions: another process has written to the database."""
+    def read_again(self) -> None:
+        """Read decisions: another process has written to the database."""
         for approval_id in self._waiting:
             self._signals.touch(_key(approval_id))
 

@@ -177,17 +177,17 @@ def _explain_typed_data(value: Any) -> list[Line]:
     ]
 
 
-def _chain(meant: int | None, wallets: object) -> list[Line]:
+def _chain(wanted: int | None, wallets: object) -> list[Line]:
     """The chain that a signature is for, and whether that is the wallet's."""
-    if meant is None:
+    if wanted is None:
         return []
     try:
         own = quantity_of(wallets)
     except HexError:
-        return [("WARNING", f"it is for chain {meant}, and which chain the wallet is on was not known")]
-    if meant != own:
-        return [("WARNING", f"it is for chain {meant}, and the wallet is on chain {own}")]
-    return [("chain", f"{meant}, which is the wallet's")]
+        return [("WARNING", f"it is for chain {wanted}, and which chain the wallet is on was not known")]
+    if wanted != own:
+        return [("WARNING", f"it is for chain {wanted}, and the wallet is on chain {own}")]
+    return [("chain", f"{wanted}, which is the wallet's")]
 
 
 def _explain_transaction(value: Any) -> list[Line]:

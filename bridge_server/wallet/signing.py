@@ -50,7 +50,7 @@ class AuditLog:
         self._is_broken_off = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._is_told = True
+        self._is_announced = True
         self._listeners: list[Callable[[], None]] = []
         self._lock = Lock()  # a line is never written to a file that is being replaced
 
@@ -73,18 +73,18 @@ class AuditLog:
         if written < len(line):
             raise _unwritten("no space is left")
         if self._loop is not None and self._listeners:
-            self._tell_soon(self._loop)
+            self._announce_soon(self._loop)
 
-    def _tell_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Transactions are signed in other threads; from the loop's own, a turn is told of once."""
+    def _announce_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Transactions are signed in other threads; from the loop's own, a turn is announced once."""
         if get_ident() != self._thread:
-            loop.call_soon_threadsafe(self._tell)
-        elif self._is_told:
-            self._is_told = False
-            loop.call_soon(self._tell)
+            loop.call_soon_threadsafe(self._announce)
+        elif self._is_announced:
+            self._is_announced = False
+            loop.call_soon(self._announce)
 
-    def _tell(self) -> None:
-        self._is_told = True
+    def _announce(self) -> None:
+        self._is_announced = True
         for listener in self._listeners:
             listener()
 
@@ -92,7 +92,7 @@ class AuditLog:
     async def opened(self) -> AsyncIterator[None]:
         """Keep the file open while inside. Raises OSError when it cannot be opened."""
         self._use(self._open())
-        self._loop, self._thread, self._is_told = asyncio.get_running_loop(), get_ident(), True
+        self._loop, self._thread, self._is_announced = asyncio.get_running_loop(), get_ident(), True
         try:
             async with running(self._keep_forever()):
                 yield

@@ -61,7 +61,7 @@ def _visible_character(character: str) -> str:
 _WEI_DIGITS_OF_ETHER = 18
 _WEI_DIGITS_OF_GWEI = 9
 
-# No supply of a token is as large: a greater allowance is meant as unlimited. Some tokens count in 96 bits.
+# No supply of a token is as large: a greater allowance counts as unlimited. Some tokens count in 96 bits.
 _UNLIMITED_FROM = 2**128
 _UNLIMITED_OF_96_BITS = 2**96 - 1
 

@@ -171,7 +171,7 @@ def _invalid(message: str, id_text: bytes | None = None) -> Unreadable:
     return Unreadable(RpcError(INVALID_REQUEST, message), id_text or _NO_ID)
 
 
-def gist(sent: bytes, answered: bytes) -> str:
+def summary(sent: bytes, answered: bytes) -> str:
     """The methods of a body and the errors of its answer in a few words, for the record of requests."""
     calls, answers = _listed(orjson.loads(sent)), _listed(orjson.loads(answered or b"[]"))
     methods = [str(call["method"]) for call in calls]

@@ -58,7 +58,7 @@ from bridge_server.web.traffic import (
     Recorded,
     TrafficLog,
     contents,
-    gist_of,
+    summary_of,
 )
 
 _SWITCHING_PROTOCOLS = 101
@@ -578,7 +578,7 @@ def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
         waited_seconds=0.0 if passage.recorded is None else round(seconds, 3),
-        gist=gist_of(row.gist, status, sent, body),
+        summary=summary_of(row.summary, status, sent, body),
         request=contents(request.headers, sent),
         answer=None if response is None else contents(response.headers, body),
         about=body if row.makes and status < FIRST_FAILURE else b"",

@@ -198,7 +198,7 @@ def _keep_the_heaviest(table: dict[str, ClientFigures]) -> None:
         del table[address]
 
 
-class Lately:
+class RecentCounts:
     """Counts by name of what requests have made: since the start, and in the last minute."""
 
     def __init__(self, clock: Clock) -> None:
@@ -264,7 +264,7 @@ class Observer:
         self,
         record: TrafficLog | None,
         clients: Clients,
-        made: Lately,
+        made: RecentCounts,
         addresses: ClientAddresses,
         clock: Clock,
     ) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aiohttp import web
 
@@ -98,7 +98,7 @@ class Route:
     """Whether its handler reads the request's id: for others it is not kept in the request."""
     who: str = "client"
     """The side that calls it, in the record of requests."""
-    gist: Callable[[bytes, bytes], str] | None = None
+    summary: Callable[[bytes, bytes], str] | None = None
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
@@ -113,6 +113,8 @@ class Route:
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
+    about: Callable[[], Any] | None = None
+    """Draws the `Operation` of the row, when somebody asks for its description."""
 
     @property
     def request(self) -> str:

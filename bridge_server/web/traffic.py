@@ -60,7 +60,7 @@ class Exchange:
     `bridge` for this server.
 
     `status` is 499 when the client left before the answer, and 0 when a receiver gave none, or none yet.
-    `waited_seconds` is how long a long poll was held; `gist` says in a few words what the request is about.
+    `waited_seconds` is how long a long poll was held; `summary` says in a few words what a request is about.
     `about` holds ids of sessions and calls that the path does not name: it is searched, and never shown.
     """
 
@@ -71,7 +71,7 @@ class Exchange:
     status: int
     milliseconds: float
     waited_seconds: float = 0.0
-    gist: str = ""
+    summary: str = ""
     request: Contents | None = None
     answer: Contents | None = None
     about: bytes = b""
@@ -102,7 +102,7 @@ def contents(headers: Mapping[str, str], body: bytes) -> Contents:
     return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
 
 
-def gist_of(make: Callable[[bytes, bytes], str] | None, status: int, sent: bytes, body: bytes) -> str:
+def summary_of(make: Callable[[bytes, bytes], str] | None, status: int, sent: bytes, body: bytes) -> str:
     """The first fault of a failed request; of another, the summary that its route makes of both bodies."""
     try:
         if status >= FIRST_FAILURE:
@@ -125,9 +125,9 @@ NOTIFYING = frozenset({"notify", "notify-audience"})
 _ALL_SENT = " sent"
 
 
-def has_missed(route: str, gist: str) -> bool:
+def has_missed(route: str, summary: str) -> bool:
     """Whether the summary says that a notification did not reach every account."""
-    return route in NOTIFYING and gist != "" and not gist.endswith(_ALL_SENT)
+    return route in NOTIFYING and summary != "" and not summary.endswith(_ALL_SENT)
 
 
 def with_short_ids(path: str) -> str:
@@ -197,7 +197,7 @@ def _exchange(kind: Kind, path: str, seconds: float) -> Exchange:
         kind.route,
         kind.status,
         round(seconds * 1_000, 1),
-        gist=_title(kind),
+        summary=_title(kind),
         about=kind.about,
     )
 
@@ -404,7 +404,7 @@ def exchange_line(
     status: int,
     milliseconds: float,
     waited_seconds: float = 0.0,
-    gist: str = "",
+    summary: str = "",
     path_columns: int = 0,
 ) -> str:
     """A request and its answer on one line, for people. A status of 0 stands for no answer.
@@ -412,7 +412,7 @@ def exchange_line(
     The path has at least `path_columns` columns.
     """
     head = f"{who:<7} {method:<6} {path:<{path_columns}}"
-    return f"{head}  {_outcome(status, milliseconds, waited_seconds)}  {gist}".rstrip()
+    return f"{head}  {_outcome(status, milliseconds, waited_seconds)}  {summary}".rstrip()
 
 
 def _outcome(status: int, milliseconds: float, waited_seconds: float) -> str:

@@ -235,7 +235,7 @@ async def test_a_refusal_is_recorded_with_its_title(observed: Observed) -> None:
 
     (refused,) = await observed.traffic()
 
-    assert (refused["status"], refused["gist"]) == (404, "Session not found")
+    assert (refused["status"], refused["summary"]) == (404, "Session not found")
 
 
 async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed: Observed) -> None:
@@ -250,7 +250,11 @@ async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed
 
         (sent,) = (await observed.admin.get(f"/admin/traffic{query}")).json["requests"]
 
-        assert (sent["route"], sent["status"], sent["gist"]) == ("webhook", 503, "the receiver answered 503")
+        assert (sent["route"], sent["status"], sent["summary"]) == (
+            "webhook",
+            503,
+            "the receiver answered 503",
+        )
         assert sent["path"] == receiver.url()
         assert sent["session"]["id"] == f"{session_id[:8]}…"
         assert "secret" not in str(sent)
@@ -265,7 +269,9 @@ async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) 
 
         assert asked
         assert {(each["who"], each["status"], each["path"]) for each in asked} == {("bridge", 0, "node_url")}
-        assert any(each["gist"].startswith("eth_blockNumber · The node cannot be reached") for each in asked)
+        assert any(
+            each["summary"].startswith("eth_blockNumber · The node cannot be reached") for each in asked
+        )
 
 
 async def test_the_stream_has_what_comes_and_completes_what_waited(observed: Observed) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
@@ -107,6 +109,22 @@ async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
         ),
         return_exceptions=True,
     )
+
+
+async def test_the_consoles_page_of_the_wallet_names_its_process_and_the_holder(
+    url: str, node: FakeNode, tmp_path: Path
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node, console=True)) as (first, second):
+        await held_by(url, first)
+
+        pages = [
+            await (await ConsoleClient(each.server).sign_in()).page(f"/console/wallet{view}")
+            for each in (first, second)
+            for view in ("", "/transactions", "/signatures")
+        ]
+
+    assert all(re.search(r"of process \d+ \(this one\)", page) for page in pages)
+    assert [f"The wallet is with {first.url}" in page for page in pages] == [False] * 3 + [True] * 3
 
 
 async def test_what_an_operator_approves_at_another_process_is_signed(

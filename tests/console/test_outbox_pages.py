@@ -69,7 +69,7 @@ class Desk:
 
     async def gone(self) -> None:
         async def none() -> bool:
-            return "Nothing is owed" in await self.console.page(WEBHOOKS)
+            return "Nothing waits" in await self.console.page(WEBHOOKS)
 
         await eventually(none)
 

@@ -23,7 +23,7 @@ from bridge_server.projects.models import (
 from bridge_server.projects.subscriptions import write_event
 from bridge_server.relay.models import CallId, PushDetails, SessionId
 from bridge_server.relay.wire import write_push_notice, write_topic_notice
-from bridge_server.web.description import AnswerShape
+from bridge_server.web.shapes import AnswerShape
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.described import description
 from tests.support.inbox_client import sign_in

@@ -27,7 +27,7 @@ def line(screen: Screen = PLAIN, **fields: Any) -> str:
 
 
 def test_a_line_says_who_asked_for_what_and_how_it_went() -> None:
-    text = line(gist="session 01a3185c")
+    text = line(summary="session 01a3185c")
 
     assert re.match(r"[0-9]{2}:[0-9]{2}:[0-9]{2}  dapp    POST   /session/new  +200  1 ms  ", text)
     assert text.endswith("1 ms  session 01a3185c")
@@ -42,7 +42,7 @@ def test_ids_are_short_and_a_wait_is_said() -> None:
 
 def test_a_receiver_that_gave_no_answer() -> None:
     assert "no answer  3 ms  connection refused" in line(
-        status=0, milliseconds=3.0, gist="connection refused"
+        status=0, milliseconds=3.0, summary="connection refused"
     )
 
 
@@ -50,7 +50,8 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
     sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
     text = line(
         who="page", path="/rpc", route="rpc", status=403, request=sent,
-        gist="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must name the origin",
+        summary="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must "
+        "name the origin",
     )  # fmt: skip
 
     remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"
@@ -61,7 +62,7 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
 def test_the_end_of_a_line_is_wrapped_and_never_cut(screen: Screen) -> None:
     words = [f"word-{number}" for number in range(30)]
 
-    lines = line(screen, gist=" ".join(words)).split("\n")
+    lines = line(screen, summary=" ".join(words)).split("\n")
 
     assert " ".join(lines).split()[-30:] == words
     assert all(len(each) <= (screen.columns or 1_000) for each in lines)
@@ -74,10 +75,11 @@ def test_of_80_columns_a_path_leaves_half() -> None:
 
 
 @each_row(
-    ("gist", "is_warning"), [("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True)]
+    ("summary", "is_warning"),
+    [("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True)],
 )
-def test_a_notification_that_missed_somebody_is_a_warning(gist: str, is_warning: bool) -> None:
-    text = line(Screen(has_colours=True), who="backend", path="/demo/notify", route="notify", gist=gist)
+def test_a_notification_that_missed_somebody_is_a_warning(summary: str, is_warning: bool) -> None:
+    text = line(Screen(has_colours=True), who="backend", path="/demo/notify", route="notify", summary=summary)
 
     assert ("\x1b[33m" in text) == is_warning
 
@@ -89,7 +91,7 @@ def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
 
 
 def test_a_clients_text_cannot_steer_the_terminal() -> None:
-    text = line(gist="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
+    text = line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
 
     assert text.isprintable()
 

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from bridge_server.kernel.events import Events
 from bridge_server.kit.testing.server import place_schema
 from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.fairness import Limits
 from bridge_server.outbox.models import OutgoingMessage, Purpose
@@ -124,16 +126,10 @@ async def running_outbox(
         async def note_gone(message: OutgoingMessage) -> None:
             outbox.gone.append(message.url)
 
-        dispatcher = Dispatcher(
-            store_over(OutboxStore(database)),
-            sender_over(sender),
-            events,
-            clock,
-            {HOOK: on_gone or note_gone},
-            chance=lambda: 0.5,
-            grace_seconds=grace_seconds,
-            limits=limits,
-        )
+        store, gone_handlers = store_over(OutboxStore(database)), {HOOK: on_gone or note_gone}
+        delivery = partial(Delivery, store, sender_over(sender), clock, gone_handlers, lambda: 0.5)
+        chosen = replace(limits or Limits(), grace_seconds=grace_seconds)
+        dispatcher = Dispatcher(store, delivery, events, clock, limits=chosen)
         outbox = Outbox(database, dispatcher, clock, events)
         await dispatcher.start()
         try:

@@ -239,7 +239,7 @@ async def test_a_full_waiting_list_turns_away_clients_that_wait_already() -> Non
 
 @each_row("limits", [SMALL, replace(SMALL, host=1)])
 async def test_every_queue_is_served_in_the_end_and_leaves_nothing_in_memory(limits: Limits) -> None:
-    office = Office(replace(limits, waiting=500, look_every_seconds=0.001))
+    office = Office(replace(limits, waiting=500, check_every_seconds=0.001))
     everybody = [
         asks(f"{number % 7}.test", f"{number}", client=f"192.0.2.{number % 5}", has_failed=number % 3 == 0)
         for number in range(300)

@@ -58,12 +58,12 @@ def over(sender: FakeSender) -> Callable[[Sender], Sender]:
     return lambda otherwise: Channels({"fake": sender}, otherwise=otherwise)
 
 
-async def settled(outbox: Outbox, owed: int) -> None:
-    """Return once so many messages are owed and nothing is under way."""
+async def settled(outbox: Outbox, pending: int) -> None:
+    """Return once so many messages are pending and nothing is under way."""
 
     async def reached() -> bool:
         rows = await outbox.rows("id")
-        return len(rows) == owed
+        return len(rows) == pending
 
     await eventually(reached)
 

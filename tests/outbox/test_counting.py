@@ -1,4 +1,4 @@
-"""The figures of what is owed and what was given up are those of the table, whatever happens to it."""
+"""The figures of what is pending and what was given up are those of the table, whatever happens to it."""
 
 import asyncio
 import random

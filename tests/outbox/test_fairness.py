@@ -37,7 +37,7 @@ HASTY = Limits(
     waiting=100,
     patience_seconds=0.05,
     patience_in_crowd_seconds=0.05,
-    look_every_seconds=0.005,
+    check_every_seconds=0.005,
 )
 PATIENT = replace(HASTY, patience_seconds=60.0, patience_in_crowd_seconds=60.0)
 
@@ -223,7 +223,7 @@ async def test_a_receiver_that_fails_gets_one_request_at_a_time(
 
     await outbox.owe(*[receiver.url()] * 10, prefix="more")
     await receiver.got(2)
-    async with open_receiver() as other:  # its message was owed later, and needs as many steps
+    async with open_receiver() as other:  # its message was pending later, and needs as many steps
         await outbox.owe(other.url(), prefix="other")
         await other.got(1)
 

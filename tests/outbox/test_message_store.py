@@ -69,7 +69,7 @@ async def all_pages(store: MessageStore, wanted: MessageFilter, limit: int) -> l
 
 
 @pytest.fixture
-async def owed(database: Database) -> Database:
+async def pending(database: Database) -> Database:
     """A database with 40 messages."""
     await owe(database, 40)
     return database
@@ -87,11 +87,11 @@ async def owed(database: Database) -> Database:
     ],
 )
 async def test_pages_have_every_wanted_message_once(
-    owed: Database, wanted: MessageFilter, limit: int, rows_per_page: int
+    pending: Database, wanted: MessageFilter, limit: int, rows_per_page: int
 ) -> None:
-    whole = await all_pages(MessageStore(owed), MessageFilter(), 100)
+    whole = await all_pages(MessageStore(pending), MessageFilter(), 100)
 
-    found = await all_pages(MessageStore(owed, rows_per_page), wanted, limit)
+    found = await all_pages(MessageStore(pending, rows_per_page), wanted, limit)
 
     expected = {
         each.row_id
@@ -132,7 +132,7 @@ async def test_the_dead_ones_of_a_destination_are_changed_in_slices(
 
     assert sum(counts) == len(own) == -sum(event.dead for event in heard)
     assert max(counts) <= 500
-    assert sum(event.owed for event in heard) == (len(own) if is_retry else 0)
+    assert sum(event.pending for event in heard) == (len(own) if is_retry else 0)
     assert bool(retried) is is_retry
     assert await all_pages(store, dead, 1000) == [each for each in before if each not in own]
     left = await all_pages(store, MessageFilter(), 1000)

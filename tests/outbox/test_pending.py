@@ -1,4 +1,4 @@
-"""The oldest message that is owed: looked for among so many entries of the index, whatever is queued."""
+"""The oldest message that is pending: looked for among so many entries of the index, whatever is queued."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

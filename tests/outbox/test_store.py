@@ -123,7 +123,7 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
     backlog = await store.pending_queues(LATE, FIRST, 10)
     (one, three) = await store.next_messages(Queue(A, "x"), LATE, 10)
 
-    assert [(owed.claimant.queue.name, owed.claimant.client) for owed in backlog] == [
+    assert [(pending.claimant.queue.name, pending.claimant.client) for pending in backlog] == [
         ("device", None),
         ("x", "192.0.2.1"),
         ("y", None),
@@ -151,7 +151,7 @@ async def test_the_backlog_is_read_in_pages(database: Database, store: OutboxSto
 
     seen, after = [], FIRST
     while page := await store.pending_queues(LATE, after, 10):
-        seen += [owed.claimant.queue.name for owed in page]
+        seen += [pending.claimant.queue.name for pending in page]
         after = page[-1].claimant.queue
 
     assert seen == names
@@ -210,7 +210,7 @@ async def test_a_dead_letter_is_owed_no_longer_and_kept(
     assert await store.next_messages(IN_A, LATE, 1) == []
     assert await store.pending_queues(LATE, FIRST, 10) == []
     await store.count()
-    assert published[-1] == OutboxCounted(owed=0, dead=1)
+    assert published[-1] == OutboxCounted(pending=0, dead=1)
 
 
 @pytest.mark.parametrize("database", [SQLITE], indirect=True)  # PostgreSQL gives no id again
@@ -247,7 +247,7 @@ async def test_old_dead_letters_are_swept_in_slices(
 
     assert swept == [500, 100, 0]
     await store.count()
-    assert published[-1] == OutboxCounted(owed=50, dead=50)
+    assert published[-1] == OutboxCounted(pending=50, dead=50)
 
 
 _DEVICES = (

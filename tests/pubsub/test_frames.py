@@ -29,7 +29,7 @@ async def carried(server: RunningServer, generation: str) -> list[tuple[int, str
     """Status and summary of each line of the generation, oldest first."""
     page = (await AdminClient(server).get(f"/admin/traffic?filter=method:{generation}")).json
     assert all(each["path"] == "/" for each in page["requests"])
-    return [(each["status"], each["gist"]) for each in reversed(page["requests"])]
+    return [(each["status"], each["summary"]) for each in reversed(page["requests"])]
 
 
 async def test_publications_of_2x_are_delivered_or_wait(observed: RunningServer, join: Join) -> None:
@@ -64,7 +64,7 @@ async def test_a_refusal_of_2x_has_its_reason(observed: RunningServer, join: Joi
 
     lines = await carried(observed, "2.x")
 
-    assert [(status, gist.partition(":")[0]) for status, gist in lines] == [
+    assert [(status, summary.partition(":")[0]) for status, summary in lines] == [
         (400, "irn_publish"),
         (400, "irn_nothing"),
         (413, "irn_publish"),
@@ -98,6 +98,6 @@ async def test_in_test_mode_they_are_recorded_too(tmp_path: Path, connect: Conne
     async with running_server(tmp_path / "data", **settings) as server:
         await (await connect(to=server)).publish("some", "one")
 
-        assert [gist for _, gist in await carried(server, "1.x")] == [
+        assert [summary for _, summary in await carried(server, "1.x")] == [
             f"pub, 3 B to topic some: {where_nobody_is(server)}"
         ]

@@ -32,7 +32,7 @@ _OF_TEST_MODE = "bridge_server.testmode."
 # others walk through an index of the few rows that wait, or from the newest row on.
 _WALKS_THROUGH_INDEXES = {
     "bridge_server.outbox.message_store.OLDEST_DUE": "outbox_due",
-    "bridge_server.outbox.store._COUNT_OWED": "outbox_due",
+    "bridge_server.outbox.store._COUNT_PENDING": "outbox_due",
     "bridge_server.outbox.store._COUNT_DEAD": "outbox_dead",
     "bridge_server.wallet.approvals._PENDING": "wallet_approvals_pending",
     "bridge_server.wallet.approvals._WAITING_PAGE": "wallet_approvals_pending",

@@ -13,7 +13,7 @@ from tests.support.statements import STATEMENTS
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
 # The oldest of them is looked for among a bounded number of its entries, when /metrics is asked for.
-_WALKS = {"bridge_server.outbox.store._COUNT_OWED", "bridge_server.outbox.message_store.OLDEST_DUE"}
+_WALKS = {"bridge_server.outbox.store._COUNT_PENDING", "bridge_server.outbox.message_store.OLDEST_DUE"}
 # What `serve --test` counts is a test's own rows.
 _OF_TEST_MODE = {"bridge_server.testmode.service.COUNT"}
 

@@ -64,7 +64,7 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
     await DeviceStore(database).remove(7, OLD)
 
     assert await kept(database) == ([("other",)], ["old.0"])
-    assert published == [OutboxChanged(owed=-2)]
+    assert published == [OutboxChanged(pending=-2)]
 
 
 async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(

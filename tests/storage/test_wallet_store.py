@@ -17,7 +17,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.transactions.states import TransactionEvent, TransactionsOwed, TransactionsPostponed
+from bridge_server.wallet.transactions.states import TransactionEvent, TransactionsDue, TransactionsPostponed
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.schema_databases import ENGINES, schema_database
 
@@ -353,7 +353,7 @@ async def test_transactions_settled_long_ago_are_swept(store: TransactionStore) 
 def published(events: Events) -> list[DomainEvent]:
     """The events of the store."""
     heard: list[DomainEvent] = []
-    events.subscribe(TransactionsOwed, heard.append)
+    events.subscribe(TransactionsDue, heard.append)
     events.subscribe(TransactionsPostponed, heard.append)
     return heard
 
@@ -368,7 +368,7 @@ async def test_a_waiting_transaction_is_announced_with_its_time(
     await store.accept(TransactionId("two"), 10)
     await store.move(await stored_as(store, "two"), TransactionEvent.MINE, None, 11)
 
-    assert published == [TransactionsOwed(5), TransactionsOwed(7), TransactionsOwed(9)]
+    assert published == [TransactionsDue(5), TransactionsDue(7), TransactionsDue(9)]
 
 
 async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(

@@ -29,7 +29,7 @@ async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled
     assert second.request["body"] == '{"encryptionPayload": "call", "dappName": "Dapp"}'
     assert second.request["headers"]["Content-Type"] == "application/json"
     assert second.answer["body"] == f'{{"callId":"{call_id}"}}'
-    assert second.gist == f"call {call_id[:8]} · Dapp · payload 49 B"
+    assert second.summary == f"call {call_id[:8]} · Dapp · payload 49 B"
     assert second.milliseconds >= 0
 
 
@@ -40,7 +40,11 @@ async def test_the_wallets_side_and_its_pushes(controlled: Controlled) -> None:
 
     _, put = await recorded(controlled)
 
-    assert (put.who, put.route, put.gist) == ("wallet", "update-session", f"payload {len(body)} B · push fcm")
+    assert (put.who, put.route, put.summary) == (
+        "wallet",
+        "update-session",
+        f"payload {len(body)} B · push fcm",
+    )
 
 
 async def test_a_long_poll_says_how_long_it_was_held(controlled: Controlled) -> None:
@@ -62,7 +66,7 @@ async def test_a_refusal_says_why(controlled: Controlled) -> None:
 
     _, refused, unrouted = await recorded(controlled)
 
-    assert (refused.status, refused.gist.split()[0]) == (400, "#/dappName")
+    assert (refused.status, refused.summary.split()[0]) == (400, "#/dappName")
     assert (unrouted.status, unrouted.route) == (404, "unrouted")
 
 
@@ -75,10 +79,10 @@ async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) ->
 
         signed, refused, page = await recorded(controlled)
 
-        assert (signed.who, signed.gist) == ("rpc", "personal_sign")
-        assert refused.gist.startswith("eth_sign · -32602 ")
+        assert (signed.who, signed.summary) == ("rpc", "personal_sign")
+        assert refused.summary.startswith("eth_sign · -32602 ")
         assert (page.who, page.status) == ("page", 403)
-        assert "https://evil.example" in page.gist
+        assert "https://evil.example" in page.summary
 
 
 async def test_secrets_are_left_out(controlled: Controlled) -> None:
@@ -111,7 +115,7 @@ async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> N
         sent = next(each for each in await recorded(controlled) if each.who == "bridge")
 
         assert (sent.path, sent.status, sent.route) == (receiver.url(), 503, "webhook")
-        assert sent.gist == "the receiver answered 503"
+        assert sent.summary == "the receiver answered 503"
 
 
 async def test_a_waiting_request_is_answered_with_the_next_exchange(controlled: Controlled) -> None:

@@ -789,9 +789,9 @@ async def test_a_slow_approval_delays_no_other_request(fake: FakeNode, tmp_path:
         (_, decided) = await rig.approval_store.pending(rig.clock.now_ms())
         now_ms = rig.clock.now_ms()
         await rig.approval_store.decide(decided.approval_id, ApprovalState.APPROVED, now_ms)
-        rig.wallet.approvals.look_again()
+        rig.wallet.approvals.read_again()
 
         assert (await rig.queued(await second))["nonce"] == "0x0"
         await rig.approval_store.decide(undecided.approval_id, ApprovalState.APPROVED, now_ms)
-        rig.wallet.approvals.look_again()
+        rig.wallet.approvals.read_again()
         await first

@@ -35,7 +35,7 @@ def test_a_batch_gives_its_requests_back_newest_first() -> None:
 
 
 @each_row(
-    ("status", "answered", "gist"),
+    ("status", "answered", "summary"),
     [
         (404, orjson.dumps({"title": "Session not found", "detail": "secret"}), "Session not found"),
         (404, b"", ""),
@@ -45,12 +45,12 @@ def test_a_batch_gives_its_requests_back_newest_first() -> None:
         (200, orjson.dumps({"title": "not a problem"}), ""),
     ],
 )
-def test_a_failed_request_is_titled_as_its_problem(status: int, answered: bytes, gist: str) -> None:
+def test_a_failed_request_is_titled_as_its_problem(status: int, answered: bytes, summary: str) -> None:
     batch = batch_of(1, [Kind("dapp", "GET", "session", status, answered)], ["/session/a"], [0.0], [0.0])
 
     (failed,) = batch.newest_first(0.0)
 
-    assert failed.exchange.gist == gist
+    assert failed.exchange.summary == summary
 
 
 def test_of_batches_the_newest_requests_are_shown_to_the_last_one() -> None:

@@ -81,7 +81,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         status=exchange.status,
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
-        gist=visible(_remedy(exchange) or exchange.gist),
+        summary=visible(_remedy(exchange) or exchange.summary),
         path_columns=_path_columns(screen),
     )
     text = f"{moment:%H:%M:%S}  {line}"
@@ -91,7 +91,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         text = "\n".join(lines)
     if exchange.status >= _FIRST_FAILURE or not exchange.status:
         return screen.coloured(text, _COLOURS[exchange.status // 100])
-    return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.gist) else text
+    return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.summary) else text
 
 
 def _path_columns(screen: Screen) -> int:
@@ -102,7 +102,7 @@ def _path_columns(screen: Screen) -> int:
 
 def _remedy(exchange: Exchange) -> str | None:
     """The flag that lets a web page call the wallet, if it may not yet; else None."""
-    if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
+    if exchange.route != "rpc" or not exchange.summary.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
     headers = {name.lower(): value for name, value in exchange.request.headers.items()}
     origin = headers["origin"]

@@ -1,1 +1,1 @@
-"""`bridge-server doctor`: looks at everything that an installation needs, one file per subject."""
+"""`bridge-server doctor`: checks everything that an installation needs, one file per subject."""

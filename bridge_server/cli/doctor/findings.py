@@ -23,7 +23,7 @@ _EXIT_CODES = {Level.OK: 0, Level.WARN: 1, Level.FAIL: 2}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `cure` says what to do; `is_fixed`, that --fix has done it."""
+    """One thing that was checked. `cure` says what to do; `is_fixed`, that --fix has done it."""
 
     level: Level
     subject: str

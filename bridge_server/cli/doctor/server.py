@@ -51,7 +51,7 @@ async def check_server(seen: Examination, session: aiohttp.ClientSession) -> lis
 
 
 def _reason(status: int, text: str) -> str:
-    """What the server says of its trouble, or else the status."""
+    """The trouble that the server names, or else the status."""
     match json_of(text.encode()):
         case {"detail": str(detail)}:
             return f"{status} {detail.rstrip('.')}"

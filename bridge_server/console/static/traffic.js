@@ -138,13 +138,13 @@
       link.href = this.address(line)
       delete row.waitsSince
       if (known) {  // the link keeps the focus
-        const [time, who, , status, took, gist] = [...row.cells].filter((each) => !each.matches('.process'))
+        const [time, who, , status, took, summary] = [...row.cells].filter((each) => !each.matches('.process'))
         time.firstElementChild.textContent = line.time
         who.textContent = line.who
         status.textContent = line.status
         status.className = `tone-${line.tone}`
         took.textContent = line.took
-        gist.textContent = line.gist
+        summary.textContent = line.summary
       } else {
         const time = document.createElement('time')
         time.dateTime = line.at
@@ -157,7 +157,7 @@
         head.append(link)
         cell(row, 'td', line.status, `tone-${line.tone}`)
         cell(row, 'td', line.took, 'number')
-        cell(row, 'td', line.gist)
+        cell(row, 'td', line.summary)
       }
       if (line.waits !== null) this.wait(row, line.waits)
     }

@@ -1,4 +1,4 @@
-"""What dapp and wallet of generation 2.x share: the session, the calls of the relay, the client id."""
+"""Shared by dapp and wallet of generation 2.x: the session, the calls of the relay, the client id."""
 
 import asyncio
 import logging

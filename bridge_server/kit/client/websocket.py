@@ -347,7 +347,7 @@ class Conversation:
                 return
 
     def wake(self) -> None:
-        """Have the waiting tasks look again."""
+        """Wake the waiting tasks."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -71,7 +71,7 @@ def is_origin(wanted: str, origin: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done with a call. `action` is None when the policy decides."""
+    """The treatment of a call. `action` is None when the policy decides."""
 
     action: Action | None
     delay_seconds: float

@@ -81,7 +81,7 @@ class RecordedRequest:
     status: int
     milliseconds: float
     waited: float
-    gist: str
+    summary: str
     request: Mapping[str, Any] = field(default_factory=dict)
     answer: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What push services are sent, and what their answers mean: APNs, FCM, Web Push."""
+"""The requests to push services, and the meaning of their answers: APNs, FCM, Web Push."""
 
 import re
 from bisect import bisect_right

@@ -48,7 +48,7 @@ FROM processes LEFT JOIN roles ON roles.name = 'wallet' AND roles.owner = proces
 WHERE processes.url IS NOT NULL GROUP BY processes.number ORDER BY processes.number
 """
 _SET_URL_OF_PROCESS = "UPDATE processes SET url = ? WHERE number = ?"
-_LOOK_AT_SELF = """
+_READ_OWN = """
 SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
     (SELECT max(url) FROM processes WHERE number = ?)
 """
@@ -79,9 +79,9 @@ class Processes:
         """Every server of the last ten minutes, oldest first."""
         return [_process(*row) for row in await self._database.read(_LIST_PROCESSES)]
 
-    async def look(self) -> tuple[int, str | None]:
+    async def read(self) -> tuple[int, str | None]:
         """The first migration that a program must know to use the database, and the URL of this process."""
-        ((oldest_program, url),) = await self._database.read(_LOOK_AT_SELF, (self.own_number,))
+        ((oldest_program, url),) = await self._database.read(_READ_OWN, (self.own_number,))
         return oldest_program, url
 
     async def announce(self, url: str) -> None:
@@ -198,7 +198,7 @@ _GIVE_UP_ROLE = "UPDATE roles SET owner = NULL, url = NULL WHERE name = ? AND ep
 _HOLDER_URL = "SELECT url FROM roles WHERE name = ? AND owner <> ?"
 _FENCE = "SELECT 1 AS one FROM roles WHERE name = ? AND epoch = ? FOR SHARE"
 
-_FIRST_LOOK_SECONDS = 3.0
+_KNOWN_SECONDS = 3.0
 _ROLE_PAUSE_SECONDS = 1.0
 _TRY_AGAIN_SECONDS = 2
 
@@ -214,7 +214,7 @@ class Role:
         self._epoch: int | None = None
         self._told_url: str | None = None
         self._has_lock = self._is_open = False
-        self._has_looked = asyncio.Event()
+        self._is_known = asyncio.Event()
         self._changed = asyncio.Event()
 
     @property
@@ -266,18 +266,18 @@ class Role:
         finally:
             await self._give_up()
 
-    async def first_look(self) -> None:
+    async def known(self) -> None:
         """Return once it is known whether this process holds the role, or after a few seconds."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_LOOK_SECONDS):
-                await self._has_looked.wait()
+            async with asyncio.timeout(_KNOWN_SECONDS):
+                await self._is_known.wait()
 
     async def _serve(self, resources: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         epoch = self._epoch
         async with resources():
             try:
                 self._is_open = self._epoch == epoch
-                self._has_looked.set()
+                self._is_known.set()
                 while self._epoch == epoch:
                     await self._until_changed()
             finally:
@@ -297,7 +297,7 @@ class Role:
         elif self._is_wanted and ear.has_session and await self._is_locked(wire):
             await self._take(wire)
         else:
-            self._has_looked.set()
+            self._is_known.set()
 
     async def _tell_url(self, wire: Any) -> None:
         url = self._url
@@ -482,7 +482,7 @@ class LeasedDestinations:
                     await self._take_wanted()
         return bool(self.tenure(destination))
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         rows = await self._database.read(_LEASED_ELSEWHERE, (self._number(),))
         until_us = self._clock.elapsed_us() + _KNOWN_ELSEWHERE_US
         self._elsewhere_until_us = {destination: until_us for (destination,) in rows}

@@ -241,7 +241,7 @@ _BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
 
 
 def sets_back(call: RpcCall) -> bool:
-    """Whether the call is meant to set the chain back."""
+    """Whether the call sets the chain back."""
     return _SETS_BACK.fullmatch(call.method) is not None
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from bridge_server.web.description import ABSENT, AnswerShape, DescribedAnswer, Operation
+from bridge_server.web.shapes import ABSENT, AnswerShape, DescribedAnswer, Operation
 
 _MOST_CALLS = 100
 

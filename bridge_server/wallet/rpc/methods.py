@@ -161,13 +161,13 @@ class WalletMethods:
 
     async def _require_own_chain(self, typed_data: TypedData) -> None:
         """EIP-712 advises user agents to refuse another chain. Typed data need not name one."""
-        meant = typed_data.chain_id
-        if meant is None:
+        wanted = typed_data.chain_id
+        if wanted is None:
             return
         own = await self._node.chain_id()
-        if meant != own:
+        if wanted != own:
             raise InvalidParamsError(
-                f"params[1]: domain.chainId is {meant}, and the wallet is on chain {own}: it signs for no "
+                f"params[1]: domain.chainId is {wanted}, and the wallet is on chain {own}: it signs for no "
                 "other while typed_data_chain is own."
             )
 

@@ -33,8 +33,8 @@ from bridge_server.web.json_rpc import (
     MethodCall,
     Request,
     Unreadable,
-    gist,
     read_requests,
+    summary,
     write_batch,
     write_error,
     write_result,
@@ -332,7 +332,7 @@ _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
 _TRY_AGAIN_SECONDS = 2
 _LOOK_SECONDS = 3.0
-"""How often a call that waits for its answer looks whether the wallet has moved."""
+"""How often a call that waits for its answer checks whether the wallet has moved."""
 
 # These are about one connection (RFC 9110, section 7.6.1), or are written anew.
 _NOT_PASSED_ON = frozenset(
@@ -519,7 +519,7 @@ def wallet_routes(
         Route(
             method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
             body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins, reads_id=True, who="rpc", gist=gist,
+            origins=origins, reads_id=True, who="rpc", summary=summary,
         ),
     )  # fmt: skip
 

@@ -195,7 +195,7 @@ class Confirming:
 
     A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
     not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
-    account that the node does not know are forgotten: they were meant for a history that is gone.
+    account that the node does not know are forgotten: they belong to a history that is gone.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Confirming:
         self._clock = clock
         self._pauses = DropPauses(clock)
         self._losses = LossReport(clock)
-        self._is_set_back = False  # and not every account has been looked at since
+        self._is_set_back = False  # and not every account has been read since
         self._awaits_blocks = True
         self._announced = 0
         node.on_set_back(self._forget)
@@ -228,15 +228,15 @@ class Confirming:
         self._awaits_blocks = True
 
     async def settle_mined(self, transaction_hash: str) -> None:
-        """Look at the transaction soon: an answer of the node to a client has named its block."""
+        """Read the transaction soon: an answer of the node to a client has named its block."""
         found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
         await self._store.move(found, TransactionEvent.MINE, None, self._clock.now_ms())
 
     async def check(self) -> None:
-        """Look at each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
+        """Read each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
         is_set_back = self._is_set_back
         await self._check_all()
-        if is_set_back:  # from the beginning: all of them were looked at with that in mind
+        if is_set_back:  # from the beginning: all of them were read after that
             self._is_set_back = False
 
     async def _check_all(self) -> None:
@@ -252,7 +252,7 @@ class Confirming:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
     async def catch_up(self, sender: Address, attempt: Attempt) -> int:
-        """The account's next nonce as far as the node knows; transactions from there on are looked at.
+        """The account's next nonce as far as the node knows; transactions from there on are read.
 
         Transactions that the node has dropped are in the account's queue after that. The account's lock must
         be held; `attempt` is passed to `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
@@ -263,7 +263,7 @@ class Confirming:
         return count
 
     async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
-        """Look at everything from the `count` on, or from a lower nonce if that is one.
+        """Read everything from the `count` on, or from a lower nonce if that is one.
 
         `count` is how many transactions of the account the node says there are.
         """
@@ -277,7 +277,7 @@ class Confirming:
         found = await self._find(followed)
         pairs = list(zip(followed, found, strict=True))
         if any(each.state is TransactionState.MINED and answer is None for each, answer in pairs):
-            self._is_set_back = True  # for the other accounts too, which are looked at next
+            self._is_set_back = True  # for the other accounts too, which are read next
         events: dict[TransactionEvent, list[StoredTransaction]] = defaultdict(list)
         for each, answer in pairs:
             event = _event(answer, _nonce(each) < count, self._is_set_back)
@@ -287,7 +287,7 @@ class Confirming:
             await self._store_event(sender, event, transactions)
 
     async def _forget(self) -> None:
-        """Look at all accounts: a client has set the chain back."""
+        """Read all accounts: a client has set the chain back."""
         self._is_set_back = True
         try:
             await self.check()

@@ -48,7 +48,7 @@ from bridge_server.wallet.transactions.requests import (
     read_transaction,
     write_transaction,
 )
-from bridge_server.wallet.transactions.states import TransactionsOwed, TransactionsPostponed, delay_ms
+from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsPostponed, delay_ms
 from bridge_server.wallet.transactions.store import TransactionStore
 
 # Signing transactions: approved first if that is wanted, and in the audit log before anybody sees them.
@@ -355,7 +355,7 @@ class TransactionWorker:
         self._seen_mined: set[str] = set()
         self._has_news = asyncio.Event()
         self._asked: list[asyncio.Future[None]] = []
-        events.subscribe(TransactionsOwed, self._on_owed)
+        events.subscribe(TransactionsDue, self._on_due)
         events.subscribe(TransactionsPostponed, self._on_postponed)
         node.on_connected(self.wake)
         node.on_mined(self._on_mined)
@@ -388,7 +388,7 @@ class TransactionWorker:
             await asyncio.shield(done)
 
     async def forget(self) -> None:
-        """Give up the requests that wait to be approved, and look at the store anew."""
+        """Give up the requests that wait to be approved, and read the store anew."""
         await cancelled(self._waiting.values())
         self._due_at_ms = 0
         self._check_at_us = 0
@@ -497,7 +497,7 @@ class TransactionWorker:
         except BridgeError as error:
             await self._broadcasting.settle(queued, error)
 
-    def _on_owed(self, event: TransactionsOwed) -> None:
+    def _on_due(self, event: TransactionsDue) -> None:
         self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
         self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
         self._check_after_us = _SECOND_CHECK_US

@@ -118,8 +118,8 @@ def is_in(states: Iterable[State]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionsOwed(DomainEvent):
-    """Transactions are owed to the node that are due at this time, or others may have become due by it."""
+class TransactionsDue(DomainEvent):
+    """Transactions for the node are due at this time, or others may have become due by it."""
 
     due_at_ms: int
 

@@ -39,8 +39,8 @@ from bridge_server.wallet.transactions.states import (
     SETTLED,
     WAITING,
     TransactionEvent,
+    TransactionsDue,
     TransactionsMoved,
-    TransactionsOwed,
     TransactionsPostponed,
     is_in,
     next_state,
@@ -159,7 +159,7 @@ Fence: TypeAlias = Callable[[], Transaction[None]]
 Raises UnavailableError when another one has it.
 """
 
-# A transaction waits for the node again, or other accounts must be looked at soon.
+# A transaction waits for the node again, or other accounts must be read soon.
 _ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
@@ -176,7 +176,7 @@ def _of_senders(_: Iterable[Step], senders: Collection[Address] = ()) -> Turns:
 class TransactionStore:
     """Transactions and their states, durable from the moment that a method returns.
 
-    A commit that has a transaction wait for the node publishes `TransactionsOwed`.
+    A commit that has a transaction wait for the node publishes `TransactionsDue`.
     """
 
     def __init__(self, database: Database, fence: Fence | None = None) -> None:
@@ -212,7 +212,7 @@ class TransactionStore:
         ((changed,),) = yield Statement(UPSERT, _values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
-        yield TransactionsOwed(due_at_ms)
+        yield TransactionsDue(due_at_ms)
         return stored
 
     @adding_transaction(turns=_of_request)
@@ -225,7 +225,7 @@ class TransactionStore:
         if signed is not None:
             stored = _signed(request, signed, due_at_ms)
         yield Statement(UPSERT, _values_of(stored))
-        yield TransactionsOwed(due_at_ms)
+        yield TransactionsDue(due_at_ms)
         return stored
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
@@ -393,7 +393,7 @@ def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
     if not due_at_ms:
         return []
     earliest_ms = min(due_at_ms)
-    return [TransactionsOwed(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
+    return [TransactionsDue(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
 
 
 def _queued(request: SendRequest, chain_id: int | None, due_at_ms: int) -> StoredTransaction:
@@ -478,7 +478,7 @@ WHERE state = coalesce(?3, state) ORDER BY id DESC LIMIT ?4
 PAGE_REST = "SELECT id FROM wallet_transactions WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 
 ROWS_PER_PAGE = 10_000
-"""The most rows that a page looks at."""
+"""The most rows that are read for a page."""
 
 _BEYOND_ALL = 2**63 - 1
 _SMALL_RAW_BYTES = 16_384
@@ -512,7 +512,7 @@ class ListedTransaction(NamedTuple):
 class TransactionPage(NamedTuple):
     """Transactions, newest first. `rest` is the number after which more may follow, None at the end.
 
-    A page may be short, or empty, although more follow: only so many rows are looked at for one page.
+    A page may be short, or empty, although more follow: only so many rows are read for one page.
     """
 
     transactions: Sequence[ListedTransaction]

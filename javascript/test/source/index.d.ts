@@ -84,7 +84,7 @@ export interface TrafficLine {
   status: number
   milliseconds: number
   waited: number
-  gist: string
+  summary: string
 }
 
 export class Bridge implements AsyncDisposable {

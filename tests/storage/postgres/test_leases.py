@@ -87,7 +87,7 @@ async def test_a_look_tells_what_is_elsewhere_and_only_for_a_moment(first: Proce
     await first.leases.take(HOOK)
     await second.leases.take(OTHER)
 
-    await second.leases.look()
+    await second.leases.refresh()
 
     assert (second.leases.is_elsewhere(HOOK), second.leases.is_elsewhere(OTHER)) == (True, False)
     second.clock.advance(1)

@@ -62,7 +62,7 @@ async def process_on(url: str, *, is_wanted: bool = True) -> AsyncIterator[Proce
         await stack.enter_async_context(opened_with_wake_ups(database, events, ()))
         process = Process(database, Role("wallet", database, is_wanted=is_wanted))
         await stack.enter_async_context(running(process.role.serve_forever(process.resources)))
-        await process.role.first_look()
+        await process.role.known()
         process.role.announce(f"http://{database.number}")
         yield process
 

@@ -1,17 +1,23 @@
-"""The description of a route, beyond its row: summary, answers, problems, example.
+"""The shapes of answers, and the description of a route beyond its row: summary, answers, problems, example.
 
-A room's `description.py` holds one Operation for each name of a row. These modules are imported when
-somebody asks for the description, and never to serve another request.
+An answer of the admin API is a TypedDict: the type checker holds what is sent against what is described, and
+a class costs a start nothing that could be measured. A room's `description.py` holds one Operation for each
+name of a row; these modules are imported when somebody asks for the description.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal, TypeAlias
 
+import orjson
+from aiohttp import web
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from typing_extensions import TypedDict
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
+from bridge_server.web.answers import json_answer
+from bridge_server.web.routes import Handler
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -49,6 +55,11 @@ def number(example: float, **rules: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "number", "examples": [example], **rules})
 
 
+def one_of(*words: str) -> WithJsonSchema:
+    """The schema of a string that is one of these words."""
+    return WithJsonSchema({"enum": list(words), "type": "string"})
+
+
 Moment: TypeAlias = Annotated[str, text("2027-01-15T08:00:00.000Z", format="date-time")]
 Count: TypeAlias = Annotated[int, count(3)]
 Status: TypeAlias = Annotated[int, count(200)]
@@ -59,10 +70,10 @@ Address: TypeAlias = Annotated[str, text("0xab16a96D359eC26a11e2C2b3d8f8B8942d5B
 ProjectId: TypeAlias = Annotated[str, text("example-app")]
 TypeId: TypeAlias = Annotated[str, text("price-alert")]
 NextPage: TypeAlias = Annotated[str, text("7")]
-Channel: TypeAlias = Literal["webhook", "webhook-push", "fcm", "apns", "webpush", "log"]
+Channel: TypeAlias = Annotated[str, one_of("webhook", "webhook-push", "fcm", "apns", "webpush", "log")]
 
 
-class SuccessAnswer(AnswerShape):
+class SuccessAnswer(TypedDict):
     """The request was carried out."""
 
     success: Literal[True]
@@ -115,6 +126,40 @@ class Operation:
 def operation(tag: str, summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     """A route described under a heading of the document: its `tag`."""
     return Operation(tag=tag, summary=summary, text=description, answers=answers, **more)
+
+
+Work: TypeAlias = Callable[[web.Request], Awaitable[object]]
+"""Carries a request out. It returns the answer; None for a change that answers only its success.
+
+Its docstring and its type are the route's description.
+"""
+
+
+def answering(work: Work) -> Handler:
+    """The handler that sends the answer of `work`."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        made = await work(request)
+        if isinstance(made, web.StreamResponse):
+            return made
+        return json_answer(b'{"success":true}' if made is None else orjson.dumps(made))
+
+    return handle
+
+
+def drawn(work: Work, tag: str, summary: str, meaning: str, more: Mapping[str, Any]) -> Operation:
+    """The operation that a function carries out: its docstring is the text, its type the shape of the answer.
+
+    `meaning` is the answer's, and `more` has further fields of Operation.
+    """
+    shape = work.__annotations__["return"]
+    answer = DescribedAnswer(200, meaning, SuccessAnswer if shape is None else shape)
+    return Operation(
+        tag=tag,
+        summary=summary,
+        text=" ".join((work.__doc__ or "").split()),
+        **{"answers": (answer,), **more},
+    )
 
 
 def done(meaning: str = "It is done.") -> tuple[DescribedAnswer, ...]:
