@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import click
 import orjson
 
-from bridge_server.cli.dev.files import urls_of_dev
+from bridge_server.cli.dev_files import urls_of_dev
 from bridge_server.cli.options import CommandError, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.ethereum.mnemonic import MnemonicError

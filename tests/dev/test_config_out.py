@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.cli.dev.files import config_file_at
+from bridge_server.cli.dev_files import config_file_at
 from bridge_server.cli.options import CommandError
 from tests.support.rows import each_row
 

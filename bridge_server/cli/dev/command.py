@@ -15,8 +15,8 @@ import click
 
 from bridge_server.assembly.room import DemoProject
 from bridge_server.cli.console import open_console, sign_in_link
-from bridge_server.cli.dev.files import COMMAND, DevData, config_file_at, remove_config_file
 from bridge_server.cli.dev.screen import TrafficLines, dev_banner
+from bridge_server.cli.dev_files import COMMAND, DevData, config_file_at, remove_config_file
 from bridge_server.cli.options import (
     CommandError,
     config_option,
