@@ -97,7 +97,7 @@ def test_a_uri_that_two_protocols_share_is_read_as_the_caller_says() -> None:
 def test_an_address_in_use_is_reported_as_the_page_says(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        finished = run_command("--port", str(port), "--data-dir", tmp_path / "data")
+        finished = run_command("serve", "--port", str(port), "--data-dir", tmp_path / "data")
 
     assert finished.exit_code == 2
     assert f"cannot listen on 127.0.0.1 port {port} (Address already in use)" in finished.err

@@ -122,7 +122,7 @@ def first_line_on_a_terminal(tmp_path: Path) -> str:
     (tmp_path / "file").write_text("in the way")
     ours, theirs = os.openpty()
     try:
-        command = ["--data-dir", str(tmp_path / "file" / "below"), "--port", "0"]
+        command = ["serve", "--data-dir", str(tmp_path / "file" / "below"), "--port", "0"]
         fork_server().start(command, {**os.environ, "BRIDGE_PROT": "1"}, theirs).wait()
         return os.read(ours, 10_000).decode()
     finally:
@@ -138,7 +138,7 @@ def test_the_form_may_be_chosen(tmp_path: Path, form: str, looks_right: Callable
     (tmp_path / "file").write_text("in the way")
     environment = {"BRIDGE_LOG_FORMAT": form, "BRIDGE_PROT": "1"}
 
-    finished = run_command("--data-dir", tmp_path / "file" / "below", environment=environment)
+    finished = run_command("serve", "--data-dir", tmp_path / "file" / "below", environment=environment)
 
     line = finished.err.splitlines()[0]
     assert "unknown_setting" in line
@@ -149,7 +149,7 @@ def test_the_level_may_be_chosen(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     environment = {"BRIDGE_LOG_LEVEL": "error", "BRIDGE_PROT": "1"}
 
-    finished = run_command("--data-dir", tmp_path / "file" / "below", environment=environment)
+    finished = run_command("serve", "--data-dir", tmp_path / "file" / "below", environment=environment)
 
     assert "unknown_setting" not in finished.err
 

@@ -197,7 +197,7 @@ def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    finished = run_command("--port", "0", "--data-dir", tmp_path / "data", "--ready-file", pipe)
+    finished = run_command("serve", "--port", "0", "--data-dir", tmp_path / "data", "--ready-file", pipe)
 
     assert finished.exit_code == 2
     assert finished.err.splitlines()[-1].endswith(

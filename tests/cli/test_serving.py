@@ -23,7 +23,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(directory: Path) -> Iterator[WatchedServer]:
-    with server_from_shell(directory, "--public-url", "https://bridge.example.org/", command=()) as server:
+    with server_from_shell(directory, "--public-url", "https://bridge.example.org/") as server:
         yield server
 
 

@@ -27,7 +27,7 @@ def test_set_flag_wins_over_environment_and_file(
 
     table = rows(result.stdout)
     assert table["max_wait"] == ["5", "flag", "--set", "max_wait"]
-    assert table["rpc_origins"] == ["http://a.example", "flag", "--set", "rpc_origins"]
+    assert table["rpc_origins"] == ['["http://a.example"]', "flag", "--set", "rpc_origins"]
     assert table["max_devices"][0] == "9"
 
 
@@ -38,7 +38,7 @@ def test_later_set_flag_wins_and_its_value_may_have_equals_signs(invoke: Invoke)
         "config", "check", "--set", "max_wait=5", "--set", "max_wait=6", "--set", f"public_url={url}"
     )
 
-    assert (rows(result.stdout)["max_wait"][0], rows(result.stdout)["public_url"][0]) == ("6", url)
+    assert (rows(result.stdout)["max_wait"][0], rows(result.stdout)["public_url"][0]) == ("6", f'"{url}"')
 
 
 @each_row(
