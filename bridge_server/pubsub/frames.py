@@ -43,7 +43,7 @@ class Frames:
                 "/",
                 name,
                 _STORED if refused is None else status_of(refused),
-                took_us / 1_000,
+                round(took_us / 1_000, 1),
                 summary=f"{name}, {about}" if refused is None else f"{name}: {refused.detail}",
             )
         )
