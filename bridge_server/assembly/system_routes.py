@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
