@@ -27,7 +27,7 @@ from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, S
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.relay.service import Sightings
+from bridge_server.relay.service import Activities
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -62,7 +62,7 @@ class Observation(NamedTuple):
     clients: Clients
     made: RecentCounts
     """Sessions and calls that were made."""
-    sightings: Sightings
+    activities: Activities
     open_sockets: Counter[str]
     """Open sockets by address, without exempt clients."""
     attempts: AttemptLog
@@ -89,7 +89,7 @@ def observation_of(
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
-    return Observation(traffic, Clients(clock), RecentCounts(clock), Sightings(clock), Counter(), attempts)
+    return Observation(traffic, Clients(clock), RecentCounts(clock), Activities(clock), Counter(), attempts)
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
@@ -102,7 +102,7 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
     observer = Observer(record, observation.clients, observation.made, addresses, clock)
-    observation.sightings.before_reading = observer.drain
+    observation.activities.before_reading = observer.drain
     return observer
 
 
