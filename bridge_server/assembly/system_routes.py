@@ -164,7 +164,7 @@ def _build() -> Family:
 
 
 class Documentation:
-    """What the server says of itself. It is there before the rooms that it describes are."""
+    """The server's description of itself. It is there before the rooms that it describes are."""
 
     def __init__(self, foundation: Foundation) -> None:
         self._foundation = foundation

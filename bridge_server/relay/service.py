@@ -272,7 +272,7 @@ def _pending(pending: PendingCalls) -> Cached:
 # made, which is nearly the order in which they expire; living rows are passed over.
 
 SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[SweptSlice]]
-"""Sweeps a slice as of a time: after which number, how many numbers to look at, how many rows to delete."""
+"""Sweeps a slice as of a time: after which number, how many numbers to read, how many rows to delete."""
 
 
 def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
@@ -297,7 +297,7 @@ class Walk:
         self._passed = 0  # since a row was last deleted
 
     async def sweep(self, now_ms: int) -> int:
-        """Sweep the next slice. Returns how many numbers were looked at; 0 when it is enough for now."""
+        """Sweep the next slice. Returns how many numbers were read; 0 when it is enough for now."""
         slice_ = await self._sweep_slice(now_ms, self._after, self._span, _SLICE)
         self._passed = 0 if slice_.deleted else self._passed + self._span
         if slice_.last is None:
