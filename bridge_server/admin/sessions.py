@@ -6,7 +6,6 @@ from typing import Annotated, NotRequired
 from urllib.parse import quote
 
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
     PROCESS,
@@ -28,7 +27,7 @@ from bridge_server.relay.models import SessionId, SessionNotFoundError
 from bridge_server.relay.service import Activities, Activity, Relay
 from bridge_server.relay.store import SeenCall, SeenSession, SessionList
 from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Count, Moment, NextPage, one_of, page_parameters, text
+from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, one_of, page_parameters, text
 
 _GENERATIONS = {"v0.7-": "0.7", "": "plain"}
 
