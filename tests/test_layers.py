@@ -18,7 +18,8 @@ TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 BUILD_FILES = ("setup.cfg", "pyproject.toml")
 
 REASONS_FOR_THE_TYPE_CHECKER = {
-    "bridge_server/kernel/values.py": "it knows dataclasses by the name of the standard library's decorator"
+    "bridge_server/kernel/values.py": "it knows dataclasses by the name of the standard library's decorator",
+    "bridge_server/web/shapes.py": "it knows a TypedDict by the name of the standard library's class",
 }
 
 REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION: dict[tuple[str, str], str] = {}

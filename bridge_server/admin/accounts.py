@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.notifications import OutcomeMomentsAnswer, outcome_moments
 from bridge_server.admin.projects import (
@@ -39,6 +38,7 @@ from bridge_server.web.shapes import (
     Moment,
     Parameter,
     ProjectId,
+    TypedDict,
     TypeId,
     count,
     number,

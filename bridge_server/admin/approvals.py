@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import orjson
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, wanted_page
 from bridge_server.ethereum.address import checksummed
@@ -23,7 +22,7 @@ from bridge_server.wallet.models import (
 )
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Address as AnyAddress
-from bridge_server.web.shapes import Moment, Parameter, page_parameters, text
+from bridge_server.web.shapes import Moment, Parameter, TypedDict, page_parameters, text
 
 LEAST_OF_AN_ID = 4
 """The fewest characters that name a request: a script's empty variable must not select one."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any, NotRequired, get_args
 from urllib.parse import quote
 
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
     PROCESS,
@@ -33,7 +32,7 @@ from bridge_server.web.limits import Charge, TokenBuckets
 from bridge_server.web.open_connections import Connections
 from bridge_server.web.recorder import ORDERS, By, Client, ClientFigures, Clients
 from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Count, Moment, Parameter, page_parameters, text
+from bridge_server.web.shapes import Count, Moment, Parameter, TypedDict, page_parameters, text
 
 _HOUR_SECONDS = 3600
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import orjson
 from aiohttp import web
 from pydantic import AfterValidator, Field
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import AdminRows, body
 from bridge_server.kernel.background import StoppedError, Stopping
@@ -30,7 +29,7 @@ from bridge_server.push.notices import RIGHT_TO_LEFT, match_language, request_te
 from bridge_server.push.service import PushServer
 from bridge_server.web.bodies import WEB_URL, Shape
 from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Milliseconds, Parameter, Status, one_of, text
+from bridge_server.web.shapes import Milliseconds, Parameter, Status, TypedDict, one_of, text
 
 WEBHOOK_TEST = Purpose("webhook-test")
 """The purpose of a message that an operator sends to see whether a receiver takes it. It is never stored."""

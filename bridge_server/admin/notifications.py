@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -32,6 +31,7 @@ from bridge_server.web.shapes import (
     NextPage,
     Parameter,
     Rate,
+    TypedDict,
     TypeId,
     count,
     page_parameters,

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 import aiohttp
 import orjson
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import read_number
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
 from bridge_server.storage.database import Process
 from bridge_server.version import USER_AGENT
-from bridge_server.web.shapes import Count, Parameter, text
+from bridge_server.web.shapes import Count, Parameter, TypedDict, text
 
 Fields: TypeAlias = Any
 """The members of an answer: a TypedDict of its subject, or JSON that another process has answered."""

@@ -11,7 +11,6 @@ from urllib.parse import quote
 import orjson
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
     PROCESS,
@@ -66,6 +65,7 @@ from bridge_server.web.shapes import (
     NextPage,
     Parameter,
     Status,
+    TypedDict,
     count,
     one_of,
     page_parameters,

@@ -5,7 +5,6 @@ from typing import Annotated, NotRequired
 
 from aiohttp import web
 from pydantic import AfterValidator, Field
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
@@ -61,6 +60,7 @@ from bridge_server.web.shapes import (
     Parameter,
     ProjectId,
     Rate,
+    TypedDict,
     TypeId,
     count,
     number,

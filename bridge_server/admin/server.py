@@ -9,7 +9,6 @@ from typing import Annotated, Any, NotRequired, TypeAlias
 
 from aiohttp import web
 from pydantic import WithJsonSchema
-from typing_extensions import TypedDict
 
 from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
 from bridge_server.admin.other_processes import (
@@ -32,7 +31,7 @@ from bridge_server.relay.store import SessionList
 from bridge_server.web.metrics import Readiness, RequestFigures
 from bridge_server.web.recorder import Clients, RecentCounts
 from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Count, Moment, count, text
+from bridge_server.web.shapes import Count, Moment, TypedDict, count, text
 
 SESSION, CALL, NOTIFICATION = "session", "call", "notification"
 

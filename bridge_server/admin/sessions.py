@@ -6,7 +6,6 @@ from typing import Annotated, NotRequired
 from urllib.parse import quote
 
 from aiohttp import web
-from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
     PROCESS,
@@ -25,10 +24,10 @@ from bridge_server.admin.traffic_records import KeptRequestAnswer, NamedThingAns
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.relay.models import SessionId, SessionNotFoundError
-from bridge_server.relay.service import Relay, Sighting, Sightings
+from bridge_server.relay.service import Activities, Activity, Relay
 from bridge_server.relay.store import SeenCall, SeenSession, SessionList
 from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Count, Moment, NextPage, one_of, page_parameters, text
+from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, one_of, page_parameters, text
 
 _GENERATIONS = {"v0.7-": "0.7", "": "plain"}
 
@@ -86,14 +85,14 @@ class SessionAdmin:
         self,
         sessions: SessionList,
         relay: Relay,
-        sightings: Sightings,
+        activities: Activities,
         requests: Requests,
         neighbours: Neighbours | None,
         status_ms: int,
     ) -> None:
         self._sessions = sessions
         self._relay = relay
-        self._sightings = sightings
+        self._activities = activities
         self._requests = requests
         self._neighbours = neighbours
         self._status_ms = status_ms
@@ -145,7 +144,7 @@ class SessionAdmin:
 
     def _fields(self, session: SeenSession) -> LivingSessionAnswer:
         """A session. Each side was seen when it sent a request, as far as this process knows."""
-        seen = self._sightings.of(session.session_id) or Sighting("")
+        seen = self._activities.of(session.session_id) or Activity("")
         is_known = seen.dapp_at_us is not None or seen.wallet_at_us is not None
         return {
             "handle": self._requests.handles.of(session.session_id),
@@ -164,7 +163,7 @@ class SessionAdmin:
     def _seen_at(self, elapsed_us: int | None) -> str | None:
         if elapsed_us is None:
             return None
-        return rfc3339(self._requests.now_ms() - self._sightings.ago_ms(elapsed_us))
+        return rfc3339(self._requests.now_ms() - self._activities.ago_ms(elapsed_us))
 
     def _timeline(self, session: SeenSession, calls: Sequence[SeenCall]) -> list[SessionHappeningAnswer]:
         """What happened in the session, or will, in the order of time."""

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
-from typing_extensions import TypedDict
 
 from bridge_server.admin.other_processes import (
     Fields,
@@ -26,7 +25,7 @@ from bridge_server.outbox.message_store import PendingMessage
 from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
 from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
-from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, number, one_of, text
+from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, TypedDict, number, one_of, text
 from bridge_server.web.traffic import Contents, Exchange, Recorded, TrafficLog, with_short_ids
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, cast
 import orjson
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_choice, read_number, wanted_page
 from bridge_server.ethereum.address import checksummed, quantity
@@ -31,7 +30,7 @@ from bridge_server.wallet.transactions.store import ListedTransaction, Transacti
 from bridge_server.web.bodies import Shape
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Address as AnyAddress
-from bridge_server.web.shapes import Count, Moment, NextPage, Parameter, page_parameters, text
+from bridge_server.web.shapes import Count, Moment, NextPage, Parameter, TypedDict, page_parameters, text
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 

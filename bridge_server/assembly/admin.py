@@ -94,7 +94,7 @@ class Admin:
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
         pending = partial(pending_of, database)
         self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
-        relay, seen = relay_service(foundation), observation.sightings
+        relay, seen = relay_service(foundation), observation.activities
         self.sessions = SessionAdmin(sessions, relay, seen, self.requests, neighbours, status_ms)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
         sources = _figure_sources(foundation, rooms, services)
@@ -124,7 +124,7 @@ class Admin:
         def forget() -> None:
             observation.clients.clear()
             observation.made.clear()
-            observation.sightings.clear()
+            observation.activities.clear()
             observation.attempts.clear()
             if streams is not None:
                 streams.end_all()

@@ -14,7 +14,14 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from bridge_server.assembly.bridge import pubsub_room, relay_room
-from bridge_server.assembly.foundation import Foundation, lay_foundation, observer_of, request_fault
+from bridge_server.assembly.foundation import (
+    Foundation,
+    lay_foundation,
+    observer_of,
+    project_services,
+    projects_room,
+    request_fault,
+)
 from bridge_server.assembly.notifications import (
     demo_room,
     inbox_room,
@@ -23,7 +30,6 @@ from bridge_server.assembly.notifications import (
     notify_room,
 )
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
-from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
 from bridge_server.assembly.storage import (

@@ -98,7 +98,7 @@ def _routes(
             body_limit_bytes=settings.relay_body_limit,
             every_request=foundation.every_request,
             new_sessions=new_sessions,
-            sightings=None if foundation.observation is None else foundation.observation.sightings,
+            activities=None if foundation.observation is None else foundation.observation.activities,
         )
 
     return with_lan_handlers(rows(), on_lan=rows(public_webhook))

@@ -4,8 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from bridge_server.assembly.foundation import Foundation, lay_foundation
-from bridge_server.assembly.projects import project_services
+from bridge_server.assembly.foundation import Foundation, lay_foundation, project_services
 from bridge_server.assembly.push import push_services
 from bridge_server.console.access import AccessStore, ConsoleAccess
 from bridge_server.kernel.clock import Clock

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bridge_server.assembly.engine import backend_of
-from bridge_server.assembly.room import Backend, DemoProject, OwnUrl
+from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
@@ -20,10 +20,14 @@ from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import AttemptLog, NotedSender, PublicSender, RecordedSender, Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.projects.devices import DeviceStateStore
+from bridge_server.projects.service import Projects, account_limit
+from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.relay.service import Sightings
+from bridge_server.relay.service import Activities
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -58,7 +62,7 @@ class Observation(NamedTuple):
     clients: Clients
     made: RecentCounts
     """Sessions and calls that were made."""
-    sightings: Sightings
+    activities: Activities
     open_sockets: Counter[str]
     """Open sockets by address, without exempt clients."""
     attempts: AttemptLog
@@ -85,7 +89,7 @@ def observation_of(
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
-    return Observation(traffic, Clients(clock), RecentCounts(clock), Sightings(clock), Counter(), attempts)
+    return Observation(traffic, Clients(clock), RecentCounts(clock), Activities(clock), Counter(), attempts)
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
@@ -98,7 +102,7 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
     observer = Observer(record, observation.clients, observation.made, addresses, clock)
-    observation.sightings.before_reading = observer.drain
+    observation.activities.before_reading = observer.drain
     return observer
 
 
@@ -352,3 +356,46 @@ def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
 
     live.follow(sign)
     return sender
+
+
+# Projects, their subscribers and devices, which several rooms and the operator's commands use.
+
+
+class ProjectServices(NamedTuple):
+    """The services of projects."""
+
+    projects: Projects
+    subscriptions: Subscriptions
+    device_states: DeviceStateStore
+    account_limit: Limit
+    """The limit per account of projects that have no limit of their own."""
+
+
+def project_services(foundation: Foundation) -> ProjectServices:
+    """The services of projects over the foundation's database."""
+    database, clock, ids = foundation.database, foundation.clock, foundation.ids
+    projects = Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom)
+    projects.subscribe_to(foundation.events)
+    return ProjectServices(
+        projects,
+        Subscriptions(SubscriptionStore(database), clock, ids),
+        DeviceStateStore(database),
+        foundation.live.held(_account_limit),
+    )
+
+
+def projects_room(services: ProjectServices) -> Room:
+    """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
+    return Room(
+        name="projects",
+        sweeps=(services.projects.sweep,),
+        gone_handlers={PROJECT_EVENT: _keep_webhook},
+    )
+
+
+async def _keep_webhook(_: OutgoingMessage) -> None:
+    """Change nothing: the operator has set a project's webhook, and removes it."""
+
+
+def _account_limit(settings: Settings) -> Limit:
+    return account_limit(settings.account_rate_per_hour, settings.account_burst)

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
@@ -165,7 +164,7 @@ def _build() -> Family:
 
 
 class Documentation:
-    """What the server says of itself. It is there before the rooms that it describes are."""
+    """The server's description of itself. It is there before the rooms that it describes are."""
 
     def __init__(self, foundation: Foundation) -> None:
         self._foundation = foundation

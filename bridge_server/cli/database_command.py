@@ -76,7 +76,7 @@ class Operator:
 
 
 async def _without_project(opened: OperatorServices) -> str:
-    """What to tell an operator who named a project that is not there."""
+    """The hint for an operator who named a project that is not there."""
     known = [each.project.project_id for each in await opened.projects.overview(limit=_MOST_NAMED + 1)]
     if not known:
         return "there is no project of this id, nor any other: `project create NAME` makes one"

@@ -340,7 +340,7 @@ def _checked(what: str, read: Callable[[], Read]) -> Read:
 
 
 def _relay_of_dev() -> str | None:
-    """The one server of `dev` that runs on this machine, which the person is told; None if there is none.
+    """The one server of `dev` that runs on this machine, which is printed; None if there is none.
 
     Raises CommandError for several.
     """

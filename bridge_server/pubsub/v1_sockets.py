@@ -290,7 +290,7 @@ class PubSub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store published messages and look for dead sockets while inside."""
+        """Store published messages and find dead sockets while inside."""
         async with self._journal.running(), self._topics.running(), running(self._open.ping_forever()):
             yield
 

@@ -232,7 +232,7 @@ class TopicStore:
         return [_message(row) for row in await self.database.read(WAITING, (topic, now_ms))]
 
     async def after(self, topic: Topic, number: int, now_ms: int, limit: int) -> Sequence[Message]:
-        """The topic's messages with greater numbers, oldest first; also messages that were settled lately."""
+        """The topic's messages with greater numbers, oldest first; also messages that were just settled."""
         rows = await self.database.read(AFTER, (topic, number, now_ms, limit))
         return [_message(row) for row in rows]
 
@@ -262,8 +262,8 @@ class TopicStore:
         if self.database.takes_turns:
             for topic in {each.topic for each in changes.kept if each.number not in refused}:
                 yield MessagesStored(topic)
-        owed = [message for number, message in notices if number not in refused]
-        return refused, (yield from send_later(owed, now_ms))
+        due = [message for number, message in notices if number not in refused]
+        return refused, (yield from send_later(due, now_ms))
 
     def _settling(self, numbers: str, now_ms: int) -> Statement:
         """Other processes may not have read the messages yet: a sweep deletes them, seconds later."""
@@ -275,12 +275,12 @@ class TopicStore:
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf
     ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
         """The notices of each announced message; a message beyond its address's allowance is refused."""
-        owed = Notices(notice, self._allowance, now_ms)
+        due = Notices(notice, self._allowance, now_ms)
         notices: list[tuple[int, OutgoingMessage]] = []
         for number, topic, _, _, address, _ in changes.announced:
             if number in refused:
                 continue
-            messages = yield from owed.of(topic, address)
+            messages = yield from due.of(topic, address)
             if messages is None:
                 refused[number] = QueueFullError("your address")
             else:

@@ -359,7 +359,7 @@ class IrnCalls:
         )
 
     def _in_words(self, socket: IrnSocket, call: PublishCall, frames: Frames) -> str:
-        """What a call publishes, and whether a receiver is there."""
+        """The message that a call publishes, and whether it has a receiver."""
         publications = call.publications
         topics = [each.topic for each in publications]
         if not topics:

@@ -110,7 +110,7 @@ _MOST_UNSAVED_ROWS = 20_000
 _MOST_UNSAVED_BYTES = 8 * 2**20
 _PATIENCE_SECONDS = 5.0
 _LAST_SECONDS = 3.0
-"""What is not on disk so long after the begin of a stop is refused."""
+"""A publication that is not on disk so long after the begin of a stop is refused."""
 _RETRY_SECONDS = 0.25
 _GRACE_SECONDS = 0.001
 """A message that its receivers acknowledge so soon is never stored."""

@@ -91,7 +91,7 @@ class Irn:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store publications, and look for dead sockets, while inside."""
+        """Store publications, and find dead sockets, while inside."""
         if not self._store.is_shared:
             self._calls.number_after(await self._store.newest())
             self._remembered.load(await self._store.calls(self._clock.now_ms()))

@@ -40,12 +40,12 @@ _PONG_SECONDS = 1.0
 
 
 class Answers:
-    """The answers that one socket is owed, or was written a moment ago."""
+    """The answers that wait for one socket, or that it was written a moment ago."""
 
-    __slots__ = ("_ping", "_ping_number", "_pong", "_written_at", "owed")
+    __slots__ = ("_ping", "_ping_number", "_pong", "_written_at", "pending")
 
     def __init__(self) -> None:
-        self.owed = 0
+        self.pending = 0
         """Publications that are on their way to the disk."""
         self._written_at: float | None = None
         self._ping, self._ping_number = b"", 0
@@ -53,11 +53,11 @@ class Answers:
 
     def has_asked(self) -> None:
         """The client has made a publication, which is on its way to the disk."""
-        self.owed += 1
+        self.pending += 1
 
     def has_answer(self) -> None:
         """The answer to a publication was written."""
-        self.owed -= 1
+        self.pending -= 1
         self._written_at = asyncio.get_running_loop().time()
 
     def recognise(self, pong: bytes) -> None:
@@ -123,7 +123,7 @@ class Attachment:
         self.is_new = True
         """Whether it has never been live yet."""
         self.has_missed = False
-        """Whether a message was published that it was not sent, since the disk was looked at."""
+        """Whether a message was published that it was not sent, since the disk was last read."""
         self.unconfirmed = self.unconfirmed_bytes = 0
 
 
@@ -318,7 +318,7 @@ class Sending:
     def _keeps_up(self, attachment: Attachment, size_bytes: int) -> bool:
         return (
             self._outlet is not None
-            and not self.answers.owed
+            and not self.answers.pending
             and not self.answers.has_unread
             and not self._outlet.is_congested
             and len(self._sent) < self._window
@@ -398,7 +398,7 @@ class Sending:
 
     async def _wait_for_answers(self) -> None:
         """Return once the client has read the answers to its publications, or gives no sign of it."""
-        if self.answers.owed:
+        if self.answers.pending:
             await self._journal.caught_up()
         if self._outlet is not None:
             await self.answers.until_read(self._outlet)

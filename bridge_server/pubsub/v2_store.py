@@ -270,7 +270,7 @@ class IrnStore:
     ) -> Sequence[WaitingMessage]:
         """Messages with numbers above the position of their topic, where several processes send messages.
 
-        Also what another socket of the client has acknowledged lately. Across topics a message may appear
+        Also messages that another socket of the client just acknowledged. Across topics a message may appear
         after others with greater numbers: each topic has its own position.
         """
         parameters = (orjson.dumps(positions).decode(), client, now_ms, limit)

@@ -175,7 +175,7 @@ def _code_and_tag(error: BridgeError) -> tuple[int, str]:
     return _INTERNAL, "Unknown"
 
 
-# The methods of generation 2.x and their parameters. Other parameters are not looked at.
+# The methods of generation 2.x and their parameters. Other parameters are not read.
 
 LONGEST_TTL_SECONDS = 30 * 86_400
 

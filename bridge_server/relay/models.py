@@ -126,7 +126,7 @@ class PendingCalls(NamedTuple):
 
 
 class SweptSlice(NamedTuple):
-    """A slice of a table: how many rows it lost, and the last number looked at; None: there are no more."""
+    """A slice of a table: how many rows it lost, and the last number read; None: there are no more."""
 
     deleted: int
     last: int | None

@@ -11,7 +11,7 @@ from bridge_server.kernel.cache import Cached
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay import wire
 from bridge_server.relay.models import CallId, SessionId
-from bridge_server.relay.service import Relay, RelayReads, Sightings, WebhookRule
+from bridge_server.relay.service import Activities, Relay, RelayReads, WebhookRule
 from bridge_server.relay.wire import Dialect
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.bodies import OpaqueBodies
@@ -164,7 +164,7 @@ def relay_routes(
     body_limit_bytes: int,
     every_request: Limit,
     new_sessions: Limit,
-    sightings: Sightings | None = None,
+    activities: Activities | None = None,
 ) -> tuple[Route, ...]:
     """Every endpoint of the bridge, where the dialect's clients look for it.
 
@@ -176,7 +176,7 @@ def relay_routes(
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            id_name=_id_in(path), on_answers=_watcher(sightings, dialect, path, name),
+            id_name=_id_in(path), on_answers=_watcher(activities, dialect, path, name),
         )  # fmt: skip
 
     def write(
@@ -187,8 +187,8 @@ def relay_routes(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), summary=wire.summary,
-            makes=makes, id_name=_id_in(path), on_answers=_watcher(sightings, dialect, path, name),
-            on_made=_maker(sightings, dialect, makes),
+            makes=makes, id_name=_id_in(path), on_answers=_watcher(activities, dialect, path, name),
+            on_made=_maker(activities, dialect, makes),
         )  # fmt: skip
 
     return (
@@ -213,13 +213,13 @@ def with_lan_handlers(rows: tuple[Route, ...], on_lan: tuple[Route, ...]) -> tup
 
 
 def _watcher(
-    sightings: Sightings | None, dialect: Dialect, path: str, name: str
+    activities: Activities | None, dialect: Dialect, path: str, name: str
 ) -> Callable[[Sequence[str], int], None] | None:
     """Notes which side of sessions has called; None for routes that name no session."""
     side = _who(name)
-    if sightings is None or side == "client" or not _id_in(path):
+    if activities is None or side == "client" or not _id_in(path):
         return None
-    return sightings.watcher(dialect, side)
+    return activities.watcher(dialect, side)
 
 
 def _id_in(path: str) -> str:
@@ -228,17 +228,17 @@ def _id_in(path: str) -> str:
 
 
 def _maker(
-    sightings: Sightings | None, dialect: Dialect, makes: str
+    activities: Activities | None, dialect: Dialect, makes: str
 ) -> Callable[[web.Request, bytes], None] | None:
     """Notes the session or the call that an answer has made; None for routes that make nothing."""
-    if sightings is None or not makes:
+    if activities is None or not makes:
         return None
 
     def note_session(_: web.Request, answer: bytes) -> None:
-        sightings.note_session(dialect, answer)
+        activities.note_session(dialect, answer)
 
     def note_call(request: web.Request, answer: bytes) -> None:
-        sightings.note_call(_session_id(request), answer, request.get(_DAPP_NAME))
+        activities.note_call(_session_id(request), answer, request.get(_DAPP_NAME))
 
     return note_session if makes == "session" else note_call
 

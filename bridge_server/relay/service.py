@@ -272,7 +272,7 @@ def _pending(pending: PendingCalls) -> Cached:
 # made, which is nearly the order in which they expire; living rows are passed over.
 
 SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[SweptSlice]]
-"""Sweeps a slice as of a time: after which number, how many numbers to look at, how many rows to delete."""
+"""Sweeps a slice as of a time: after which number, how many numbers to read, how many rows to delete."""
 
 
 def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
@@ -297,7 +297,7 @@ class Walk:
         self._passed = 0  # since a row was last deleted
 
     async def sweep(self, now_ms: int) -> int:
-        """Sweep the next slice. Returns how many numbers were looked at; 0 when it is enough for now."""
+        """Sweep the next slice. Returns how many numbers were read; 0 when it is enough for now."""
         slice_ = await self._sweep_slice(now_ms, self._after, self._span, _SLICE)
         self._passed = 0 if slice_.deleted else self._passed + self._span
         if slice_.last is None:
@@ -339,7 +339,7 @@ def public_webhook(webhook: str, pointer: str) -> str:
 
 
 @dataclass(slots=True)
-class Sighting:
+class Activity:
     """A session as its requests showed it. Times are microseconds of the clock's elapsed time."""
 
     dialect: str
@@ -348,14 +348,14 @@ class Sighting:
     dapp_name: str | None = None
 
 
-class Sightings:
+class Activities:
     """The sessions that were seen since the start."""
 
     def __init__(self, clock: Clock, most: int = MOST_YOUNG) -> None:
         self._clock = clock
         self._most = most
-        self._young: dict[str, Sighting] = {}
-        self._old: dict[str, Sighting] = {}
+        self._young: dict[str, Activity] = {}
+        self._old: dict[str, Activity] = {}
         self._watchers: dict[tuple[str, str], Callable[[Sequence[str], int], None]] = {}
         self.before_reading: Callable[[], None] = lambda: None
         """Notes the requests that were put off."""
@@ -363,7 +363,7 @@ class Sightings:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def of(self, any_id: str) -> Sighting | None:
+    def of(self, any_id: str) -> Activity | None:
         """The session of this id, or of the call of this id."""
         self.before_reading()
         return self._young.get(any_id) or self._old.get(any_id)
@@ -416,10 +416,10 @@ class Sightings:
 
         return see
 
-    def _remember(self, any_id: str, dialect: str) -> Sighting:
-        return self._add(any_id, self._old.get(any_id) or Sighting(dialect))
+    def _remember(self, any_id: str, dialect: str) -> Activity:
+        return self._add(any_id, self._old.get(any_id) or Activity(dialect))
 
-    def _add(self, any_id: str, seen: Sighting) -> Sighting:
+    def _add(self, any_id: str, seen: Activity) -> Activity:
         if len(self._young) >= self._most:
             self._old, self._young = self._young, {}
         self._young[any_id] = seen

@@ -133,7 +133,7 @@ UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL
 WHERE session_id = ? AND push_webhook = ?
 """
 
-# The sweeper looks at rows in the order of their numbers and passes over living ones; the deletion checks the
+# The sweeper reads rows in the order of their numbers and passes over living ones; the deletion checks the
 # expiry again.
 EXPIRED_CALLS = "SELECT id FROM calls WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
 NEXT_CALL = "SELECT min(id) FROM calls WHERE id > ?"
@@ -337,13 +337,13 @@ class RelaySweepStore:
         self.database = database
 
     async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
-        """Look at the calls of the next `span` numbers; delete at most `limit` that have expired."""
+        """Read the calls of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_CALLS, (after, after + span, now_ms, limit))
         deleted = await self._delete_each(expired, SWEEP_CALL, (now_ms, now_ms))
         return SweptSlice(deleted, await self._last(NEXT_CALL, expired, after + span, limit))
 
     async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
-        """Look at the sessions of the next `span` numbers; delete at most `limit` that have expired."""
+        """Read the sessions of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_SESSIONS, (after, after + span, now_ms, limit))
         deleted = await self._delete_each(expired, SWEEP_SESSION, (now_ms,))
         return SweptSlice(deleted, await self._last(NEXT_SESSION, expired, after + span, limit))
@@ -359,7 +359,7 @@ class RelaySweepStore:
         return deleted
 
     async def _last(self, next_statement: str, found: list[Row], end: int, limit: int) -> int | None:
-        """The last number looked at, and numbers after it that name no row; None if none follows."""
+        """The last number read, and numbers after it that name no row; None if none follows."""
         if len(found) == limit:
             last: int = found[-1][0]
             return last
@@ -474,7 +474,7 @@ class SessionList:
     async def page(self, before: int | None, limit: int) -> SessionPage:
         """The living sessions with lower numbers, all for None; newest first.
 
-        At most 5,000 rows are looked at: of sessions that have expired and are not deleted yet there can be
+        At most 5,000 rows are read: of sessions that have expired and are not deleted yet there can be
         any number, and a page among them has fewer sessions than its limit, or none.
         """
         before = _NEWEST if before is None else before
@@ -493,7 +493,7 @@ class SessionList:
         return _session(rows[0])
 
     async def calls(self, session: SeenSession, limit: int) -> Sequence[SeenCall]:
-        """The session's last calls that wait or were answered lately, newest first."""
+        """The session's last calls that wait or whose status is kept, newest first."""
         rows = await self._database.read(CALLS, (session.number, limit))
         return [_listed_call(row) for row in rows]
 

@@ -13,7 +13,7 @@ from bridge_server.storage.connection import BUSY_TIMEOUT_SECONDS
 from bridge_server.storage.data_directory import require_data
 
 COMPANIONS = ("-wal", "-shm", "-journal")
-"""What SQLite adds to the name of a database for the files beside it."""
+"""The endings with which SQLite names the files beside a database."""
 
 
 class NewerSchemaError(Exception):

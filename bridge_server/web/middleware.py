@@ -82,13 +82,13 @@ class Passage:
     recorded: Recorded | None = None
     """The long poll that it is, in the record of test mode."""
     standing: Standing | None = None
-    """What is left of its limits, of which all are far."""
+    """The rest of its limits, of which all are far."""
     charged: Charged = NOTHING_CHARGED
-    """What it was charged, if one of its limits is near."""
+    """The charge, if one of its limits is near."""
 
 
 class Layer(NamedTuple):
-    """What is done with each request of a route before and after its handler.
+    """The layers of a route: each acts on a request before and after the handler.
 
     `enter` may raise an error, which is answered. `leave` gets every answer, and does not raise. Either
     may return an awaitable, which is awaited. `depart` is called instead of `leave` if the client has left.

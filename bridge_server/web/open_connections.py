@@ -260,7 +260,7 @@ class Connections:
         return None
 
     def _old_idle(self) -> Guarded | None:
-        """An idle connection among the first 64. Each that was looked at goes to the end, so that all have
+        """An idle connection among the first 64. Each that was checked goes to the end, so that all have
         a turn.
         """
         for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):

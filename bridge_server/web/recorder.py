@@ -1,7 +1,7 @@
-"""What an operator can see of requests: the record of the last ones, and figures of clients by address.
+"""Requests as an operator sees them: the record of the last ones, and figures of clients by address.
 
 The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
-recorded together, 64 at a time or when somebody looks. So observation costs a hot request almost nothing.
+recorded together, 64 at a time or when somebody reads them. A hot request costs almost nothing more.
 """
 
 from collections import Counter, deque
@@ -32,7 +32,7 @@ _MICROSECONDS = 1_000_000
 _MINUTE_SECONDS = 60
 
 LEFT_OUT = frozenset({"console", "operator", "test"})
-"""The sides (`Route.who`) whose requests are not recorded: an operator who looks would fill the record."""
+"""The sides (`Route.who`) whose requests are not recorded: an operator who reads it would fill the record."""
 
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The name of the limit that refused a request."""

@@ -75,7 +75,7 @@ class Route:
     limits: tuple[Limit, ...] = ()
     """Token buckets per client address, all of which a request is charged to."""
     guard: Callable[[web.Request], None] | None = None
-    """Raises an error for a request from a forbidden place, before anything else is looked at."""
+    """Raises an error for a request from a forbidden place, before anything else is read."""
     on_refusal: Callable[[web.Request, BridgeError], None] | None = None
     """Called with each request that the guard or the bearer token keeps out, and the reason."""
     bearer: Callable[[str], bool] | None = None

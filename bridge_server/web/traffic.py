@@ -2,7 +2,7 @@
 wait now.
 
 In test mode a layer of middleware records each request with its contents. In production requests that did not
-wait come in batches from `web/recorder.py`, and their entries are made when somebody looks.
+wait come in batches from `web/recorder.py`, and their entries are made when somebody reads them.
 """
 
 import re

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.relay.service import Sightings
+from bridge_server.relay.service import Activities
 from bridge_server.relay.wire import PLAIN
 from tests.admin.observed import Observed, observing
 from tests.support.bridge_client import BridgeClient
@@ -154,15 +154,15 @@ async def test_ids_that_nothing_has_are_not_remembered(observed: Observed) -> No
     assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []
 
 
-def test_only_so_many_sightings_are_kept() -> None:
+def test_only_so_many_activities_are_kept() -> None:
     clock: Clock = ManualClock()
-    sightings = Sightings(clock, most=100)
+    activities = Activities(clock, most=100)
     for number in range(5_000):
-        sightings._add(f"session-{number}", sightings._remember(f"call-{number}", PLAIN.route_prefix))
+        activities._add(f"session-{number}", activities._remember(f"call-{number}", PLAIN.route_prefix))
 
-    assert len(sightings) <= 200
-    assert sightings.of("session-4999") is sightings.of("call-4999") is not None
-    assert sightings.of("session-0") is None
+    assert len(activities) <= 200
+    assert activities.of("session-4999") is activities.of("call-4999") is not None
+    assert activities.of("session-0") is None
 
 
 async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(

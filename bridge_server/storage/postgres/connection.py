@@ -135,7 +135,7 @@ class KeptConnection:
 
     @property
     def is_short_of_space(self) -> bool:
-        """Whether a write was refused lately because the disk of the database is full.
+        """Whether a write was refused a moment ago because the disk of the database is full.
 
         A write that finds room in a page that is there succeeds meanwhile, so that one proves nothing.
         """
@@ -179,7 +179,7 @@ class KeptConnection:
             log.info("database_connection_restored", connection=self._name)
 
     async def _end(self) -> None:
-        """Return once the connection has ended: it is also looked at, in case no listener was called."""
+        """Return once the connection has ended: it is also checked, in case no listener was called."""
         while not self._ended.is_set() and (self._connection is None or self.is_open):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):

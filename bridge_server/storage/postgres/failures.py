@@ -24,7 +24,7 @@ _PASSING: Mapping[str, str] = {
     "53300": "the database has too many connections",
     "55P03": "another process holds a lock in the database",
     "57014": "the database took too long",
-    "57P": "the database server is stopping, starting or was told to end the connection",
+    "57P": "the database server is stopping, is starting or has ended the connection for an operator",
     "58": "the system of the database reports an error",
 }
 _STALE = frozenset({"0A000", "26000"})
@@ -39,7 +39,7 @@ WIRE_FAILURES = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # an exchange began after the server's last message, and before the end
 )
-"""What asyncpg raises when the database or the connection to it fails."""
+"""The errors of asyncpg when the database or the connection to it fails."""
 
 CONNECTIONS = 9
 """The most connections that one process holds."""
@@ -78,7 +78,7 @@ class OutcomeUnknownError(UnavailableError):
 
 
 class _Fault(NamedTuple):
-    """What the database does, and what an operator can do."""
+    """The database's trouble, and its cure by an operator."""
 
     what: str
     advice: str
@@ -267,7 +267,7 @@ def _refused(url: str, reason: str, *, passes: bool = False) -> DatabaseRefusedE
 
 
 def _says(error: BaseException) -> str:
-    """What there is to say of the error, with its own text."""
+    """The error in words, with its own text."""
     fault, said = _fault(error), _text(error)
     if said:
         fault = fault._replace(what=f"{fault.what} ({said})")

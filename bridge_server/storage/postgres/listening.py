@@ -108,7 +108,7 @@ class Ear:
         self.look_now()
 
     def look_now(self) -> None:
-        """Look at once, and not only when it is time."""
+        """Read at once, and not only when it is time."""
         self._awake.set()
 
     @asynccontextmanager
@@ -133,7 +133,7 @@ class Ear:
 
     @property
     def keeps_locks(self) -> bool:
-        """Whether the session is open, and has been used so lately that no other process has ended it."""
+        """Whether the session is open, and was used a moment ago, so that no other process has ended it."""
         wire = self._wire
         if wire is None or wire.is_closed():
             return False
@@ -157,7 +157,7 @@ class Ear:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether LISTEN has no effect, so that only looks tell of the commits of others."""
+        """Whether LISTEN has no effect, so that commits of others show only in the table."""
         return self._echo.is_missing
 
     @property
@@ -285,7 +285,7 @@ class Ear:
 #
 # A commit raises its lane's count in the table `processes`. A ring says from which count to which it brings
 # the events. So nobody can miss an event without a trace: either the next ring begins above what is known
-# here, or a look at the table shows more than is known.
+# here, or the table has more than is known.
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-"""What the processes on one database have in common: their table, wake-ups, roles, the sweep and leases."""
+"""Shared by the processes on one database: their table, wake-ups, roles, the sweep and leases."""
 
 import asyncio
 import random
@@ -188,7 +188,7 @@ async def opened_with_wake_ups(
 _LOCKS_OF_ROLES = 1_919_904_869
 _LOCK_ROLE = "SELECT pg_try_advisory_lock($1, hashtext($2))"
 _MAKE_ROLE = "INSERT INTO roles (name, epoch) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING"
-# The ear does not wait for a write of the former holder: it looks again.
+# The ear does not wait for a write of the former holder: it reads again.
 _TAKE_ROLE = """
 UPDATE roles SET epoch = epoch + 1, owner = $2, url = $3
 WHERE name IN (SELECT name FROM roles WHERE name = $1 FOR UPDATE SKIP LOCKED) RETURNING epoch
