@@ -7,17 +7,19 @@ memory once, however many clients it is being sent to.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
+from bridge_server.kernel.values import dataclass
 
 _ENTRY_OVERHEAD_BYTES = 400
 
 Value = TypeVar("Value")
 
 
-class Cached(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cached:
     """Bytes that are valid until the key is touched, or until `expires_at_ms`; None: there, but empty."""
 
     value: bytes | None

@@ -5,6 +5,7 @@ that moment into the future; a moment that has passed is a full bucket, so a ful
 Integer microseconds throughout.
 """
 
+from dataclasses import field
 from math import ceil
 
 from bridge_server.kernel.values import dataclass
@@ -17,18 +18,20 @@ class Limit:
     """A named limit: `burst` tokens at once, `gain` more every `interval_us` microseconds.
 
     A gain above 1 makes the rate finer than one token in whole microseconds. It is a constant of the name.
-    The limits that settings make are rewritten in place when the settings are read again.
+    The limits that settings make are rewritten in place, field by field, when the settings are read again.
     """
 
     name: str
     burst: int
     interval_us: int
     gain: int = 1
+    token_us: int = field(init=False)
+    """The time in which one token comes back."""
+    window_us: int = field(init=False)
+    """The time in which an empty bucket fills."""
 
-    @property
-    def window_us(self) -> int:
-        """The time in which an empty bucket fills."""
-        return self.price_us(self.burst)
+    def __post_init__(self) -> None:
+        self.token_us, self.window_us = self.price_us(1), self.price_us(self.burst)
 
     def price_us(self, tokens: int) -> int:
         """The time in which these tokens come back, in whole microseconds, rounded up."""
@@ -57,10 +60,9 @@ def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending
     A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
     that no client gains a token or waits longer than one window.
     """
-    interval_us, gain = limit.interval_us, limit.gain
-    window_us = -(-limit.burst * interval_us // gain)  # here and below `price_us` itself: a call takes longer
+    interval_us, gain, window_us = limit.interval_us, limit.gain, limit.window_us
     start_us = min(max(full_at_us, now_us), now_us + window_us)
-    after_us = start_us - (-cost * interval_us // gain)
+    after_us = start_us - (-cost * interval_us // gain)  # `price_us` itself: a call takes longer
     excess_us = after_us - now_us - window_us
     allowed = excess_us <= 0
     kept_us = after_us if allowed else start_us

@@ -309,7 +309,7 @@ class IrnCalls:
         """
         match call:
             case PublishCall():
-                return sum(self._counts.of(each.topic) for each in call.publications)
+                return self._counts.of_all(call.publications)
             case ReceiveCall():
                 return -(-len(call.receipts) // _TOPICS_FOR_A_MESSAGE)
         return -(-len(call.topics) // _TOPICS_FOR_A_MESSAGE)

@@ -252,9 +252,12 @@ class ReceiverCounts:
         """Whether the topics of all of these are known."""
         return all(each.topic in self._by_topic for each in publications)
 
-    def of(self, topic: Topic) -> int:
-        """The number of receivers, at least 1."""
-        return self._by_topic.get(topic, 1)
+    def of_all(self, publications: Iterable[Publication]) -> int:
+        """The number of receivers of all of these, at least 1 for each."""
+        known, receivers = self._by_topic.get, 0
+        for each in publications:
+            receivers += known(each.topic, 1)
+        return receivers
 
     def learn(self, found: Mapping[Topic, int]) -> None:
         """Remember numbers of receivers."""

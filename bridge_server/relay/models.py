@@ -48,7 +48,8 @@ class OpenedSession(NamedTuple):
     expires_at_ms: int
 
 
-class SessionUpdate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SessionUpdate:
     """The wallet's update: a payload that replaces the last one, and a change of its push details."""
 
     payload: Payload
@@ -63,17 +64,19 @@ class SessionUpdate(NamedTuple):
         """The update with another spelling of its webhook, if it has one."""
         if not isinstance(self.push, PushDetails):
             return self
-        return self._replace(push=replace(self.push, webhook=judged(self.push.webhook)))
+        return replace(self, push=replace(self.push, webhook=judged(self.push.webhook)))
 
 
-class NewCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NewCall:
     """A call request from a dapp."""
 
     payload: Payload
     dapp_name: str
 
 
-class StoredCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredCall:
     """A call on its way into the store."""
 
     call_id: CallId

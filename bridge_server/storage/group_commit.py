@@ -324,7 +324,7 @@ def _play(cursor: sqlite3.Cursor, job: Job) -> None:
         step = next(steps)
         while True:
             if type(step) is Statement:  # it is final; isinstance would take longer
-                execute(*step)
+                execute(step.sql, step.parameters)
                 step = send(cursor.fetchall() if cursor.description else [(_changes(cursor),)])
             elif type(step) is ForEach:
                 step = send([(cursor.executemany(*step).rowcount,)])

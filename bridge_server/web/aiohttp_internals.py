@@ -29,7 +29,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from aiohttp import WSMsgType, hdrs, web
+from aiohttp import StreamReader, WSMsgType, hdrs, web
 from aiohttp.http import HttpVersion11
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -50,6 +50,9 @@ _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member i
 _PAUSED_ABOVE_BYTES = 256 * 1024
 _OF_CONNECTIONS = ("_current_request", "_messages", "_request_count", "_waiter")
 _OF_REQUESTS = frozenset({"_match_info", "_message", "_payload", "_protocol", "_read_bytes"})
+_OF_BODIES = (
+    "_buffer", "_buffer_offset", "_cursor", "_exception", "_http_chunk_splits", "_protocol", "_size",
+)  # fmt: skip
 _OF_RESPONSES = frozenset(
     {
         "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
@@ -79,6 +82,9 @@ def has_known_requests() -> bool:
 
 
 _HAS_KNOWN_REQUESTS = has_known_requests()
+_HAS_KNOWN_BODIES = all(hasattr(StreamReader, name) for name in _OF_BODIES) and hasattr(
+    web.RequestHandler, "_reading_paused"
+)
 
 # Functions of C, because a function of Python would cost as much as the attribute that it reads.
 head_of: Callable[[web.Request], Any] = attrgetter("_message")
@@ -101,10 +107,31 @@ def take_body(request: web.Request) -> bytes | None:
     """
     if not _HAS_KNOWN_REQUESTS or not request.content.is_eof():
         return None
-    found: bytes | None = request._read_bytes  # noqa: SLF001
+    found: bytes | None = request._read_bytes
     if found is None:
-        found = request._read_bytes = request.content.read_nowait()  # noqa: SLF001
+        found = request._read_bytes = _all_of(request.content)
     return found
+
+
+def _all_of(content: Any) -> bytes:
+    """A body that has come. Nearly always it is in one piece, and the connection was not paused for it:
+    aiohttp goes on with the connection all the same, and parses what it has not received.
+    """
+    if (
+        type(content) is not StreamReader
+        or not _HAS_KNOWN_BODIES
+        or len(content._buffer) != 1
+        or content._buffer_offset
+        or content._exception is not None
+        or content._http_chunk_splits is not None
+        or content._protocol._reading_paused
+    ):
+        whole: bytes = content.read_nowait()
+        return whole
+    piece: bytes = content._buffer.popleft()
+    content._size -= len(piece)
+    content._cursor += len(piece)
+    return piece
 
 
 def body_of(request: web.Request) -> bytes | None:
@@ -208,13 +235,13 @@ def quick_routes(
             first, value, rest = found.groups()
             entry = None if value in words else table.get((head.method, first, rest))
             if entry is not None and hdrs.EXPECT not in head.headers:
-                request._match_info = match = _QuickMatch(entry[1], apps)  # noqa: SLF001
+                request._match_info = match = _QuickMatch(entry[1], apps)
                 match[entry[0]] = value
                 return entry[1].handler(request)
         route = whole.get((head.method, head.path))
         if route is None or hdrs.EXPECT in head.headers:
             return otherwise(request)
-        request._match_info = _QuickMatch(route, apps)  # noqa: SLF001
+        request._match_info = _QuickMatch(route, apps)
         return route.handler(request)
 
     return handle
@@ -295,7 +322,7 @@ def has_known_sockets() -> bool:
     """Whether the frames that aiohttp reads come to a FrameQueue: one is read to try it."""
     heard: list[bytes] = []
     try:
-        asked = list(signature(web.WebSocketResponse._post_start).parameters)  # noqa: SLF001
+        asked = list(signature(web.WebSocketResponse._post_start).parameters)
         socket = web.WebSocketResponse()
         queue = FrameQueue(None, None, heard.append)
         reader = WebSocketReader(queue, 2 * len(_HELLO), compress=False, decode_text=False)
@@ -303,7 +330,7 @@ def has_known_sockets() -> bool:
         reader.feed_data(_FRAME)
         queue.is_idle = False
         reader.feed_data(_FRAME)
-        waiting = len(queue._buffer)  # noqa: SLF001
+        waiting = len(queue._buffer)
     except Exception:  # a version of aiohttp that was not tested
         return False
     is_known = asked == _AT_START and all(hasattr(socket, name) for name in _OF_SOCKETS)

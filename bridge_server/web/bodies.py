@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import hdrs, web
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError, UnsupportedMediaError
 from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members
+from bridge_server.kernel.values import dataclass
 from bridge_server.web.aiohttp_internals import body_of
 
 MAX_DEPTH = 64
@@ -34,7 +35,8 @@ WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][T
 _PLACES_NAMED = 10
 
 
-class JsonObject(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JsonObject:
     """A JSON object: its values, and the text of each as the sender wrote it (UTF-8).
 
     Without texts, the sender wrote it just as orjson writes its values.

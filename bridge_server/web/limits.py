@@ -137,20 +137,20 @@ Standing: TypeAlias = tuple[str, str]
 class _Shown:
     """The header fields about one limit. That of its policy is made once a change of the limit."""
 
-    __slots__ = ("_burst", "_interval_us", "_limit", "_policy", "_window_us")
+    __slots__ = ("_burst", "_limit", "_policy", "_window_us")
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
-        self._burst = self._interval_us = self._window_us = 0
+        self._burst = self._window_us = 0
         self._policy = ""
 
     def standing(self, reset_us: int) -> Standing:
         """The fields for a bucket that is full again after this time."""
-        limit, interval_us = self._limit, self._limit.interval_us
-        if limit.burst != self._burst or interval_us != self._interval_us:
-            self._burst, self._interval_us, self._window_us = limit.burst, interval_us, limit.window_us
-            self._policy = f'"{limit.name}";q={limit.burst};w={whole_seconds(self._window_us)}'
-        left = (self._window_us - reset_us) * limit.gain // interval_us
+        limit, window_us = self._limit, self._limit.window_us
+        if limit.burst != self._burst or window_us != self._window_us:
+            self._burst, self._window_us = limit.burst, window_us
+            self._policy = f'"{limit.name}";q={limit.burst};w={whole_seconds(window_us)}'
+        left = (window_us - reset_us) * limit.gain // limit.interval_us
         return self._policy, f'"{limit.name}";r={left};t={-(-reset_us // MICROSECONDS)}'
 
 
@@ -167,9 +167,10 @@ def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str],
         if resets_us is None:
             return None
         standing = shown.standing(resets_us[0])
-        for position, other in enumerate(others_shown, 1):
-            policy, left = other.standing(resets_us[position])
-            standing = f"{standing[0]}, {policy}", f"{standing[1]}, {left}"
+        if others_shown:
+            for other, reset_us in zip(others_shown, resets_us[1:], strict=True):
+                policy, left = other.standing(reset_us)
+                standing = f"{standing[0]}, {policy}", f"{standing[1]}, {left}"
         return standing
 
     return charge
@@ -300,13 +301,14 @@ class Quotas:
         """
         now_us, full_at_us, taken, resets_us = self._clock.now_us(), self._full_at_us, {}, []
         for limit in limits:
-            bucket, interval_us = (limit.name, key), limit.interval_us
+            bucket, reset_us = (limit.name, key), limit.token_us
             full_us = full_at_us.get(bucket, 0)
-            reset_us = (full_us - now_us if full_us > now_us else 0) - (-interval_us // limit.gain)
+            if full_us > now_us:
+                reset_us += full_us - now_us
             if (
                 reset_us > _WORTH_SAVING_US
-                or reset_us > -(-limit.burst * interval_us // limit.gain)
-                or self._interval_us.get(limit.name) != interval_us
+                or reset_us > limit.window_us
+                or self._interval_us.get(limit.name) != limit.interval_us
             ):
                 return None
             taken[bucket] = now_us + reset_us
@@ -347,12 +349,13 @@ class Quotas:
         """
         now_us, full_at_us, taken = self._clock.now_us(), self._full_at_us, []
         for bucket, limit in buckets:
-            burst, interval_us, gain = limit.burst, limit.interval_us, limit.gain
+            interval_us, window_us = limit.interval_us, limit.window_us
             if self._interval_us.get(limit.name) != interval_us:
                 self._reckon_anew(limit, now_us)
-            full_us, spent = full_at_us.get(bucket, 0), min(burst, tokens)
-            reset_us = (full_us - now_us if full_us > now_us else 0) - (-spent * interval_us // gain)
-            window_us = -(-burst * interval_us // gain)
+            reset_us = -(-tokens * interval_us // limit.gain) if tokens < limit.burst else window_us
+            full_us = full_at_us.get(bucket, 0)
+            if full_us > now_us:
+                reset_us += full_us - now_us
             if reset_us > window_us:
                 return None
             taken.append((bucket, reset_us, window_us))

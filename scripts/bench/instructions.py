@@ -164,8 +164,7 @@ class _Process:
     def count_messages(self, kind: type[IrnPairs] | type[EchoPairs]) -> float:
         """Thousands of instructions per message of generation 2.x, or per two echoes.
 
-        The process is so much slower than its clients that each message is stored before its receiver has
-        acknowledged it.
+        Most messages are acknowledged before they would be stored, as between clients that are both there.
         """
         with closing(kind(self.running.url, self.running.stopped)) as pairs:
             for _ in range(_WARM_UP // PAIRS):

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,8 @@ async def test_spent_bytes_stay_spent_when_the_limit_changes(before: int, after:
     stored.bill(request, 600)
 
     changed = storage_limit("own", after, HOUR)
-    limit.burst, limit.interval_us = changed.burst, changed.interval_us
+    for each in fields(limit):
+        setattr(limit, each.name, getattr(changed, each.name))
     stored.bill(request, 1)
 
     left = quotas.standing((limit.name, ADDRESS), limit).spending.remaining
