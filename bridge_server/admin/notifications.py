@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from aiohttp import web
 
 from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
-from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
     AccountOutcome,
@@ -20,7 +20,8 @@ from bridge_server.notify.history import (
 )
 from bridge_server.notify.models import NotificationNotFoundError
 from bridge_server.notify.wire import audience_outcome_fields, read_audience_request
-from bridge_server.projects.models import ProjectId, ProjectNotFoundError
+from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
+from bridge_server.projects.service import Analytics, DayAnalytics, TypeAnalytics
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Route
@@ -37,8 +38,100 @@ from bridge_server.web.shapes import (
     page_parameters,
     text,
 )
+from bridge_server.web.shapes import ProjectId as SpelledProjectId
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+
+
+# The analytics of a project.
+
+Day = Annotated[str, text("2027-01-15", format="date")]
+
+
+class ReadFiguresAnswer(TypedDict):
+    """Notifications that were sent, and how many of them were read. The read rate leaves
+    out bulk-marked ones.
+    """
+
+    sent: Count
+    read: Count
+    bulk_marked: Count
+    read_rate: Rate | None
+
+
+class DayFiguresAnswer(ReadFiguresAnswer):
+    """The figures of a day."""
+
+    day: Day
+
+
+class TypeFiguresAnswer(ReadFiguresAnswer):
+    """The figures of a type on one day."""
+
+    type_id: TypeId
+
+
+class TypeAnalyticsAnswer(TypedDict):
+    """The figures of a type, and of each day."""
+
+    type_id: TypeId
+    total: ReadFiguresAnswer
+    days: list[DayFiguresAnswer]
+
+
+class DayAnalyticsAnswer(DayFiguresAnswer):
+    """The figures of a day, and of each type."""
+
+    types: list[TypeFiguresAnswer]
+
+
+_From = TypedDict("_From", {"project_id": SpelledProjectId, "from": Day})
+
+
+class ProjectAnalyticsAnswer(_From):
+    """Notifications that were sent in a period, and their reads."""
+
+    to: Day
+    total: ReadFiguresAnswer
+    types: list[TypeAnalyticsAnswer]
+    by_day: list[DayAnalyticsAnswer]
+
+
+def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
+    """How many notifications were sent in a period, and how many of them were read."""
+    return {
+        "project_id": analytics.project_id,
+        "from": spell_day(analytics.period.first_day),
+        "to": spell_day(analytics.period.last_day),
+        "total": figures_fields(analytics.total),
+        "types": [_type_fields(kind) for kind in analytics.types],
+        "by_day": [_day_fields(day) for day in analytics.by_day],
+    }
+
+
+def figures_fields(figures: ReadFigures) -> ReadFiguresAnswer:
+    """Counts and the read rate, which is null if no notification counts."""
+    return {
+        "sent": figures.sent,
+        "read": figures.read,
+        "bulk_marked": figures.bulk_marked,
+        "read_rate": figures.read_rate,
+    }
+
+
+def _type_fields(kind: TypeAnalytics) -> TypeAnalyticsAnswer:
+    return {
+        "type_id": kind.type_id,
+        "total": figures_fields(kind.total),
+        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
+    }
+
+
+def _day_fields(day: DayAnalytics) -> DayAnalyticsAnswer:
+    types: list[TypeFiguresAnswer] = [
+        {"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types
+    ]
+    return {"day": spell_day(day.day), **figures_fields(day.total), "types": types}
 
 
 class NotificationFiguresAnswer(TypedDict):

@@ -6,10 +6,11 @@ from typing import Annotated, NotRequired
 from aiohttp import web
 from pydantic import AfterValidator, Field
 
+from bridge_server.admin.notifications import ProjectAnalyticsAnswer, analytics_fields
 from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
-from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.devices import DeliveryState, DeviceState, DeviceStateStore
@@ -22,7 +23,6 @@ from bridge_server.projects.models import (
     ProjectExistsError,
     ProjectNotFoundError,
     ProjectOverview,
-    ReadFigures,
     SecretNotFoundError,
     Subscription,
     SubscriptionNotFoundError,
@@ -39,11 +39,8 @@ from bridge_server.projects.service import (
     LEAST_PER_HOUR,
     MOST_AT_ONCE,
     MOST_PER_HOUR,
-    Analytics,
-    DayAnalytics,
     Projects,
     SubscriptionShape,
-    TypeAnalytics,
     read_wanted_types,
 )
 from bridge_server.projects.subscriptions import Subscriptions
@@ -119,7 +116,6 @@ class TypeNameShape(Shape):
     name: Name
 
 
-Day = Annotated[str, text("2027-01-15", format="date")]
 ProjectName = Annotated[str, text("Example App")]
 Number = Annotated[int, count(1)]
 
@@ -239,55 +235,6 @@ class AccountDevicesAnswer(TypedDict):
     """The devices of an account."""
 
     devices: list[AccountDeviceAnswer]
-
-
-class ReadFiguresAnswer(TypedDict):
-    """Notifications that were sent, and how many of them were read. The read rate leaves
-    out bulk-marked ones.
-    """
-
-    sent: Count
-    read: Count
-    bulk_marked: Count
-    read_rate: Rate | None
-
-
-class DayFiguresAnswer(ReadFiguresAnswer):
-    """The figures of a day."""
-
-    day: Day
-
-
-class TypeFiguresAnswer(ReadFiguresAnswer):
-    """The figures of a type on one day."""
-
-    type_id: TypeId
-
-
-class TypeAnalyticsAnswer(TypedDict):
-    """The figures of a type, and of each day."""
-
-    type_id: TypeId
-    total: ReadFiguresAnswer
-    days: list[DayFiguresAnswer]
-
-
-class DayAnalyticsAnswer(DayFiguresAnswer):
-    """The figures of a day, and of each type."""
-
-    types: list[TypeFiguresAnswer]
-
-
-_From = TypedDict("_From", {"project_id": ProjectId, "from": Day})
-
-
-class ProjectAnalyticsAnswer(_From):
-    """Notifications that were sent in a period, and their reads."""
-
-    to: Day
-    total: ReadFiguresAnswer
-    types: list[TypeAnalyticsAnswer]
-    by_day: list[DayAnalyticsAnswer]
 
 
 def account_limit_fields(own: Limit | None, servers: Limit) -> AccountLimitAnswer:
@@ -410,43 +357,6 @@ def _device_fields(device: DeviceState) -> AccountDeviceAnswer:
         "failed_at": rfc3339_or_none(device.failed_at_ms),
         "error": device.last_error,
     }
-
-
-def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
-    """How many notifications were sent in a period, and how many of them were read."""
-    return {
-        "project_id": analytics.project_id,
-        "from": spell_day(analytics.period.first_day),
-        "to": spell_day(analytics.period.last_day),
-        "total": figures_fields(analytics.total),
-        "types": [_type_fields(kind) for kind in analytics.types],
-        "by_day": [_day_fields(day) for day in analytics.by_day],
-    }
-
-
-def figures_fields(figures: ReadFigures) -> ReadFiguresAnswer:
-    """Counts and the read rate, which is null if no notification counts."""
-    return {
-        "sent": figures.sent,
-        "read": figures.read,
-        "bulk_marked": figures.bulk_marked,
-        "read_rate": figures.read_rate,
-    }
-
-
-def _type_fields(kind: TypeAnalytics) -> TypeAnalyticsAnswer:
-    return {
-        "type_id": kind.type_id,
-        "total": figures_fields(kind.total),
-        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
-    }
-
-
-def _day_fields(day: DayAnalytics) -> DayAnalyticsAnswer:
-    types: list[TypeFiguresAnswer] = [
-        {"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types
-    ]
-    return {"day": spell_day(day.day), **figures_fields(day.total), "types": types}
 
 
 def read_account(text: str) -> Account:

@@ -1,6 +1,7 @@
 """The last requests, as they are listed and shown to the operator."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -31,27 +32,86 @@ from bridge_server.admin.traffic_records import (
     CallLifeAnswer,
     CallLives,
     Filter,
-    Following,
     KeptRequestAnswer,
     KeptRequestsAnswer,
-    NoTrafficError,
-    RequestNotKeptError,
     Spell,
     TooManyFollowersError,
-    news_fields,
-    page_fields,
     read_filter,
-    read_following,
     read_number,
 )
 from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.kernel.background import cancelled
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.errors import InvalidInputError, NotFoundError
+from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.web.answers import EventStream
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import EVENTS, DescribedAnswer, Parameter, page_parameters, text
 from bridge_server.web.traffic import MOST_REQUESTS, Recorded
+
+_SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
+_LONGEST_WAIT_SECONDS = 25.0
+
+
+class NoTrafficError(NotFoundError):
+    """The server keeps no record of requests."""
+
+    code = "traffic-off"
+    title = "The record of requests is off"
+
+    def __init__(self) -> None:
+        super().__init__("The server keeps no record of requests: set traffic = on, and start it again.")
+
+
+class RequestNotKeptError(NotFoundError):
+    """The number names no request, or none that is still kept."""
+
+    code = "request-not-kept"
+    title = "The request is not kept"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"No request of this number is among the last {most}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The changes that a client waits for: those after `since`, which is not read yet."""
+
+    since: str
+    wait_seconds: float
+
+
+def read_following(query: Mapping[str, str]) -> Following | None:
+    """`since` and `wait` (25 s at most); None without `since`. Raises InvalidInputError."""
+    since, wait = query.get("since", ""), query.get("wait", "0")
+    if not _SECONDS.fullmatch(wait):
+        raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
+    if not since:
+        if "wait" in query:
+            raise InvalidInputError(
+                "The query parameter wait goes with since, the last change that is known."
+            )
+        return None
+    return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
+
+
+def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
+    """A page of at most `limit` requests. `found` has one more if another page follows."""
+    page = found[:limit]
+    return {
+        "requests": [spell(each) for each in page],
+        "last": newest,
+        "next": str(page[-1].number) if len(found) > limit else None,
+    }
+
+
+def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
+    """The first `limit` of these changes, and the last change that a client knows with them."""
+    shown = found[:limit]
+    return {
+        "requests": [spell(each) for each in shown],
+        "last": shown[-1].change if len(found) > limit else newest,
+    }
 
 
 class RequestLists:

@@ -18,7 +18,7 @@ from bridge_server.admin.other_processes import (
 )
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import InvalidInputError, LimitError, NotFoundError
+from bridge_server.kernel.errors import InvalidInputError, LimitError
 from bridge_server.kernel.instants import milliseconds_of, rfc3339, rfc3339_or_none
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.message_store import PendingMessage
@@ -27,26 +27,6 @@ from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
 from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
 from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, TypedDict, number, one_of, text
 from bridge_server.web.traffic import Contents, Exchange, Recorded, TrafficLog, with_short_ids
-
-
-class NoTrafficError(NotFoundError):
-    """The server keeps no record of requests."""
-
-    code = "traffic-off"
-    title = "The record of requests is off"
-
-    def __init__(self) -> None:
-        super().__init__("The server keeps no record of requests: set traffic = on, and start it again.")
-
-
-class RequestNotKeptError(NotFoundError):
-    """The number names no request, or none that is still kept."""
-
-    code = "request-not-kept"
-    title = "The request is not kept"
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"No request of this number is among the last {most}.")
 
 
 class TooManyFollowersError(LimitError):
@@ -514,18 +494,8 @@ def _session_of(steps: Iterable[Step]) -> str | None:
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-_SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
-_LONGEST_WAIT_SECONDS = 25.0
 Spell: TypeAlias = Callable[[Recorded], Any]
 """Makes the JSON of a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Following:
-    """The changes that a client waits for: those after `since`, which is not read yet."""
-
-    since: str
-    wait_seconds: float
 
 
 def read_number(spelled: str) -> int | None:
@@ -535,39 +505,6 @@ def read_number(spelled: str) -> int | None:
     if not _NUMBER.fullmatch(spelled):
         raise InvalidInputError(f"{spelled[:40]!r} is not the number of a request, such as 12.")
     return int(spelled)
-
-
-def read_following(query: Mapping[str, str]) -> Following | None:
-    """`since` and `wait` (25 s at most); None without `since`. Raises InvalidInputError."""
-    since, wait = query.get("since", ""), query.get("wait", "0")
-    if not _SECONDS.fullmatch(wait):
-        raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
-    if not since:
-        if "wait" in query:
-            raise InvalidInputError(
-                "The query parameter wait goes with since, the last change that is known."
-            )
-        return None
-    return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
-
-
-def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """A page of at most `limit` requests. `found` has one more if another page follows."""
-    page = found[:limit]
-    return {
-        "requests": [spell(each) for each in page],
-        "last": newest,
-        "next": str(page[-1].number) if len(found) > limit else None,
-    }
-
-
-def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """The first `limit` of these changes, and the last change that a client knows with them."""
-    shown = found[:limit]
-    return {
-        "requests": [spell(each) for each in shown],
-        "last": shown[-1].change if len(found) > limit else newest,
-    }
 
 
 def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> KeptRequestAnswer:

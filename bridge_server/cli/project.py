@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeAlias
 import click
 import orjson
 
-from bridge_server.admin import projects
+from bridge_server.admin import notifications, projects
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.cli.database_command import Operator, for_operator, one_line
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, regular_size, replacing
@@ -184,7 +184,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     do not count in the read rate.
     """
     found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    operator.show(projects.analytics_fields(found), _describe_analytics(found))
+    operator.show(notifications.analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:

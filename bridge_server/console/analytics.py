@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge_server.admin.projects import ProjectAnalyticsAnswer, analytics_fields
+from bridge_server.admin.notifications import ProjectAnalyticsAnswer, analytics_fields
 from bridge_server.console.models import Asked, ConsolePage, NavigationGroup, PagePath, View
 from bridge_server.console.rendering import ProjectChoice
 from bridge_server.kernel.errors import InvalidInputError

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin import projects
-from bridge_server.admin.projects import figures_fields, read_subscriber
+from bridge_server.admin.notifications import figures_fields
+from bridge_server.admin.projects import read_subscriber
 from bridge_server.admin.rows import read_number
 from bridge_server.console.models import (
     ROOT,

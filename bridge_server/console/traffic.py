@@ -10,12 +10,10 @@ import orjson
 
 from bridge_server.admin.other_processes import Neighbours, read_positions
 from bridge_server.admin.rows import Handles, shortened
-from bridge_server.admin.traffic import RequestLists
+from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
 from bridge_server.admin.traffic_records import (
     CallLives,
     Filter,
-    NoTrafficError,
-    RequestNotKeptError,
     line_fields,
     read_filter,
     read_number,

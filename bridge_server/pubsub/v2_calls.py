@@ -13,7 +13,7 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
 from bridge_server.pubsub.frames import Frames, short_topics
 from bridge_server.pubsub.queues import TooManyAddressTopicsError
-from bridge_server.pubsub.v2_journal import IrnJournal, RememberedCalls, call_key
+from bridge_server.pubsub.v2_journal import IdBlocks, IrnJournal, RememberedCalls, call_key
 from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientLimits,
@@ -39,7 +39,7 @@ from bridge_server.pubsub.v2_models import (
     UnsubscribeCall,
     Unsubscribing,
 )
-from bridge_server.pubsub.v2_sockets import Attachments, IdBlocks, IrnSocket
+from bridge_server.pubsub.v2_sockets import Attachments, IrnSocket
 from bridge_server.pubsub.v2_store import IrnStore
 
 # Messages that a client fetches instead of waiting for them to be sent.

@@ -23,9 +23,9 @@ from bridge_server.pubsub.queues import (
     SocketTopics,
 )
 from bridge_server.pubsub.v2_calls import Fetching, IrnCalls, Receipts, Resuming
-from bridge_server.pubsub.v2_journal import REMEMBERED_MS, IrnJournal, RememberedCalls
+from bridge_server.pubsub.v2_journal import REMEMBERED_MS, IdBlocks, IrnJournal, RememberedCalls
 from bridge_server.pubsub.v2_models import ClientKey, ClientLimits, IrnMessagesStored, ReceiverCounts, Rules
-from bridge_server.pubsub.v2_sockets import Attachments, IdBlocks, IrnSocket, Sending
+from bridge_server.pubsub.v2_sockets import Attachments, IrnSocket, Sending
 from bridge_server.pubsub.v2_store import IrnStore
 
 _SWEEP_SLICE = 500

@@ -14,7 +14,7 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
 from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.queues import MessageCharges, Share, SocketTopics, TooManyAddressTopicsError
-from bridge_server.pubsub.v2_journal import IrnJournal
+from bridge_server.pubsub.v2_journal import IdBlocks, IrnJournal
 from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientRequest,
@@ -155,50 +155,6 @@ class Attachments:
         del attached[attachment]
         if not attached:
             del self._by_topic[attachment.topic]
-
-
-# Ids of requests to clients: numbers from 10^9 to 2^53 that are given once in the server's life.
-
-_FIRST, _END = 10**9, 2**53
-_BLOCK_SIZE = 2**30
-
-
-class IdBlocks:
-    """Takes ids from blocks that the database has given away; the next block is taken long before this one
-    ends.
-    """
-
-    def __init__(self, store: IrnStore) -> None:
-        self._store = store
-        self._next = self._end = self._following = 0
-        self._taken: list[int] = []
-
-    async def refill(self) -> None:
-        """Have at least half a block. Raises UnavailableError."""
-        if not self._end:
-            self._next = await self._block()
-            self._end = self._next + _BLOCK_SIZE
-        if not self._following and self._end - self._next < _BLOCK_SIZE // 2:
-            self._following = await self._block()
-
-    def next(self) -> int:
-        """An id that no client was ever sent."""
-        if self._next == self._end:
-            self._next, self._following = self._following, 0
-            self._end = self._next + _BLOCK_SIZE
-        self._next += 1
-        return self._next - 1
-
-    def is_foreign(self, request_id: int) -> bool:
-        """Whether it may be an id that another process has given."""
-        if not _FIRST <= request_id < _END:
-            return False
-        return not any(first <= request_id < first + _BLOCK_SIZE for first in self._taken)
-
-    async def _block(self) -> int:
-        first = _FIRST + (await self._store.take_id_block() - 1) * _BLOCK_SIZE
-        self._taken.append(first)
-        return first
 
 
 # Messages to a socket, of its topics: at once while it keeps up, and otherwise from the disk.
