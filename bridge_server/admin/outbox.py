@@ -314,11 +314,11 @@ class OutboxAdmin:
         return await self.messages(request.query, *wanted_page(request))
 
     async def handle_retry_dead(self, request: web.Request) -> ChangedMessagesAnswer:
-        """They begin their attempts anew."""
+        """Messages that were given up begin their attempts anew."""
         return await self.retry_dead(await body(request, DestinationShape))
 
     async def handle_drop_dead(self, request: web.Request) -> ChangedMessagesAnswer:
-        """They are deleted for good."""
+        """Messages that were given up are deleted for good."""
         return await self.drop_dead(await body(request, DestinationShape))
 
     async def handle_attempts(self, request: web.Request) -> DeliveryAttemptsAnswer:
@@ -327,7 +327,7 @@ class OutboxAdmin:
         return await self.attempts(request.query, *wanted_page(request), process)
 
     async def handle_attempt(self, request: web.Request) -> DeliveryAttemptDetailsAnswer:
-        """In test mode with the body that was sent, up to 16 KiB."""
+        """An attempt to deliver; in test mode with the body that was sent, up to 16 KiB."""
         return await self.attempt(request.match_info["number"], wanted_process(request, self._neighbours))
 
     async def handle_message(self, request: web.Request) -> OutboxMessageDetailsAnswer:
@@ -335,7 +335,7 @@ class OutboxAdmin:
         return await self.message(request.match_info["id"], wanted_process(request, self._neighbours))
 
     async def handle_drop(self, request: web.Request) -> None:
-        """It is deleted for good."""
+        """The message is deleted for good."""
         await self.drop(request.match_info["id"])
 
     async def handle_retry(self, request: web.Request) -> OutboxMessageAnswer:

@@ -154,8 +154,8 @@ class StatsAdmin:
         self._began_us = clock.elapsed_us()
 
     async def handle(self, request: web.Request) -> ServerFiguresAnswer:
-        """What lives, what waits, what was made, and the five clients with the most requests of the last
-        hour.
+        """Numbers of sessions, calls, sockets and messages, and the five clients with the most requests of
+        the last hour.
         """
         wanted = wanted_process(request, self._neighbours)
         question = Question(request.path)

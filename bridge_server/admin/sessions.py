@@ -166,7 +166,7 @@ class SessionAdmin:
         return rfc3339(self._requests.now_ms() - self._activities.ago_ms(elapsed_us))
 
     def _timeline(self, session: SeenSession, calls: Sequence[SeenCall]) -> list[SessionHappeningAnswer]:
-        """What happened in the session, or will, in the order of time."""
+        """The events of the session, past and expected, in the order of time."""
         found: list[tuple[int, str, str | None]] = []
         if session.created_at_ms is not None:
             found.append((session.created_at_ms, "opened", None))
@@ -190,7 +190,7 @@ class SessionAdmin:
         return await self.story(request.match_info["handle"], wanted_process(request, self._neighbours))
 
     async def handle_end(self, request: web.Request) -> None:
-        """It ends for both sides, with its calls."""
+        """The session ends for both sides, with its calls."""
         await self.end(request.match_info["handle"])
 
 

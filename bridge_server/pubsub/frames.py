@@ -1,4 +1,4 @@
-"""What sockets carry, in the record of requests: a line for each call, with short topics and no payload."""
+"""Calls of sockets in the record of requests: a line for each, with short topics and no payload."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ class Frames:
         self._absent = "stored" if is_shared else "waiting"
 
     def outcome(self, *, has_receiver: bool) -> str:
-        """What becomes of a message that has a receiver in this process, or none."""
+        """The word for a message that has a receiver in this process, or none."""
         return "delivered" if has_receiver else self._absent
 
     def note(

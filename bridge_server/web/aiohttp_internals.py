@@ -199,7 +199,7 @@ _QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?"
 
 
 class _QuickMatch(UrlMappingMatchInfo):
-    """What aiohttp makes of a path, without its steps."""
+    """The match of a path as aiohttp would make it, without the steps of its resolver."""
 
     __slots__ = ()
 
