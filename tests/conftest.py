@@ -1,7 +1,6 @@
 """Fixtures that every room's tests use."""
 
 import gc
-import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,8 @@ from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
 
 __all__ = ["pytest_runtest_makereport"]
+
+pytest_plugins = ["tests.support.forked_workers"]
 
 _MANY_OBJECTS = 200_000
 
@@ -110,6 +111,12 @@ def fork_server_is_closed() -> Iterator[None]:
     close_fork_server()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def plain_tracebacks() -> None:
+    """A log that nothing has configured would have `rich` draw each traceback, which takes seconds."""
+    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+
+
 @pytest.fixture(autouse=True)
 def unconfigured_log() -> Iterator[None]:
     """The log that a command configures ends with its test."""
@@ -135,8 +142,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     """The PostgreSQL server of this run. It is started when the first test asks for it."""
     if not HAS_POSTGRES:
         pytest.skip(needs_postgres.kwargs["reason"])
-    folder = tmp_path_factory.getbasetemp()
-    with postgres_server(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as server:
+    with postgres_server(tmp_path_factory.getbasetemp()) as server:
         yield server
 
 

@@ -21,7 +21,8 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout that has the script, and a Python that prints its arguments."""
     for folder in ("scripts", "tests/relay", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
-    copy(SCRIPTS / "test", tmp_path / "scripts")
+    for name in ("test", "test_folder"):
+        copy(SCRIPTS / name, tmp_path / "scripts")
     (tmp_path / "scripts" / "environment").write_text('root=$(cd "$(dirname "$0")/.." && pwd)\n', "utf-8")
     (tmp_path / "tests" / "relay" / "test_ids.py").touch()
     python = tmp_path / ".venv" / "bin" / "python"
@@ -42,8 +43,8 @@ def run_with(checkout: Path, *arguments: str) -> str:
 def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) -> None:
     called_with = run_with(checkout, *arguments).split()
 
-    assert called_with[:3] == ["-m", "pytest", "--numprocesses"]
-    assert called_with[4:] == ["--dist", "loadfile", "--no-loadscope-reorder", *arguments]
+    assert called_with[:3] == ["-m", "pytest", "--workers"]
+    assert called_with[4:] == arguments
 
 
 @each_row(
@@ -90,7 +91,7 @@ def flaky(tmp_path: Path) -> Path:
         echo "$*" >>arguments
         looks=0  # a process has its name only once it runs its program
         while [ $looks -lt 200 ]; do
-            ps -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while kill' >busy
+            ps -ww -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while kill' >busy
             [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
             looks=$((looks + 1))
         done
@@ -156,3 +157,51 @@ def test_a_number_of_runs_must_be_given(flaky: Path, number: str) -> None:
 
     assert (finished.returncode, finished.stdout) == (2, "")
     assert "usage: scripts/flakes N" in finished.stderr
+
+
+def test_forked_workers_share_the_modules_and_lose_no_result(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module has one worker and its fixtures; a worker that dies is a failure by name."""
+    module = """
+        import os, warnings, pytest
+
+        @pytest.fixture(scope="module")
+        def process():
+            return os.getpid()
+
+        def test_passes(process):
+            assert process == os.getpid()
+
+        def test_fails(process):
+            print("printed by", __name__)
+            assert process != os.getpid()
+
+        def test_warns():
+            warnings.warn("a warning")
+    """
+    names = [f"test_module_{number}" for number in range(4)]
+    pytester.makepyfile(**dict.fromkeys(names, module))
+    pytester.makepyfile(test_dies="import os\ndef test_that_dies(): os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(SCRIPTS.parent))
+
+    options = ("-p", "tests.support.forked_workers", "--workers", "2", "-W", "default")
+    run = pytester.runpytest_subprocess(*options)
+
+    run.assert_outcomes(passed=8, failed=5, warnings=4)
+    run.stdout.fnmatch_lines_random([f"printed by {name}" for name in names])
+    run.stdout.fnmatch_lines(["FAILED test_dies.py::test_that_dies - the worker ended with 3"])
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_forked_workers_stop_at_the_first_failure_if_they_shall(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"test_module_{number}" for number in range(20)]
+    pytester.makepyfile(**dict.fromkeys(names, "def test_it(): assert False"))
+    monkeypatch.setenv("PYTHONPATH", str(SCRIPTS.parent))
+
+    run = pytester.runpytest_subprocess("-p", "tests.support.forked_workers", "--workers", "2", "-x")
+
+    run.stdout.fnmatch_lines(["*stopping after * failures*"])
+    assert 1 <= run.parseoutcomes()["failed"] <= 4  # each worker had a module, and the next one

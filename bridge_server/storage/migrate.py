@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -28,11 +29,12 @@ class Migration(NamedTuple):
     sql: str
 
 
-def packaged_migrations() -> list[Migration]:
+@cache
+def packaged_migrations() -> Sequence[Migration]:
     """The migrations of this version, in order."""
     folder = files("bridge_server.storage") / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+    return tuple(Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names)
 
 
 def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:

@@ -12,6 +12,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.problems import REFUSALS
 from tests.support.described import description
 from tests.support.rows import each_row
+from tests.support.slow import slow
 
 DOCUMENT = description().document
 OPERATIONS_BY_ID: dict[str, Any] = {
@@ -34,6 +35,7 @@ def subclasses(kind: type[BridgeError]) -> Iterator[type[BridgeError]]:
         yield from subclasses(each)
 
 
+@slow
 def test_the_document_is_openapi_3_1() -> None:
     assert DOCUMENT["openapi"] == "3.1.0"
     assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []

@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,11 +12,19 @@ from bridge_server.cli.dev_files import config_file_at
 from bridge_server.cli.options import CommandError
 from tests.support.rows import each_row
 
-FACTS = {
-    "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7", "pid": os.getpid(),
+FACTS: dict[str, Any] = {
+    "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7", "pid": 0,
     "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",
     "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news"]}, "accounts": [],
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def facts_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module may have been imported before this process was forked."""
+    monkeypatch.setitem(FACTS, "pid", os.getpid())
+
+
 _NO_PROCESS = 2**22 + 1
 
 

@@ -11,9 +11,10 @@ from bridge_server.kernel import base64url
 from bridge_server.push.keys import es256, rs256
 from tests.support import credentials
 from tests.support import jwt_check as another_check
+from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
 
-RSA_KEY = RSA.generate(2_048)
+RSA_KEY = rsa_key()
 EC_KEY = ECC.generate(curve="P-256")
 
 

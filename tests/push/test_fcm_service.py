@@ -81,7 +81,7 @@ async def test_an_assertion_with_a_wrong_claim_gets_none(
 
 
 async def test_an_assertion_of_another_key_gets_none(service: FcmService) -> None:
-    status, document = await granted(service, assertion(service, RSA.generate(2_048)))
+    status, document = await granted(service, assertion(service, RSA.generate(1_024)))
 
     assert (status, document["error"]) == (400, "invalid_grant")
 

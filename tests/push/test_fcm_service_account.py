@@ -6,9 +6,10 @@ import pytest
 from Crypto.PublicKey import ECC, RSA
 
 from bridge_server.push.providers.credentials import ServiceAccount
+from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
 
-PEM = RSA.generate(2_048).export_key(pkcs=8).decode()
+PEM = rsa_key().export_key(pkcs=8).decode()
 SOUND = {
     "type": "service_account",
     "project_id": "demo-wallet",

@@ -9,9 +9,10 @@ import orjson
 from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.server import running_server
+from tests.support.slow import SLOW
 
 _READERS = 8
-_ROUNDS = 200
+_ROUNDS = 200 if SLOW else 50
 
 
 def _number(answer: Answer) -> int:

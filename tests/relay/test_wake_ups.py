@@ -8,8 +8,9 @@ from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
 from tests.support.rows import each_row
+from tests.support.slow import SLOW
 
-_ROUNDS = 300
+_ROUNDS = 300 if SLOW else 60
 _AT_ONCE = 10
 
 

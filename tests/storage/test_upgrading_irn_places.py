@@ -1,5 +1,6 @@
 """A database from before subscriptions had places keeps the messages that wait, each for its receivers."""
 
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
@@ -100,7 +101,7 @@ async def test_messages_that_wait_in_postgres_are_delivered(
         await migrate_postgres(
             connection, [each for each in packaged_for_postgres() if each.version <= _BEFORE]
         )
-        await connection.execute(_SUBSCRIPTIONS + _MESSAGES.replace("x'", "'\\x") + _OF_POSTGRES)
+        await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES) + _OF_POSTGRES)
         await migrate_postgres(connection)
 
     await each_is_delivered(tmp_path / "data", stack, database=url)

@@ -105,7 +105,7 @@ class FcmService:
         self.released = asyncio.Event()
         self.port = 0
         self._clock = clock
-        self._key = _account_key()
+        self._key = rsa_key()
         self._live: dict[str, int] = {}
 
     @property
@@ -248,8 +248,8 @@ def unauthenticated() -> web.Response:
 
 
 @lru_cache(maxsize=1)
-def _account_key() -> RSA.RsaKey:
-    """The account's key, generated once in a process because that is slow."""
+def rsa_key() -> RSA.RsaKey:
+    """The key of the account and of other tests, generated once in a process because that is slow."""
     return RSA.generate(2_048)
 
 

@@ -1,4 +1,4 @@
-"""A random order of modules, which all workers of a run have alike."""
+"""A random order of modules."""
 
 from collections.abc import Sequence
 from pathlib import Path
