@@ -94,6 +94,7 @@ def flaky(tmp_path: Path) -> Path:
             ps -ww -o pid= -o args= --ppid "$(ps -o ppid= -p $PPID)" | grep 'while kill' >busy
             [ "$(wc -l <busy)" -lt "$(getconf _NPROCESSORS_ONLN)" ] || break
             looks=$((looks + 1))
+            [ $looks -lt 200 ] || { ps -ww -ef; env; echo "PPID $PPID"; cat busy; } >processes 2>&1
         done
         run=$(wc -l <arguments)
         . ./fails
@@ -138,7 +139,7 @@ def test_every_processor_is_busy_until_the_end(flaky: Path) -> None:
 
     busy = [int(line.split()[0]) for line in (flaky / "busy").read_text().splitlines()]
     assert (finished.returncode, finished.stdout.splitlines()[-1]) == (0, "no failure in 1 runs")
-    assert len(busy) == os.cpu_count()
+    assert len(busy) == os.cpu_count(), (flaky / "processes").read_text()
     until(lambda: all(map(is_gone, busy)))
     assert (flaky / "arguments").read_text().split() == ["tests/relay", "-q"]
 
