@@ -89,8 +89,6 @@ def loaded(loads: list[set[str]]) -> set[str]:
         ("bridge_server.testmode.service", "test mode"),
         ("bridge_server.description.document", "the description"),
         ("bridge_server.description.problems", "the description"),
-        ("bridge_server.relay.description", "the description"),
-        ("bridge_server.web.shapes", "the description"),
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -17,8 +17,8 @@ from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInpu
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import Shape, check, json_object
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Operation, Work, answering, drawn
+from bridge_server.web.routes import About, Route
+from bridge_server.web.shapes import Work, answering, returned
 
 Read = TypeVar("Read", bound=Shape)
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -72,48 +72,27 @@ class AdminRows:
         return replace(self, tag=tag)
 
     def read(
-        self,
-        path: str,
-        name: str,
-        work: Work,
-        summary: str,
-        meaning: str,
-        *,
-        waits: bool = False,
-        **more: Any,
-    ) -> Route:
-        """A row that answers GET. `meaning` is the answer's; `more` has further fields of an Operation."""
-        about = partial(drawn, work, self.tag, summary, meaning, more)
-        return self._row("GET", path, name, work, 0, about, waits=waits)
+        self, path: str, name: str, work: Work, summary: str, meaning: str, *, waits: bool = False,
+        **about: Any,
+    ) -> Route:  # fmt: skip
+        """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
+        return self._row("GET", path, name, work, 0, waits, self._about(work, summary, meaning, about))
 
     def write(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        work: Work,
-        summary: str,
-        meaning: str = "It is done.",
-        **more: Any,
-    ) -> Route:
+        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
+        **about: Any,
+    ) -> Route:  # fmt: skip
         """A row that changes something."""
-        about = partial(drawn, work, self.tag, summary, meaning, more)
-        return self._row(method, path, name, work, self.body_limit_bytes, about)
+        described = self._about(work, summary, meaning, about)
+        return self._row(method, path, name, work, self.body_limit_bytes, False, described)
 
-    def described_elsewhere(self, method: str, path: str, name: str, work: Work) -> Route:
-        """A row whose shapes are those of another room, which describes it."""
-        return self._row(method, path, name, work, 0 if method == "GET" else self.body_limit_bytes, None)
+    def _about(self, work: Work, summary: str, meaning: str, about: dict[str, Any]) -> About:
+        return About(
+            work=work, tag=self.tag, summary=summary, **{"answers": returned(work, meaning), **about}
+        )
 
     def _row(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        work: Work,
-        body_limit: int,
-        about: Callable[[], Operation] | None,
-        *,
-        waits: bool = False,
+        self, method: str, path: str, name: str, work: Work, body_limit: int, waits: bool, about: About
     ) -> Route:
         return Route(
             method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,

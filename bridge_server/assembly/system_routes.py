@@ -24,8 +24,8 @@ from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.version import VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
-from bridge_server.web.metrics import Family, Readiness, health_routes
-from bridge_server.web.routes import Route
+from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
+from bridge_server.web.routes import TEXT, UNCHANGED, About, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
 _RETRY_AFTER_SECONDS = 2
@@ -137,11 +137,18 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
         return found
 
     async def metrics(_: web.Request) -> web.StreamResponse:
+        """All figures in the Prometheus text format. The route exists if `metrics_token` is set."""
         text = import_module("bridge_server.web.prometheus")
         body = text.exposition(foundation.figures, await families())
         return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
 
-    return Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer)
+    return Route(
+        method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer,
+        about=About(
+            work=metrics, tag=SERVICE_TAG, summary="Figures for Prometheus", needs_database=False,
+            answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
+        ),
+    )  # fmt: skip
 
 
 def _plain(rooms: Sequence[Room]) -> Iterator[Family]:
@@ -181,6 +188,10 @@ class Documentation:
         route = Route(
             method="GET", path="/openapi.json", name="openapi", handler=self._document.answer,
             limits=(every_request,), any_origin=True,
+            about=About(
+                work=_document, tag=SERVICE_TAG, summary="This description", needs_database=False,
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+            ),
         )  # fmt: skip
         self._rows += (row for room in others if not room.has_own_port for row in room.routes)
         self._rows.append(route)
@@ -199,6 +210,9 @@ def _front_of(foundation: Foundation) -> FrontFacts:
 
 
 def _document(rows: Sequence[Route]) -> Mapping[str, Any]:
+    """The routes of this server in OpenAPI 3.1, as its settings have them. `bridge-server openapi` prints
+    those of a server that has everything turned on.
+    """
     # Its modules are loaded when somebody asks: most servers are never asked.
     document: Mapping[str, Any] = import_module("bridge_server.description.document").openapi_document(rows)
     return document

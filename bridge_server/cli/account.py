@@ -13,7 +13,7 @@ import orjson
 
 from bridge_server.admin import approvals
 from bridge_server.assembly.command_line import OperatorServices
-from bridge_server.assembly.wallet_accounts import wallet_accounts
+from bridge_server.assembly.wallet import wallet_accounts
 from bridge_server.cli.database_command import Operator, for_operator, one_line
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, replacing
 from bridge_server.cli.output import Group, columns, table

@@ -4,7 +4,6 @@ An underscore cannot be in a project id: no project's path is among them.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -16,8 +15,8 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import json_object, parse_value, require_json
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Parameter, Work, answering, drawn
+from bridge_server.web.routes import About, Parameter, Route
+from bridge_server.web.shapes import Work, answering, returned
 
 PREFIX = "/_test"
 """The path of every control route begins with this."""
@@ -119,18 +118,20 @@ def testmode_routes(
 ) -> tuple[Route, ...]:
     """Every control route, for the bearer of the test token and for no web page."""
 
-    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **more: Any) -> Route:
+    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         return Route(
             method=method,
             path=f"{PREFIX}/{path}",
             name=name,
             handler=answering(work),
-            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in more else 0,
-            waits=_WAIT in more.get("parameters", ()) or name == "test-move-clock",
+            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0,
+            waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
             bearer=bearer,
             guard=guard,
             who="test",
-            about=partial(drawn, work, "Test mode", summary, meaning, more),
+            about=About(
+                work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about
+            ),
         )
 
     return (

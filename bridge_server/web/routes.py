@@ -1,7 +1,8 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from aiohttp import web
@@ -62,6 +63,66 @@ Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
 
+JSON = "application/json"
+TEXT = "text/plain"
+HTML = "text/html"
+EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedAnswer:
+    """One answer: its status, its meaning in a sentence, and the shape of its body (None: no body)."""
+
+    status: int
+    meaning: str
+    shape: Any = None
+    media_type: str = JSON
+
+
+UNCHANGED = DescribedAnswer(304, "It has not changed since the ETag of If-None-Match.")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the query or the header fields, or the meaning of one in the path."""
+
+    name: str
+    text: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    place: Literal["query", "header", "path"] = "query"
+    example: str | None = None
+    """Its value in the example; None leaves it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The description of a route beyond its row. It is read when somebody asks for the description."""
+
+    work: Callable[..., Any]
+    """The function whose docstring is the text."""
+    tag: str
+    """The heading of the route."""
+    summary: str
+    answers: tuple[DescribedAnswer, ...]
+    problems: tuple[type[BridgeError], ...] = ()
+    """The failures of its own, without failures that follow from the row (token, limits, body)."""
+    body: Any = None
+    """The shape of the JSON that it reads; None if it reads none."""
+    body_example: Any = None
+    body_is_optional: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    polls: bool = False
+    """Whether a client may ask it to wait (`Prefer: wait=25`, `?wait=25`)."""
+    needs_database: bool = True
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """Members that begin with `x-`."""
+
+    @property
+    def text(self) -> str:
+        """The docstring in one line."""
+        return " ".join((self.work.__doc__ or "").split())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One endpoint. The application, the gateway and the tests all read these rows."""
@@ -113,8 +174,8 @@ class Route:
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
-    about: Callable[[], Any] | None = None
-    """Draws the `Operation` of the row, when somebody asks for its description."""
+    about: About | None = None
+    """What the description says of it; None for pages that people read."""
 
     @property
     def request(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.assembly.wallet_accounts import keys_for_development
+from bridge_server.assembly.wallet import keys_for_development
 from bridge_server.cli import process as module
 from bridge_server.cli.server_run import banner
 from bridge_server.settings.settings import Settings
