@@ -12,7 +12,7 @@ from bridge_server.assembly.foundation import Foundation, node_failure
 from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
 from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.kernel.background import KeyedLock, running
+from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.sweeper import Sweep
@@ -41,13 +41,8 @@ from bridge_server.wallet.rpc.routes import (
     wallet_routes,
 )
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
-from bridge_server.wallet.transactions.broadcasting import Broadcasting, Confirming
-from bridge_server.wallet.transactions.requests import Filling
-from bridge_server.wallet.transactions.service import (
-    TransactionService,
-    TransactionSigning,
-    TransactionWorker,
-)
+from bridge_server.wallet.transactions.broadcasting import Broadcasting
+from bridge_server.wallet.transactions.service import TransactionService, TransactionWorker
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.web.json_rpc import summary
 from bridge_server.web.request_log import TurnedAway
@@ -96,27 +91,15 @@ class WalletTransactions(NamedTuple):
 
 
 def wallet_transactions(
-    foundation: Foundation,
-    accounts: Accounts,
-    approvals: Approvals,
-    audit: AuditLog,
-    node: Node,
-    fence: Fence | None,
+    foundation: Foundation, signing: Signing, node: Node, fence: Fence | None
 ) -> WalletTransactions:
-    """The services of transactions, which share one lock per sender."""
+    """The services of transactions, which take turns at each account."""
     clock = foundation.clock
-    store, locks, filling = TransactionStore(foundation.database, fence), KeyedLock(), Filling(node)
-    signing = TransactionSigning(accounts, approvals, audit, clock)
+    store = TransactionStore(foundation.database, fence)
     broadcasting = Broadcasting(store, node, foundation.stopping, clock)
-    confirming = Confirming(store, node, filling, locks, clock)
     kept_ms = foundation.settings.settled_request_ttl * 1000
-    service = TransactionService(
-        store, node, filling, signing, broadcasting, confirming, locks, clock, kept_ms
-    )
-    worker = TransactionWorker(
-        store, service, signing, broadcasting, confirming, node, foundation.events, clock
-    )
-    accounts.on_unlocked(worker.wake)
+    service = TransactionService(store, node, signing, broadcasting, clock, kept_ms)
+    worker = TransactionWorker(store, service, broadcasting, node, foundation.events, clock)
     return WalletTransactions(store, service, worker)
 
 
@@ -148,13 +131,10 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     fence = None if role is None else role.fence
     approvals, audit = _approvals(foundation, fence), AuditLog(settings.audit_file)
     node = _node(foundation, None if role is None else role.require_held)
-    transactions = wallet_transactions(foundation, accounts, approvals, audit, node, fence)
-    methods = WalletMethods(
-        accounts,
-        Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme)),
-        node,
-        signs_for_any_chain=settings.typed_data_chain == "any",
-    )
+    signing = Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme))
+    transactions = wallet_transactions(foundation, signing, node, fence)
+    accounts.on_unlocked(transactions.worker.wake)
+    methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
     transaction_methods = TransactionMethods(transactions.service, clock, foundation.ids)
     queued = QueuedTransactions(transactions.store)
     return AssembledWallet(
