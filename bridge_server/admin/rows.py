@@ -13,11 +13,11 @@ from uuid import UUID
 from aiohttp import web
 from Crypto.Cipher import AES
 
-from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
+from bridge_server.kernel.errors import ForbiddenError, InvalidInputError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import Shape, check, json_object
-from bridge_server.web.routes import About, Route
+from bridge_server.web.routes import About, Access, Route
 from bridge_server.web.shapes import Work, answering, returned
 
 Read = TypeVar("Read", bound=Shape)
@@ -56,15 +56,10 @@ def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
 
 @dataclass(frozen=True, slots=True)
 class AdminRows:
-    """Makes rows behind the guard that require the admin token. No web page may call them.
+    """Makes rows with this access. `tag` is their heading in the description."""
 
-    `on_refusal` gets each request that is turned away. `tag` is the heading of the rows in the description.
-    """
-
-    bearer: Callable[[str], bool]
+    access: Access
     body_limit_bytes: int
-    guard: Callable[[web.Request], None]
-    on_refusal: Callable[[web.Request, BridgeError], None]
     tag: str = ""
 
     def under(self, tag: str) -> "AdminRows":
@@ -96,8 +91,7 @@ class AdminRows:
     ) -> Route:
         return Route(
             method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
-            guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
-            waits=waits, about=about,
+            access=self.access, who="operator", waits=waits, about=about,
         )  # fmt: skip
 
 

@@ -5,7 +5,6 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -212,7 +211,7 @@ def build_app(
         metrics,
         _console(foundation, gateway, own),
         foundation.live,
-        partial(_lan_application, foundation, gateway, rows, stops),
+        partial(_lan_application, foundation, gateway, rooms, stops),
         foundation.stopping.announce,
         foundation.own_url.announce,
         foundation.stopping,
@@ -225,12 +224,12 @@ def build_app(
 def _lan_application(
     foundation: Foundation,
     gateway: Gateway,
-    rows: tuple[Route, ...],
+    rooms: Sequence[Room],
     stops: Sequence[_Stopping],
     url: str,
 ) -> web.Application:
-    on_lan = tuple(replace(row, handler=row.lan_handler) for row in rows if row.lan_handler is not None)
-    application = _application(foundation, gateway, on_lan, elsewhere(url))
+    rows = tuple(row for room in rooms for row in room.lan_routes)
+    application = _application(foundation, gateway, rows, elsewhere(url))
     application.on_shutdown.extend(stops)
     return application
 

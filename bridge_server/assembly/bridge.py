@@ -22,7 +22,7 @@ from bridge_server.pubsub.v2_service import Irn
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.pubsub.v2_tokens import ClientAdmission, ClientTokens
 from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
-from bridge_server.relay.routes import RelayHandlers, relay_routes, with_lan_handlers
+from bridge_server.relay.routes import RelayHandlers, relay_routes
 from bridge_server.relay.service import (
     OWNER_KINDS,
     Relay,
@@ -48,12 +48,17 @@ def relay_room(foundation: Foundation) -> Room:
     reads = RelayReads(store, cache, foundation.signals, clock)
     new_sessions = live.held(_new_sessions)
 
-    def routes(dialect: Dialect) -> tuple[Route, ...]:
-        return _routes(foundation, relay, reads, dialect, new_sessions)
+    def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+        return tuple(
+            row
+            for dialect in (PLAIN, V07)
+            for row in _routes(foundation, relay, reads, dialect, new_sessions, webhook_rule)
+        )
 
     return Room(
         name="relay",
-        routes=routes(PLAIN) + routes(V07),
+        routes=routes(),
+        lan_routes=routes(public_webhook),
         emptied=(partial(afterwards, cache.clear),),
         sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
@@ -72,36 +77,32 @@ def relay_service(foundation: Foundation) -> Relay:
 
 
 def _routes(
-    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit
-) -> tuple[Route, ...]:
+    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit,
+    webhook_rule: WebhookRule | None,
+) -> tuple[Route, ...]:  # fmt: skip
     settings = foundation.settings
+    handlers = RelayHandlers(
+        relay,
+        reads,
+        dialect,
+        settings.max_wait,
+        foundation.addresses.bucket_key,
+        payloads=foundation.payload_bytes,
+        subscriptions=foundation.subscription_bytes,
+        webhook_rule=webhook_rule,
+    )
 
-    def rows(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
-        handlers = RelayHandlers(
-            relay,
-            reads,
-            dialect,
-            settings.max_wait,
-            foundation.addresses.bucket_key,
-            payloads=foundation.payload_bytes,
-            subscriptions=foundation.subscription_bytes,
-            webhook_rule=webhook_rule,
-        )
+    def take(now: Settings) -> None:
+        handlers.longest_wait_seconds = now.max_wait
 
-        def take(now: Settings) -> None:
-            handlers.longest_wait_seconds = now.max_wait
-
-        foundation.live.follow(take)
-        return relay_routes(
-            handlers,
-            dialect,
-            body_limit_bytes=settings.relay_body_limit,
-            every_request=foundation.every_request,
-            new_sessions=new_sessions,
-            activities=None if foundation.observation is None else foundation.observation.activities,
-        )
-
-    return with_lan_handlers(rows(), on_lan=rows(public_webhook))
+    foundation.live.follow(take)
+    return relay_routes(
+        handlers,
+        dialect,
+        body_limit_bytes=settings.relay_body_limit,
+        every_request=foundation.every_request,
+        new_sessions=new_sessions,
+    )
 
 
 def _new_sessions(settings: Settings) -> Limit:
@@ -141,9 +142,11 @@ def pubsub_room(foundation: Foundation, front: Handler) -> Room:
         pubsub.close()
         irn.close()
 
+    routes = pubsub_routes(handlers, foundation.every_request)
     return Room(
         name="pubsub",
-        routes=pubsub_routes(handlers, foundation.every_request),
+        routes=routes,
+        lan_routes=routes,
         running=(pubsub.running, irn.running),
         stop=stop,
         emptied=(pubsub.emptied, irn.emptied),

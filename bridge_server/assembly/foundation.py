@@ -27,7 +27,6 @@ from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, S
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.relay.service import Activities
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -42,7 +41,7 @@ from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
-from bridge_server.web.recorder import Clients, Observer, RecentCounts
+from bridge_server.web.recorder import Activities, Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
 from bridge_server.web.traffic import TrafficLog
 
@@ -101,9 +100,7 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
     """The function that the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
-    observer = Observer(record, observation.clients, observation.made, addresses, clock)
-    observation.activities.before_reading = observer.drain
-    return observer
+    return Observer(record, observation.clients, observation.activities, observation.made, addresses, clock)
 
 
 # Test mode's instruments, and the senders that they watch and break.

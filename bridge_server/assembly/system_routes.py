@@ -25,7 +25,7 @@ from bridge_server.version import VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
 from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
-from bridge_server.web.routes import TEXT, UNCHANGED, About, DescribedAnswer, Route
+from bridge_server.web.routes import ANY_PAGE, TEXT, UNCHANGED, About, Access, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
 _RETRY_AFTER_SECONDS = 2
@@ -143,7 +143,7 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
         return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
 
     return Route(
-        method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer,
+        method="GET", path="/metrics", name="metrics", handler=metrics, access=Access(bearer=bearer),
         about=About(
             work=metrics, tag=SERVICE_TAG, summary="Figures for Prometheus", needs_database=False,
             answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
@@ -187,7 +187,7 @@ class Documentation:
         every_request = self._foundation.every_request
         route = Route(
             method="GET", path="/openapi.json", name="openapi", handler=self._document.answer,
-            limits=(every_request,), any_origin=True,
+            access=ANY_PAGE, limits=(every_request,),
             about=About(
                 work=_document, tag=SERVICE_TAG, summary="This description", needs_database=False,
                 answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),

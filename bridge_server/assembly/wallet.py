@@ -32,10 +32,10 @@ from bridge_server.wallet.rpc.methods import (
 )
 from bridge_server.wallet.rpc.routes import (
     DISCOVERY,
-    Access,
     MovingWalletHandlers,
     SigningTurns,
     WalletElsewhere,
+    WalletGuard,
     WalletHandlers,
     description_routes,
     wallet_routes,
@@ -46,7 +46,7 @@ from bridge_server.wallet.transactions.service import TransactionService, Transa
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.web.json_rpc import summary
 from bridge_server.web.request_log import TurnedAway
-from bridge_server.web.routes import AllowedOrigins, Route, is_loopback_origin
+from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
 from bridge_server.web.traffic import Exchange, TrafficLog
 
 # The wallet's accounts, for the server and for commands beside it.
@@ -288,18 +288,21 @@ def _routes(
     token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
-    access = Access(addresses, settings.operators_hosts, origins, has_token=token is not None)
+    guard = WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
     here = WalletHandlers(
         wallet.method_tables, wallet.node, turns, addresses, partial(_relay_url, settings.public_url)
     )
     role = wallet.role
+    access = Access(
+        guard=guard.check,
+        bearer=token,
+        origins=origins,
+        on_refusal=TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
+    )
     return wallet_routes(
         here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
+        access,
         settings.rpc_body_limit,
-        access.check,
-        token,
-        origins,
-        TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
     )
 
 

@@ -143,7 +143,7 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
 
 def _schemes(row: Route) -> tuple[str, ...]:
     """The names of the tokens of which a request needs one."""
-    if row.bearer is None and row.identify is None:
+    if not row.access.takes_token:
         return ()
     return (_SCHEME_OF.get(row.who, "metricsToken"),)
 

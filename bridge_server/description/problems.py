@@ -50,9 +50,9 @@ _EVERYWHERE = {
 def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
     """The failures that a request of the row may have, by code: the row's, and the operation's own."""
     kinds: list[type[BridgeError]] = [*about.problems]
-    if row.guard is not None:
+    if row.access.guard is not None:
         kinds.append(ForbiddenError)
-    if row.bearer is not None or row.identify is not None:
+    if row.access.takes_token:
         kinds.append(NotAuthenticatedError)
     if "{" in row.path:
         kinds.append(NotFoundError)

@@ -32,6 +32,7 @@ from bridge_server.web.routes import (
     HTML,
     UNCHANGED,
     About,
+    Access,
     AllowedOrigins,
     DescribedAnswer,
     Parameter,
@@ -197,6 +198,8 @@ def inbox_routes(
 ) -> tuple[Route, ...]:
     """Every endpoint of the inbox. Web pages of the shared origins may call them."""
 
+    open_to_all, identified = Access(origins=shared), Access(identify=handlers.identify, origins=shared)
+
     def row(
         method: str, path: str, name: str, work: Work, summary: str, *answers: DescribedAnswer, **about: Any
     ) -> Route:
@@ -204,8 +207,8 @@ def inbox_routes(
         return Route(
             method=method, path=f"/inbox/{path}", name=name, handler=answering(work), waits=polls,
             body_limit_bytes=0 if method == "GET" else body_limit_bytes,
-            identify=None if signs_in else handlers.identify,
-            limits=(every_request, SIGN_INS) if signs_in else (every_request,), origins=shared, who="app",
+            access=open_to_all if signs_in else identified,
+            limits=(every_request, SIGN_INS) if signs_in else (every_request,), who="app",
             about=About(work=work, tag=_TAG, summary=summary, answers=answers, **about),
         )  # fmt: skip
 
@@ -256,7 +259,7 @@ def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -
         ),
         Route(
             method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,
-            limits=(every_request,), origins=shared, who="app",
+            access=Access(origins=shared), limits=(every_request,), who="app",
             about=About(
                 work=page.script, tag=_TAG, summary="The web component `<bridge-inbox>`",
                 answers=(DescribedAnswer(200, "The script.", str, "text/javascript"), UNCHANGED),

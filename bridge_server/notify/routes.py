@@ -18,9 +18,8 @@ from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer
 from bridge_server.web.bodies import JsonObject, json_object
 from bridge_server.web.prefer import wanted_dry_run
-from bridge_server.web.routes import About, DescribedAnswer, Handler, Parameter, Route
+from bridge_server.web.routes import About, Access, DescribedAnswer, Handler, Parameter, Route
 from bridge_server.web.shapes import Account
-from bridge_server.web.traffic import NOTIFYING
 
 _PUBLISHER = web.RequestKey("publisher", Publisher)
 
@@ -158,17 +157,19 @@ def notify_routes(
     `lists_freely` replaces the limit of listings, for which a test would wait five minutes.
     """
 
+    identified = Access(identify=handlers.identify, without_caller=_no_caller)
+    recognized = Access(identify=handlers.recognize, without_caller=_no_caller)
+
     def row(
         method: str, path: str, name: str, handler: Handler, limit: Limit, summary: str,
         answer: DescribedAnswer, **about: Any,
     ) -> Route:  # fmt: skip
-        is_sending = name in NOTIFYING
+        is_sending = limit is NOTIFY
         return Route(
             method=method, path=path, name=name, handler=handler,
-            identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
+            access=recognized if name in _LOOK_FOR_THE_SECRET else identified,
             caller_limits=(limit,), body_limit_bytes=body_limit_bytes if "body" in about else 0,
-            dry_run_limits=(DRY_RUN,) if is_sending else (), who="backend", without_caller=_no_caller,
-            summary=wire.summary if is_sending else None,
+            dry_run_limits=(DRY_RUN,) if is_sending else (), who="backend",
             about=About(
                 work=handler, tag=_TAG, summary=summary, answers=(answer,),
                 parameters=(DRY_RUN_QUERY,) if is_sending else (), **about,

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -335,15 +334,6 @@ def _failed(account: str, failure: AccountFailure) -> FailedAccountAnswer:
 def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:
     """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
-
-
-def summary(_: bytes, answered: bytes) -> str:
-    """How many accounts were sent a notification, and how many were not and why."""
-    answer = orjson.loads(answered)
-    missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
-    missed["not subscribed"] += len(answer["not_found"])
-    counts = [(len(answer["sent"]), "sent"), *((count, reason) for reason, count in missed.items())]
-    return ", ".join(f"{count} {outcome}" for count, outcome in counts if count)
 
 
 def write_marked(marked: int) -> bytes:

@@ -14,7 +14,7 @@ from bridge_server.pubsub.v2_tokens import ClientAdmission, has_token
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import WholeAnswer, ready_made
 from bridge_server.web.connection import HAS_PAGES
-from bridge_server.web.routes import HTML, About, DescribedAnswer, Handler, Parameter, Route
+from bridge_server.web.routes import ANY_PAGE, HTML, About, DescribedAnswer, Handler, Parameter, Route
 from bridge_server.web.sockets import Socket, wants_socket
 
 _HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade, Accept"})
@@ -121,7 +121,7 @@ def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route
     def row(path: str, name: str, handler: Handler, summary: str, *parameters: Parameter) -> Route:
         return Route(
             method="GET", path=path, name=name, handler=handler,
-            limits=(every_request,), any_origin=True, forgives_slashes=path != "/", lan_handler=handler,
+            access=ANY_PAGE, limits=(every_request,), forgives_slashes=path != "/",
             about=About(
                 work=handler, tag="Sockets", summary=summary, answers=_ANSWERS, parameters=parameters,
                 problems=(InvalidTokenError, TooManySocketsError) if parameters else (TooManySocketsError,),

@@ -21,7 +21,7 @@ from bridge_server.web.addresses import origins_of_socket
 from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import json_object
 from bridge_server.web.limits import StoredBytes
-from bridge_server.web.routes import About, DescribedAnswer, Handler, Parameter, Route
+from bridge_server.web.routes import ANY_PAGE, About, DescribedAnswer, Handler, Parameter, Route
 from bridge_server.web.shapes import done
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -112,7 +112,7 @@ def push_routes(
     ) -> Route:
         return Route(
             method="POST", path=path, name=name, handler=handler, body_limit_bytes=body_limit_bytes,
-            limits=limits, any_origin=True, who=who, about=About(work=handler, tag="Push", **about),
+            limits=limits, access=ANY_PAGE, who=who, about=About(work=handler, tag="Push", **about),
         )  # fmt: skip
 
     return (

@@ -1,8 +1,8 @@
 """The bridge's endpoints (docs/protocol.md, B): what answers them, and their rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from aiohttp import web
@@ -18,13 +18,13 @@ from bridge_server.relay.models import (
     SessionNotFoundError,
     TooManyPendingCallsError,
 )
-from bridge_server.relay.service import Activities, Relay, RelayReads, WebhookRule
+from bridge_server.relay.service import Relay, RelayReads, WebhookRule
 from bridge_server.relay.wire import Dialect
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.bodies import OpaqueBodies
 from bridge_server.web.limits import StoredBytes
 from bridge_server.web.prefer import polled, wanted_wait
-from bridge_server.web.routes import TEXT, About, DescribedAnswer, Handler, Route
+from bridge_server.web.routes import ANY_PAGE, TEXT, About, DescribedAnswer, Handler, Route
 from bridge_server.web.shapes import done
 
 # A path segment without the form of an id matches no route: 404 without a look-up.
@@ -39,9 +39,6 @@ _STATUS = {"encryptionPayload": wire.PAYLOAD_EXAMPLE}
 _WEBHOOK = "https://push.example.org/push"
 _UPDATE = {**_STATUS, "push": {"type": "fcm", "token": "d7Zt3k", "webhook": _WEBHOOK}}
 _SUBSCRIPTION = {"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f", "webhook": _WEBHOOK}
-
-_DAPP_NAME = web.RequestKey("dapp_name", str)
-"""The dapp's own name, in a request that asks for a call."""
 
 
 class RelayHandlers:
@@ -132,7 +129,6 @@ class RelayHandlers:
         session_id = _session_id(request)
         document = self._bodies.at_once(request) or await self._bodies.json_object(request)
         call = wire.read_new_call(document)
-        request[_DAPP_NAME] = call.dapp_name
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
             if bill.late is not None:
@@ -202,7 +198,6 @@ def relay_routes(
     body_limit_bytes: int,
     every_request: Limit,
     new_sessions: Limit,
-    activities: Activities | None = None,
 ) -> tuple[Route, ...]:
     """Every endpoint of the bridge, where the dialect's clients look for it.
 
@@ -210,31 +205,14 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def row(
-        method: str, path: str, name: str, handler: Handler, summary: str, *answers: DescribedAnswer,
-        limits: tuple[Limit, ...] = (), waits: bool = False, makes: Literal["", "session", "call"] = "",
-        **about: Any,
-    ) -> Route:  # fmt: skip
-        is_read = method == "GET"
-        return Route(
-            method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
-            body_limit_bytes=0 if is_read else body_limit_bytes, limits=(every_request, *limits),
-            any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            summary=None if is_read else wire.summary, makes=makes, id_name=_id_in(path),
-            on_answers=_watcher(activities, dialect, path, name), on_made=_maker(activities, dialect, makes),
-            about=About(
-                work=handler, tag=dialect.tag, summary=summary + dialect.mark,
-                answers=dialect.answers.get(name, answers), polls=waits, **about,
-            ),
-        )  # fmt: skip
-
+    row = partial(_row, dialect, body_limit_bytes, every_request)
     return (
         row("GET", "/hello", "hello", handlers.hello, "Greeting",
             DescribedAnswer(200, "The greeting, with the version.", str, TEXT), needs_database=False),
         row("GET", "/info", "info", handlers.info, "Name and version",
             DescribedAnswer(200, "The program that answers.", wire.ServerInfoAnswer), needs_database=False),
         row("POST", "/session/new", "open-session", handlers.open_session, "Open a session",
-            limits=(new_sessions,), makes="session"),
+            limits=(new_sessions,)),
         row("GET", _SESSION, "session", handlers.session, "What the wallet has said",
             waits=True, problems=(SessionNotFoundError,)),
         row("PUT", _SESSION, "update-session", handlers.update_session, "Approve or update a session",
@@ -246,7 +224,6 @@ def relay_routes(
             waits=True, problems=(SessionNotFoundError,)),
         row("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call,
             "Ask the wallet for something", DescribedAnswer(200, "The call's id.", wire.MadeCallAnswer),
-            makes="call",
             body=wire.NewCallShape, body_example={**_STATUS, "dappName": "Example Shop"},
             problems=(SessionNotFoundError, TooManyPendingCallsError)),
         row("GET", f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call, "One call",
@@ -262,40 +239,20 @@ def relay_routes(
     )  # fmt: skip
 
 
-def with_lan_handlers(rows: tuple[Route, ...], on_lan: tuple[Route, ...]) -> tuple[Route, ...]:
-    """The rows, each with the handler that answers it for clients of the LAN listener."""
-    return tuple(replace(row, lan_handler=other.handler) for row, other in zip(rows, on_lan, strict=True))
-
-
-def _watcher(
-    activities: Activities | None, dialect: Dialect, path: str, name: str
-) -> Callable[[Sequence[str], int], None] | None:
-    """Notes which side of sessions has called; None for routes that name no session."""
-    side = _who(name)
-    if activities is None or side == "client" or not _id_in(path):
-        return None
-    return activities.watcher(dialect, side)
-
-
-def _id_in(path: str) -> str:
-    """The name of the id of a session, or of a call if the path has none of a session."""
-    return next((name for name in ("session_id", "call_id") if f"{{{name}:" in path), "")
-
-
-def _maker(
-    activities: Activities | None, dialect: Dialect, makes: str
-) -> Callable[[web.Request, bytes], None] | None:
-    """Notes the session or the call that an answer has made; None for routes that make nothing."""
-    if activities is None or not makes:
-        return None
-
-    def note_session(_: web.Request, answer: bytes) -> None:
-        activities.note_session(dialect, answer)
-
-    def note_call(request: web.Request, answer: bytes) -> None:
-        activities.note_call(_session_id(request), answer, request.get(_DAPP_NAME))
-
-    return note_session if makes == "session" else note_call
+def _row(
+    dialect: Dialect, body_limit_bytes: int, every_request: Limit,
+    method: str, path: str, name: str, handler: Handler, summary: str, *answers: DescribedAnswer,
+    limits: tuple[Limit, ...] = (), waits: bool = False, **about: Any,
+) -> Route:  # fmt: skip
+    return Route(
+        method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
+        access=ANY_PAGE, body_limit_bytes=0 if method == "GET" else body_limit_bytes,
+        limits=(every_request, *limits), waits=waits, forgives_slashes=True, who=_who(name),
+        about=About(
+            work=handler, tag=dialect.tag, summary=summary + dialect.mark,
+            answers=dialect.answers.get(name, answers), polls=waits, **about,
+        ),
+    )  # fmt: skip
 
 
 def _who(name: str) -> Literal["client", "dapp", "wallet"]:

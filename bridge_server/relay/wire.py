@@ -34,7 +34,6 @@ GREETING = f"Hello World, this is {NAME} v{VERSION}"
 
 _PAYLOAD = "encryptionPayload"
 _LONGEST_NAME = 255
-_ID_MEMBERS = (("session", "sessionId"), ("call", "callId"))
 
 
 def _opaque(value: Any) -> Any:
@@ -229,25 +228,6 @@ def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails,
 def write_topic_notice(topic: str) -> bytes:
     """The notice of a new call to a webhook of /subscribe."""
     return orjson.dumps({"topic": topic})
-
-
-def summary(sent: bytes, answered: bytes) -> str:
-    """A summary of a body and its answer, in a few words."""
-    request, answer = _members(sent), _members(answered)
-    ids = [f"{name} {str(answer[key])[:8]}" for name, key in _ID_MEMBERS if key in answer]
-    push = request.get("push")
-    about = [
-        str(request["dappName"]) if "dappName" in request else "",
-        f"payload {len(sent)} B" if _PAYLOAD in request else "",
-        f"push {push['type']}" if isinstance(push, dict) else "",
-        f"topic {request['topic']}" if "topic" in request else "",
-    ]
-    return " · ".join(filter(None, [*ids, *about]))
-
-
-def _members(text: bytes) -> dict[str, Any]:
-    document = orjson.loads(text or b"{}")
-    return document if isinstance(document, dict) else {}
 
 
 def _payload(document: JsonObject) -> Payload:

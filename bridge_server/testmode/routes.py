@@ -15,7 +15,7 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import json_object, parse_value, require_json
-from bridge_server.web.routes import About, Parameter, Route
+from bridge_server.web.routes import About, Access, Parameter, Route
 from bridge_server.web.shapes import Work, answering, returned
 
 PREFIX = "/_test"
@@ -113,10 +113,8 @@ _AFTER = Parameter("after", "Only requests after the one of this number.", {"typ
 _MEMORY: Mapping[str, Any] = {"needs_database": False}
 
 
-def testmode_routes(
-    handlers: TestModeHandlers, bearer: Callable[[str], bool], guard: Callable[[web.Request], None]
-) -> tuple[Route, ...]:
-    """Every control route, for the bearer of the test token and for no web page."""
+def testmode_routes(handlers: TestModeHandlers, access: Access) -> tuple[Route, ...]:
+    """Every control route."""
 
     def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         return Route(
@@ -126,8 +124,7 @@ def testmode_routes(
             handler=answering(work),
             body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0,
             waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
-            bearer=bearer,
-            guard=guard,
+            access=access,
             who="test",
             about=About(
                 work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about

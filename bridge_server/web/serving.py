@@ -36,7 +36,7 @@ from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
 from bridge_server.web.request_log import Refusals, Reporting, RequestLines, note_refusal
-from bridge_server.web.routes import Handler, Route, any_of, forgiving, rows_by_path
+from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving, rows_by_path
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
@@ -96,7 +96,7 @@ class Gateway:
                 row, self._request_ids, self._connections, self._figures, self._lines, self._observer
             ),
             traffic(row, self._record),
-            cors(row.any_origin, row.origins),
+            cors(row.access.any_origin, row.access.origins),
             plain_chunks(),
             faults(row, self._strike),
             bearer(row),
@@ -196,14 +196,16 @@ def _other_methods(path: str, rows: list[Route]) -> Route:
         path=path,
         name="other-method",
         handler=_other_method_handler(rows),
-        any_origin=any(row.any_origin for row in rows),
-        origins=any_of(row.origins for row in rows),
+        access=Access(
+            any_origin=any(row.access.any_origin for row in rows),
+            origins=any_of(row.access.origins for row in rows),
+        ),
     )
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
     methods = {row.method for row in rows} | ({"HEAD"} if any(row.method == "GET" for row in rows) else set())
-    open_methods = sorted(row.method for row in rows if row.any_origin or row.origins)
+    open_methods = sorted(row.method for row in rows if row.access.any_origin or row.access.origins)
     allowed = methods | {"OPTIONS"} if open_methods else methods
 
     async def other_method(request: web.Request) -> web.StreamResponse:
@@ -217,7 +219,7 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 
 def _anything_else(handler: Handler) -> Route:
-    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, any_origin=True)
+    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
 
 
 def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
@@ -234,9 +236,10 @@ def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamRespon
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:
     """Report a browser's preflight whose request the guard of a row would refuse."""
     for row in rows:
-        if row.guard is None or row.on_refusal is None:
+        guard, on_refusal = row.access.guard, row.access.on_refusal
+        if guard is None or on_refusal is None:
             continue
         try:
-            row.guard(request)
+            guard(request)
         except BridgeError as error:
-            row.on_refusal(request, error)
+            on_refusal(request, error)

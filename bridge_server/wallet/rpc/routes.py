@@ -34,13 +34,20 @@ from bridge_server.web.json_rpc import (
     Request,
     Unreadable,
     read_requests,
-    summary,
     write_batch,
     write_error,
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
-from bridge_server.web.routes import UNCHANGED, About, AllowedOrigins, DescribedAnswer, Route
+from bridge_server.web.routes import (
+    ANY_PAGE,
+    UNCHANGED,
+    About,
+    Access,
+    AllowedOrigins,
+    DescribedAnswer,
+    Route,
+)
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -57,7 +64,7 @@ _FORWARDING_PREFIX = "x-forwarded-"
 _HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
-class Access:
+class WalletGuard:
     """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
@@ -512,22 +519,13 @@ DISCOVERY = MethodTable({DISCOVER: _discover})
 
 
 def wallet_routes(
-    handlers: WalletHandlers | MovingWalletHandlers,
-    body_limit_bytes: int,
-    guard: Callable[[web.Request], None],
-    bearer: Callable[[str], bool] | None,
-    origins: AllowedOrigins,
-    on_refusal: Callable[[web.Request, BridgeError], None],
+    handlers: WalletHandlers | MovingWalletHandlers, access: Access, body_limit_bytes: int
 ) -> tuple[Route, ...]:
-    """`POST /rpc`, behind the guard and the bearer token. Web pages of these origins may call it.
-
-    `on_refusal` gets each request that is turned away.
-    """
+    """`POST /rpc`."""
     return (
         Route(
-            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
-            body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins, reads_id=True, who="rpc", summary=summary,
+            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, access=access, waits=True,
+            body_limit_bytes=body_limit_bytes, reads_id=True, who="rpc",
             about=About(
                 work=WalletHandlers.rpc, tag=_TAG, summary="Call methods of the wallet",
                 answers=(
@@ -547,7 +545,7 @@ def description_routes(every_request: Limit) -> tuple[Route, ...]:
     return (
         Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            limits=(every_request,), any_origin=True,
+            access=ANY_PAGE, limits=(every_request,),
             about=About(
                 work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
                 answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
