@@ -41,7 +41,7 @@ for module in pkgutil.iter_modules(bridge_server.kit.testing.__path__, "bridge_s
 print("imported")
 """
 OF_THE_CLIENT = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
-PURE = {"bridge_server", "bridge_server.kit", "bridge_server.version"}
+PURE = {"bridge_server", "bridge_server.kit"}
 
 
 def printed(program: str, folder: Path) -> list[set[str]]:

@@ -42,6 +42,7 @@ from bridge_server.assembly.storage import (
 from bridge_server.assembly.system_routes import (
     Documentation,
     Services,
+    described,
     health_room,
     metrics_alone,
     metrics_room,
@@ -325,3 +326,8 @@ def every_route() -> tuple[Route, ...]:
         test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN
     )
     return tuple(row for room in house(lay_foundation(settings)) for row in room.routes)
+
+
+def whole_description() -> Mapping[str, Any]:
+    """The OpenAPI document of that server."""
+    return described(every_route())

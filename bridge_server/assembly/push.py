@@ -5,11 +5,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from bridge_server.assembly.foundation import Foundation, noted, push_sink
+from bridge_server.assembly.foundation import Foundation, RecordedSender, noted, push_sink
 from bridge_server.assembly.room import Room, Running, afterwards
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.outbox.channels import Channels, LogSender, RecordedSender, Sender
+from bridge_server.kernel.version import USER_AGENT
+from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.provider import (
     NoProvider,
@@ -31,7 +32,6 @@ from bridge_server.push.wire import (
 )
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
-from bridge_server.version import USER_AGENT
 from bridge_server.web.metrics import Family
 from bridge_server.web.routes import Route
 

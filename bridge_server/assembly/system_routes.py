@@ -17,11 +17,11 @@ from bridge_server.description.routes import DocumentationHandlers, FrontFacts, 
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
+from bridge_server.kernel.version import VERSION
 from bridge_server.notify.service import Notifications
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.store import StockOf
 from bridge_server.storage.connection import SQLITE_VERSION
-from bridge_server.version import VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
 from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
@@ -176,7 +176,7 @@ class Documentation:
     def __init__(self, foundation: Foundation) -> None:
         self._foundation = foundation
         self._rows: list[Route] = []
-        describe = partial(_document, self._rows)
+        describe = partial(described, self._rows)
         self._document = DocumentPage(describe)
         self._pages = DocumentationHandlers(describe, _front_of(foundation))
         self.front = self._pages.front
@@ -189,7 +189,7 @@ class Documentation:
             method="GET", path="/openapi.json", name="openapi", handler=self._document.answer,
             access=ANY_PAGE, limits=(every_request,),
             about=About(
-                work=_document, tag=SERVICE_TAG, summary="This description", needs_database=False,
+                work=described, tag=SERVICE_TAG, summary="This description", needs_database=False,
                 answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
             ),
         )  # fmt: skip
@@ -209,7 +209,7 @@ def _front_of(foundation: Foundation) -> FrontFacts:
     )
 
 
-def _document(rows: Sequence[Route]) -> Mapping[str, Any]:
+def described(rows: Sequence[Route]) -> Mapping[str, Any]:
     """The routes of this server in OpenAPI 3.1, as its settings have them. `bridge-server openapi` prints
     those of a server that has everything turned on.
     """

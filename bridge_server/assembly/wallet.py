@@ -16,10 +16,10 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.sweeper import Sweep
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
 from bridge_server.wallet.approvals import Approvals, ApprovalStore
 from bridge_server.wallet.keystore_files import KeystoreFiles

@@ -26,10 +26,10 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.accounts import (
     DEFAULT_UNLOCK_SECONDS,
     LONGEST_UNLOCK_SECONDS,

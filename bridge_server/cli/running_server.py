@@ -13,10 +13,10 @@ import orjson
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
 from bridge_server.cli.output import json_option
 from bridge_server.cli.process import read_server_file
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
-from bridge_server.version import USER_AGENT
 
 DEVELOPMENT_ACCOUNTS = "development_accounts"
 """The member of the server file with the addresses of development accounts."""

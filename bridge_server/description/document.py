@@ -14,7 +14,7 @@ from bridge_server.description.problems import (
     problems_of,
 )
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME, REPOSITORY, VERSION
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Route
 from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
 

@@ -6,12 +6,12 @@ from html import escape
 from aiohttp import WSCloseCode, web
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.pubsub.queues import TooManySocketsError
 from bridge_server.pubsub.v1_sockets import PubSub
 from bridge_server.pubsub.v2_models import InvalidTokenError, ProjectNotAllowedError
 from bridge_server.pubsub.v2_service import Irn
 from bridge_server.pubsub.v2_tokens import ClientAdmission, has_token
-from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import WholeAnswer, ready_made
 from bridge_server.web.connection import HAS_PAGES
 from bridge_server.web.routes import ANY_PAGE, HTML, About, DescribedAnswer, Handler, Parameter, Route

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.kernel.values import dataclass
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
     CallId,
@@ -22,7 +23,6 @@ from bridge_server.relay.models import (
     SessionNotFoundError,
     SessionUpdate,
 )
-from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
 from bridge_server.web.routes import DescribedAnswer
 from bridge_server.web.shapes import TypedDict, count, text

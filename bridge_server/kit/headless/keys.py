@@ -15,7 +15,7 @@ from bridge_server.ethereum.transactions import FEE_MARKET_TYPE, TransactionErro
 from bridge_server.kernel.background import KeyedLock, Stopping
 from bridge_server.kernel.errors import UpstreamError
 from bridge_server.kernel.fields import near_words
-from bridge_server.version import USER_AGENT
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.wallet.accounts import development_keys
 from bridge_server.wallet.models import (
     InvalidParamsError,
