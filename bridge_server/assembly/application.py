@@ -56,9 +56,9 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, elsewhere
-from bridge_server.web.request_log import Reporting
+from bridge_server.web.request_log import Reporting, RequestLines
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.serving import Gateway, build_application, not_found
+from bridge_server.web.serving import Charging, Gateway, Watchers, build_application, not_found
 from bridge_server.web.traffic import TrafficLog
 
 # The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here.
@@ -244,19 +244,20 @@ def _gateway(foundation: Foundation) -> Gateway:
         reporting.longest_wait_seconds = now.max_wait
 
     foundation.live.follow(take)
-    return Gateway(
-        RequestIds(os.urandom),
-        foundation.connections,
-        foundation.quotas,
-        partial(save_quotas, foundation),
-        foundation.figures,
-        foundation.refusals,
-        reporting,
+    watchers = Watchers(
         record=None if instruments is None else instruments.traffic,
         strike=None if instruments is None else partial(request_fault, instruments),
         observer=None
         if observation is None
         else observer_of(observation, foundation.addresses, foundation.clock),
+    )
+    return Gateway(
+        RequestIds(os.urandom),
+        foundation.connections,
+        Charging(foundation.quotas, partial(save_quotas, foundation)),
+        foundation.figures,
+        RequestLines(reporting, foundation.addresses, foundation.refusals),
+        watchers,
     )
 
 

@@ -16,13 +16,14 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.sweeper import Sweep
-from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
-from bridge_server.wallet.approvals import Approvals, ApprovalStore
+from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore
 from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import AccountSource
+from bridge_server.wallet.node.connections import NodeWatch
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.methods import (
     MethodTable,
@@ -54,16 +55,12 @@ from bridge_server.web.traffic import Exchange, TrafficLog
 
 def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:
     """Put the accounts together. Nothing is read of the key files yet."""
-    return Accounts(
-        keys_for_development(settings),
-        keys_in_settings(settings),
-        files,
-        Derivations(),
-        clock,
-        ids,
-        os.urandom,
-        LIGHT_COST if settings.light_kdf else STANDARD_COST,
-    )
+    lasting = {
+        AccountSource.DEVELOPMENT: keys_for_development(settings),
+        AccountSource.RAW_KEY: keys_in_settings(settings),
+    }
+    derivations = Derivations(LIGHT_COST if settings.light_kdf else STANDARD_COST)
+    return Accounts(lasting, files, derivations, clock, ids, os.urandom)
 
 
 def keys_for_development(settings: Settings) -> list[SigningKey]:
@@ -233,14 +230,16 @@ async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
 
 def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> Node:
     settings, instruments = foundation.settings, foundation.instruments
+    watch = NodeWatch(
+        failure_of=None if instruments is None else partial(node_failure, instruments),
+        witness=None if foundation.traffic is None else partial(_note_node, foundation.traffic),
+    )
     return Node(
         secret_of(settings.node_url),
         settings.node_timeout,
-        USER_AGENT,
         foundation.stopping,
         settings.known_chain_id,
-        None if instruments is None else partial(node_failure, instruments),
-        None if foundation.traffic is None else partial(_note_node, foundation.traffic),
+        watch,
         require_wallet,
     )
 
@@ -259,15 +258,18 @@ def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, fa
 
 def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
     settings = foundation.settings
+    rules = ApprovalRules(
+        is_on=settings.approve == "queue",
+        timeout_seconds=settings.approval_timeout,
+        kept_ms=settings.settled_request_ttl * 1000,
+    )
     return Approvals(
         ApprovalStore(foundation.database, fence),
         foundation.signals,
         foundation.stopping,
         foundation.clock,
         foundation.ids,
-        is_on=settings.approve == "queue",
-        timeout_seconds=settings.approval_timeout,
-        kept_ms=settings.settled_request_ttl * 1000,
+        rules,
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from aiohttp import web
 
@@ -35,7 +35,7 @@ from bridge_server.web.middleware import (
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
-from bridge_server.web.request_log import Refusals, Reporting, RequestLines, note_refusal
+from bridge_server.web.request_log import RequestLines, note_refusal
 from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving, rows_by_path
 from bridge_server.web.traffic import TrafficLog
 
@@ -51,6 +51,24 @@ _KEEPALIVE_SECONDS = 75.0
 _SHUTDOWN_SECONDS = 5.0
 
 
+class Charging(NamedTuple):
+    """The token buckets, and a function that saves what they were charged."""
+
+    buckets: TokenBuckets
+    save: Callable[[], Awaitable[None]]
+
+
+class Watchers(NamedTuple):
+    """What watches requests: the record of test mode, its ordered faults, and the operator's observer."""
+
+    record: TrafficLog | None = None
+    strike: Strike | None = None
+    observer: Observer | None = None
+
+
+NOBODY_WATCHES = Watchers()
+
+
 class Gateway:
     """The layers of middleware around every handler, composed once per route from its row.
 
@@ -62,24 +80,17 @@ class Gateway:
         self,
         request_ids: RequestIds,
         connections: Connections,
-        quotas: TokenBuckets,
-        save_quotas: Callable[[], Awaitable[None]],
+        charging: Charging,
         figures: RequestFigures,
-        refusals: Refusals,
-        reporting: Reporting,
-        record: TrafficLog | None = None,
-        strike: Strike | None = None,
-        observer: Observer | None = None,
+        lines: RequestLines,
+        watchers: Watchers = NOBODY_WATCHES,
     ) -> None:
         self._request_ids = request_ids
         self._connections = connections
-        self._quotas = quotas
-        self._save_quotas = save_quotas
+        self._charging = charging
         self._figures = figures
-        self._record = record
-        self._strike = strike
-        self._observer = observer
-        self._lines = RequestLines(reporting, connections.addresses, refusals)
+        self._lines = lines
+        self._watchers = watchers
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
@@ -91,16 +102,17 @@ class Gateway:
         An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
         it was refused, and a refusal is counted.
         """
+        watchers = self._watchers
         return (
             request_log(
-                row, self._request_ids, self._connections, self._figures, self._lines, self._observer
+                row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            traffic(row, self._record),
+            traffic(row, watchers.record),
             cors(row.access.any_origin, row.access.origins),
             plain_chunks(),
-            faults(row, self._strike),
+            faults(row, watchers.strike),
             bearer(row),
-            rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
+            rate_limits(row, self._connections.addresses, *self._charging),
             body(row.body_limit_bytes),
         )
 
