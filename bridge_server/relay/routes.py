@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 
@@ -41,11 +41,19 @@ _UPDATE = {**_STATUS, "push": {"type": "fcm", "token": "d7Zt3k", "webhook": _WEB
 _SUBSCRIPTION = {"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f", "webhook": _WEBHOOK}
 
 
+class RelayCharges(NamedTuple):
+    """The shares of a client: the address that its requests count to, and the bytes that it may store."""
+
+    address_of: Callable[[web.Request], str | None]
+    payloads: StoredBytes
+    subscriptions: StoredBytes
+
+
 class RelayHandlers:
     """One method per endpoint of the protocol's section B, answered in one dialect.
 
-    `address_of` gives the address to which a client's requests count; `webhook_rule` judges the webhooks that
-    clients register; without one the settings alone decide where messages may go.
+    `webhook_rule` judges the webhooks that clients register; without one the settings alone decide where
+    messages may go.
     """
 
     def __init__(
@@ -54,20 +62,15 @@ class RelayHandlers:
         polling: RelayReads,
         dialect: Dialect,
         longest_wait_seconds: int,
-        address_of: Callable[[web.Request], str | None],
-        *,
-        payloads: StoredBytes,
-        subscriptions: StoredBytes,
+        charges: RelayCharges,
         webhook_rule: WebhookRule | None = None,
     ) -> None:
-        self._address_of = address_of
         self._relay = relay
-        self._payloads = payloads
-        self._subscriptions = subscriptions
-        self._webhook_rule = webhook_rule
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
+        self._address_of, self._payloads, self._subscriptions = charges
+        self._webhook_rule = webhook_rule
         self._bodies = OpaqueBodies()
 
     async def hello(self, _: web.Request) -> web.Response:
