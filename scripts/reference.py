@@ -151,8 +151,9 @@ def routes_part() -> str:
 
 
 def _route(row: Route) -> tuple[str, ...]:
-    token = "yes" if row.bearer is not None or row.identify is not None else "-"
-    pages = "any" if row.any_origin else "configured" if row.origins is not NO_ORIGINS else "-"
+    token = "yes" if row.access.takes_token else "-"
+    access = row.access
+    pages = "any" if access.any_origin else "configured" if access.origins is not NO_ORIGINS else "-"
     limit = f"{row.body_limit_bytes // 1024} KiB" if row.body_limit_bytes else "-"
     return f"`{row.request}`", f"`{row.name}`", token, pages, limit
 

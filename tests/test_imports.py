@@ -41,7 +41,7 @@ for module in pkgutil.iter_modules(bridge_server.kit.testing.__path__, "bridge_s
 print("imported")
 """
 OF_THE_CLIENT = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
-PURE = {"bridge_server", "bridge_server.kit", "bridge_server.version"}
+PURE = {"bridge_server", "bridge_server.kit"}
 
 
 def printed(program: str, folder: Path) -> list[set[str]]:
@@ -89,8 +89,6 @@ def loaded(loads: list[set[str]]) -> set[str]:
         ("bridge_server.testmode.service", "test mode"),
         ("bridge_server.description.document", "the description"),
         ("bridge_server.description.problems", "the description"),
-        ("bridge_server.relay.description", "the description"),
-        ("bridge_server.web.shapes", "the description"),
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),
@@ -137,6 +135,5 @@ def test_module_imported_by_name_exists() -> None:
     assert "bridge_server.assembly.console_pages" in names
     assert "bridge_server.description.site" in names
     assert "bridge_server.description.document" in names
-    assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bridge_server
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 
 PACKAGE = Path(bridge_server.__file__).parent
 ROOT = PACKAGE.parent
@@ -130,7 +130,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_the_version_is_in_one_place() -> None:
     texts = TEXTS | {name: (ROOT / name).read_text("utf-8") for name in BUILD_FILES}
 
-    assert [name for name, text in texts.items() if VERSION in text] == ["bridge_server/version.py"]
+    assert [name for name, text in texts.items() if VERSION in text] == ["bridge_server/kernel/version.py"]
 
 
 def test_only_storage_speaks_to_the_database() -> None:

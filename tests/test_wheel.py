@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.version import REPOSITORY, VERSION
+from bridge_server.kernel.version import REPOSITORY, VERSION
 from tests.support.lazy_pip import LAZY_PIP
 from tests.support.slow import slow
 

@@ -1,7 +1,7 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from aiohttp import web
 
@@ -18,8 +18,17 @@ from bridge_server.admin.projects import (
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.reading import InboxReads
-from bridge_server.inbox.wire import page_fields, read_ids, read_query, write_marked
+from bridge_server.inbox.wire import (
+    PAGE_QUERY,
+    InboxPageAnswer,
+    ReadNotificationsAnswer,
+    ReadShape,
+    page_fields,
+    read_ids,
+    read_query,
+)
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import HistoryStore
@@ -28,15 +37,13 @@ from bridge_server.projects.devices import DeviceDelivery, DeviceStateStore
 from bridge_server.projects.models import Project, ProjectNotFoundError
 from bridge_server.projects.service import Projects
 from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import json_object
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Account as AccountId
 from bridge_server.web.shapes import (
     Channel,
     Count,
     Moment,
-    Parameter,
     ProjectId,
     TypedDict,
     TypeId,
@@ -190,16 +197,15 @@ class InboxAdmin:
     def __init__(self, inbox: InboxReads) -> None:
         self._inbox = inbox
 
-    async def inbox(self, request: web.Request) -> Mapping[str, Any]:
-        """The inbox of an account, as `inbox/` answers it."""
+    async def inbox(self, request: web.Request) -> InboxPageAnswer:
+        """Its notifications, as its inbox answers them."""
         account = await self._number(request)
         return page_fields(await self._inbox.page(account, read_query(request.query), wait_seconds=0))
 
-    async def mark_read(self, request: web.Request) -> web.Response:
-        """Mark notifications as read for an account. `inbox/` has the shapes."""
+    async def mark_read(self, request: web.Request) -> ReadNotificationsAnswer:
+        """They count as bulk-marked, and not as read by the user."""
         ids = read_ids(await json_object(request))
-        marked = await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)
-        return json_answer(write_marked(marked))
+        return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
         return await self._inbox.number_of(read_account(request.match_info["account"]).key)
@@ -218,6 +224,13 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
             parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
             problems=(ProjectNotFoundError,),
         ),
-        rows.described_elsewhere("GET", f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox),
-        rows.described_elsewhere("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read),
+        rows.read(
+            f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
+            parameters=PAGE_QUERY,
+        ),
+        rows.write(
+            "POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
+            "Mark notifications as read for an account", "How many were unread before.",
+            body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,),
+        ),
     )  # fmt: skip

@@ -20,9 +20,9 @@ from bridge_server.wallet.models import (
     ApprovalSettledError,
     ApprovalState,
 )
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Address as AnyAddress
-from bridge_server.web.shapes import Moment, Parameter, TypedDict, page_parameters, text
+from bridge_server.web.shapes import Moment, TypedDict, page_parameters, text
 
 LEAST_OF_AN_ID = 4
 """The fewest characters that name a request: a script's empty variable must not select one."""

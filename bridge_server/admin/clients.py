@@ -31,8 +31,8 @@ from bridge_server.web.addresses import UNKNOWN, ClientAddresses
 from bridge_server.web.limits import Charge, TokenBuckets
 from bridge_server.web.open_connections import Connections
 from bridge_server.web.recorder import ORDERS, By, Client, ClientFigures, Clients
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Count, Moment, Parameter, TypedDict, page_parameters, text
+from bridge_server.web.routes import Parameter, Route
+from bridge_server.web.shapes import Count, Moment, TypedDict, page_parameters, text
 
 _HOUR_SECONDS = 3600
 

@@ -28,8 +28,8 @@ from bridge_server.push.models import (
 from bridge_server.push.notices import RIGHT_TO_LEFT, match_language, request_text, shown_name
 from bridge_server.push.service import PushServer
 from bridge_server.web.bodies import WEB_URL, Shape
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Milliseconds, Parameter, Status, TypedDict, one_of, text
+from bridge_server.web.routes import Parameter, Route
+from bridge_server.web.shapes import Milliseconds, Status, TypedDict, one_of, text
 
 WEBHOOK_TEST = Purpose("webhook-test")
 """The purpose of a message that an operator sends to see whether a receiver takes it. It is never stored."""

@@ -1,8 +1,8 @@
 """Sent notifications with their outcomes, and sending for a project."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from aiohttp import web
 
@@ -19,18 +19,23 @@ from bridge_server.notify.history import (
     PastNotification,
 )
 from bridge_server.notify.models import NotificationNotFoundError
-from bridge_server.notify.wire import audience_outcome_fields, read_audience_request
+from bridge_server.notify.routes import AUDIENCE_EXAMPLE, DRY_RUN_QUERY
+from bridge_server.notify.wire import (
+    AudienceNotifyShape,
+    AudienceOutcomeAnswer,
+    audience_outcome_fields,
+    read_audience_request,
+)
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
 from bridge_server.projects.service import Analytics, DayAnalytics, TypeAnalytics
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import wanted_dry_run
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import (
     Account,
     Count,
     Moment,
     NextPage,
-    Parameter,
     Rate,
     TypedDict,
     TypeId,
@@ -283,8 +288,11 @@ class NotificationAdmin:
         found, page = await self._history.outcomes(_project_id(request), number, outcome, place, limit)
         return outcome_page_fields(found, page)
 
-    async def notify(self, request: web.Request) -> Mapping[str, Any]:
-        """Send for a project. `notify/` has the shapes."""
+    async def notify(self, request: web.Request) -> AudienceOutcomeAnswer:
+        """`audience` is `"all"`, `{"type": ...}` or `{"accounts": [...]}`. A call sends to at most 500
+        accounts; it is repeated with `after` set to `next` until that is null. For an audience without
+        accounts a `notification_id` is required, with which nobody is sent to twice.
+        """
         is_dry_run = wanted_dry_run(request)
         wanted = read_audience_request(await json_object(request), is_dry_run)
         outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
@@ -318,5 +326,10 @@ def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tu
             ),
             problems=(ProjectNotFoundError, NotificationNotFoundError),
         ),
-        rows.described_elsewhere("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify),
+        rows.write(
+            "POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
+            "Send a notification to an audience", "The outcome for each account.",
+            body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
+            problems=(ProjectNotFoundError,),
+        ),
     )  # fmt: skip

@@ -13,9 +13,10 @@ from aiohttp import web
 from bridge_server.admin.rows import read_number
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.storage.database import Process
-from bridge_server.version import USER_AGENT
-from bridge_server.web.shapes import Count, Parameter, TypedDict, text
+from bridge_server.web.routes import Parameter
+from bridge_server.web.shapes import Count, TypedDict, text
 
 Fields: TypeAlias = Any
 """The members of an answer: a TypedDict of its subject, or JSON that another process has answered."""

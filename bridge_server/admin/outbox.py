@@ -56,14 +56,13 @@ from bridge_server.outbox.models import (
 from bridge_server.outbox.sender import SIGNATURE
 from bridge_server.projects.subscriptions import PROJECT_EVENT
 from bridge_server.web.bodies import Shape
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import (
     Channel,
     Count,
     Milliseconds,
     Moment,
     NextPage,
-    Parameter,
     Status,
     TypedDict,
     count,

@@ -45,7 +45,7 @@ from bridge_server.projects.service import (
 )
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import (
     Account as AccountId,
 )
@@ -54,7 +54,6 @@ from bridge_server.web.shapes import (
     Count,
     Moment,
     NextPage,
-    Parameter,
     ProjectId,
     Rate,
     TypedDict,
@@ -522,6 +521,12 @@ _UNKNOWN = (ProjectNotFoundError,)
 def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Projects with what belongs to them, and the devices of an account."""
     rows = rows.under("Projects")
+    return (
+        *_own_routes(projects, rows), *_type_routes(projects, rows), *_subscriber_routes(projects, rows)
+    )  # fmt: skip
+
+
+def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     read, write = rows.read, rows.write
     return (
         read(_PROJECTS, "projects", projects.projects, "List projects", "The projects.",
@@ -551,6 +556,12 @@ def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]
               problems=_UNKNOWN),
         write("DELETE", _WEBHOOK, "remove-project-webhook", projects.remove_webhook,
               "Remove the webhook for subscriptions", "It is removed.", problems=_UNKNOWN),
+    )  # fmt: skip
+
+
+def _type_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
+    read, write = rows.read, rows.write
+    return (
         read(_TYPES, "types", projects.types, "List notification types", "The types.", problems=_UNKNOWN),
         write("POST", _TYPES, "add-type", projects.add_type, "Add a notification type", "The type.",
               body=TypeShape, body_example={"name": "Price alerts", "type_id": "price-alert"},
@@ -561,6 +572,12 @@ def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]
         write("DELETE", _TYPE, "remove-type", projects.remove_type,
               "Remove a notification type", "It is removed.",
               problems=(ProjectNotFoundError, TypeNotFoundError)),
+    )  # fmt: skip
+
+
+def _subscriber_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
+    read, write = rows.read, rows.write
+    return (
         read(f"{_PROJECT}/subscribers", "project-subscribers", projects.subscribers,
              "List subscribers", "A page.", problems=_UNKNOWN,
              parameters=(

@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
 from aiohttp import web
 from Crypto.Cipher import AES
 
-from bridge_server.kernel.errors import BridgeError, ForbiddenError, InvalidInputError
+from bridge_server.kernel.errors import ForbiddenError, InvalidInputError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import Shape, check, json_object
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Operation, Work, answering, drawn
+from bridge_server.web.routes import About, Access, Route
+from bridge_server.web.shapes import Work, answering, returned
 
 Read = TypeVar("Read", bound=Shape)
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -56,15 +56,10 @@ def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
 
 @dataclass(frozen=True, slots=True)
 class AdminRows:
-    """Makes rows behind the guard that require the admin token. No web page may call them.
+    """Makes rows with this access. `tag` is their heading in the description."""
 
-    `on_refusal` gets each request that is turned away. `tag` is the heading of the rows in the description.
-    """
-
-    bearer: Callable[[str], bool]
+    access: Access
     body_limit_bytes: int
-    guard: Callable[[web.Request], None]
-    on_refusal: Callable[[web.Request, BridgeError], None]
     tag: str = ""
 
     def under(self, tag: str) -> "AdminRows":
@@ -72,53 +67,31 @@ class AdminRows:
         return replace(self, tag=tag)
 
     def read(
-        self,
-        path: str,
-        name: str,
-        work: Work,
-        summary: str,
-        meaning: str,
-        *,
-        waits: bool = False,
-        **more: Any,
-    ) -> Route:
-        """A row that answers GET. `meaning` is the answer's; `more` has further fields of an Operation."""
-        about = partial(drawn, work, self.tag, summary, meaning, more)
-        return self._row("GET", path, name, work, 0, about, waits=waits)
+        self, path: str, name: str, work: Work, summary: str, meaning: str, *, waits: bool = False,
+        **about: Any,
+    ) -> Route:  # fmt: skip
+        """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
+        return self._row("GET", path, name, work, 0, waits, self._about(work, summary, meaning, about))
 
     def write(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        work: Work,
-        summary: str,
-        meaning: str = "It is done.",
-        **more: Any,
-    ) -> Route:
+        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
+        **about: Any,
+    ) -> Route:  # fmt: skip
         """A row that changes something."""
-        about = partial(drawn, work, self.tag, summary, meaning, more)
-        return self._row(method, path, name, work, self.body_limit_bytes, about)
+        described = self._about(work, summary, meaning, about)
+        return self._row(method, path, name, work, self.body_limit_bytes, False, described)
 
-    def described_elsewhere(self, method: str, path: str, name: str, work: Work) -> Route:
-        """A row whose shapes are those of another room, which describes it."""
-        return self._row(method, path, name, work, 0 if method == "GET" else self.body_limit_bytes, None)
+    def _about(self, work: Work, summary: str, meaning: str, about: dict[str, Any]) -> About:
+        return About(
+            work=work, tag=self.tag, summary=summary, **{"answers": returned(work, meaning), **about}
+        )
 
     def _row(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        work: Work,
-        body_limit: int,
-        about: Callable[[], Operation] | None,
-        *,
-        waits: bool = False,
+        self, method: str, path: str, name: str, work: Work, body_limit: int, waits: bool, about: About
     ) -> Route:
         return Route(
             method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
-            guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
-            waits=waits, about=about,
+            access=self.access, who="operator", waits=waits, about=about,
         )  # fmt: skip
 
 

@@ -24,8 +24,9 @@ from bridge_server.admin.traffic_records import KeptRequestAnswer, NamedThingAns
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.relay.models import SessionId, SessionNotFoundError
-from bridge_server.relay.service import Activities, Activity, Relay
+from bridge_server.relay.service import Relay
 from bridge_server.relay.store import SeenCall, SeenSession, SessionList
+from bridge_server.web.recorder import Activities, Activity
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, one_of, page_parameters, text
 
@@ -149,7 +150,7 @@ class SessionAdmin:
         return {
             "handle": self._requests.handles.of(session.session_id),
             "id": shortened(session.session_id),
-            "generation": _GENERATIONS.get(seen.dialect) if is_known else None,
+            "generation": _GENERATIONS.get(seen.prefix) if is_known else None,
             "dapp": seen.dapp_name,
             "approved": session.is_approved,
             "push": session.push_type,

@@ -45,8 +45,8 @@ from bridge_server.kernel.errors import InvalidInputError, NotFoundError
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.web.answers import EventStream
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import EVENTS, DescribedAnswer, Parameter, page_parameters, text
+from bridge_server.web.routes import EVENTS, DescribedAnswer, Parameter, Route
+from bridge_server.web.shapes import page_parameters, text
 from bridge_server.web.traffic import MOST_REQUESTS, Recorded
 
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)

@@ -28,9 +28,9 @@ from bridge_server.wallet.transactions.requests import read_signed
 from bridge_server.wallet.transactions.states import WAITING
 from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionPage
 from bridge_server.web.bodies import Shape
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Address as AnyAddress
-from bridge_server.web.shapes import Count, Moment, NextPage, Parameter, TypedDict, page_parameters, text
+from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, page_parameters, text
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 

@@ -47,7 +47,7 @@ from bridge_server.wallet.transactions.store import TransactionListing
 from bridge_server.web.addresses import Hosts
 from bridge_server.web.recorder import Clients
 from bridge_server.web.request_log import TurnedAway
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Access, Route
 
 _TURN_SECONDS = 20.0
 
@@ -171,9 +171,9 @@ def _rows(foundation: Foundation) -> AdminRows | None:
     if token is None:
         return None
     turned_away = TurnedAway(foundation.addresses, foundation.clock, "admin_refused", "admin_token")
-    return AdminRows(
-        token, settings.notify_body_limit, guard_of(Hosts(settings.operators_hosts)), turned_away.note
-    )
+    guard = guard_of(Hosts(settings.operators_hosts))
+    access = Access(guard=guard, bearer=token, on_refusal=turned_away.note)
+    return AdminRows(access, settings.notify_body_limit)
 
 
 def _neighbours(foundation: Foundation) -> Neighbours | None:

@@ -5,7 +5,6 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -43,6 +42,7 @@ from bridge_server.assembly.storage import (
 from bridge_server.assembly.system_routes import (
     Documentation,
     Services,
+    described,
     health_room,
     metrics_alone,
     metrics_room,
@@ -56,9 +56,9 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, elsewhere
-from bridge_server.web.request_log import Reporting
+from bridge_server.web.request_log import Reporting, RequestLines
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.serving import Gateway, build_application, not_found
+from bridge_server.web.serving import Charging, Gateway, Watchers, build_application, not_found
 from bridge_server.web.traffic import TrafficLog
 
 # The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here.
@@ -212,7 +212,7 @@ def build_app(
         metrics,
         _console(foundation, gateway, own),
         foundation.live,
-        partial(_lan_application, foundation, gateway, rows, stops),
+        partial(_lan_application, foundation, gateway, rooms, stops),
         foundation.stopping.announce,
         foundation.own_url.announce,
         foundation.stopping,
@@ -225,12 +225,12 @@ def build_app(
 def _lan_application(
     foundation: Foundation,
     gateway: Gateway,
-    rows: tuple[Route, ...],
+    rooms: Sequence[Room],
     stops: Sequence[_Stopping],
     url: str,
 ) -> web.Application:
-    on_lan = tuple(replace(row, handler=row.lan_handler) for row in rows if row.lan_handler is not None)
-    application = _application(foundation, gateway, on_lan, elsewhere(url))
+    rows = tuple(row for room in rooms for row in room.lan_routes)
+    application = _application(foundation, gateway, rows, elsewhere(url))
     application.on_shutdown.extend(stops)
     return application
 
@@ -244,19 +244,20 @@ def _gateway(foundation: Foundation) -> Gateway:
         reporting.longest_wait_seconds = now.max_wait
 
     foundation.live.follow(take)
-    return Gateway(
-        RequestIds(os.urandom),
-        foundation.connections,
-        foundation.quotas,
-        partial(save_quotas, foundation),
-        foundation.figures,
-        foundation.refusals,
-        reporting,
+    watchers = Watchers(
         record=None if instruments is None else instruments.traffic,
         strike=None if instruments is None else partial(request_fault, instruments),
         observer=None
         if observation is None
         else observer_of(observation, foundation.addresses, foundation.clock),
+    )
+    return Gateway(
+        RequestIds(os.urandom),
+        foundation.connections,
+        Charging(foundation.quotas, partial(save_quotas, foundation)),
+        foundation.figures,
+        RequestLines(reporting, foundation.addresses, foundation.refusals),
+        watchers,
     )
 
 
@@ -326,3 +327,8 @@ def every_route() -> tuple[Route, ...]:
         test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN
     )
     return tuple(row for room in house(lay_foundation(settings)) for row in room.routes)
+
+
+def whole_description() -> Mapping[str, Any]:
+    """The OpenAPI document of that server."""
+    return described(every_route())

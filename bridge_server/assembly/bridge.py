@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 from aiohttp import web
@@ -9,20 +10,28 @@ from aiohttp import web
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.cache import ReadCache
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.topics import TOPIC_WEBHOOK
 from bridge_server.pubsub.frames import Frames
-from bridge_server.pubsub.queues import MessageCharges, QueueLimits, Share, SocketLimits, SocketTopics
+from bridge_server.pubsub.queues import (
+    MessageCharges,
+    OpenSockets,
+    QueueLimits,
+    Share,
+    SocketLimits,
+    SocketShares,
+)
 from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
-from bridge_server.pubsub.v1_sockets import PubSub
-from bridge_server.pubsub.v1_store import TopicStore, notice_of
+from bridge_server.pubsub.v1_sockets import Deliveries, PubSub
+from bridge_server.pubsub.v1_store import Journal, Message, TopicStore, notice_of
 from bridge_server.pubsub.v1_topics import SharedTopics, Topics
 from bridge_server.pubsub.v2_models import ClientLimits
-from bridge_server.pubsub.v2_service import Irn
+from bridge_server.pubsub.v2_service import Irn, IrnLimits
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.pubsub.v2_tokens import ClientAdmission, ClientTokens
 from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
-from bridge_server.relay.routes import RelayHandlers, relay_routes, with_lan_handlers
+from bridge_server.relay.routes import RelayCharges, RelayHandlers, relay_routes
 from bridge_server.relay.service import (
     OWNER_KINDS,
     Relay,
@@ -48,12 +57,17 @@ def relay_room(foundation: Foundation) -> Room:
     reads = RelayReads(store, cache, foundation.signals, clock)
     new_sessions = live.held(_new_sessions)
 
-    def routes(dialect: Dialect) -> tuple[Route, ...]:
-        return _routes(foundation, relay, reads, dialect, new_sessions)
+    def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+        return tuple(
+            row
+            for dialect in (PLAIN, V07)
+            for row in _routes(foundation, relay, reads, dialect, new_sessions, webhook_rule)
+        )
 
     return Room(
         name="relay",
-        routes=routes(PLAIN) + routes(V07),
+        routes=routes(),
+        lan_routes=routes(public_webhook),
         emptied=(partial(afterwards, cache.clear),),
         sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
@@ -72,36 +86,26 @@ def relay_service(foundation: Foundation) -> Relay:
 
 
 def _routes(
-    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit
-) -> tuple[Route, ...]:
+    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit,
+    webhook_rule: WebhookRule | None,
+) -> tuple[Route, ...]:  # fmt: skip
     settings = foundation.settings
+    charges = RelayCharges(
+        foundation.addresses.bucket_key, foundation.payload_bytes, foundation.subscription_bytes
+    )
+    handlers = RelayHandlers(relay, reads, dialect, settings.max_wait, charges, webhook_rule)
 
-    def rows(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
-        handlers = RelayHandlers(
-            relay,
-            reads,
-            dialect,
-            settings.max_wait,
-            foundation.addresses.bucket_key,
-            payloads=foundation.payload_bytes,
-            subscriptions=foundation.subscription_bytes,
-            webhook_rule=webhook_rule,
-        )
+    def take(now: Settings) -> None:
+        handlers.longest_wait_seconds = now.max_wait
 
-        def take(now: Settings) -> None:
-            handlers.longest_wait_seconds = now.max_wait
-
-        foundation.live.follow(take)
-        return relay_routes(
-            handlers,
-            dialect,
-            body_limit_bytes=settings.relay_body_limit,
-            every_request=foundation.every_request,
-            new_sessions=new_sessions,
-            activities=None if foundation.observation is None else foundation.observation.activities,
-        )
-
-    return with_lan_handlers(rows(), on_lan=rows(public_webhook))
+    foundation.live.follow(take)
+    return relay_routes(
+        handlers,
+        dialect,
+        body_limit_bytes=settings.relay_body_limit,
+        every_request=foundation.every_request,
+        new_sessions=new_sessions,
+    )
 
 
 def _new_sessions(settings: Settings) -> Limit:
@@ -131,8 +135,8 @@ def pubsub_room(foundation: Foundation, front: Handler) -> Room:
     """Sockets, topics, and the messages that wait on them. `front` answers browsers at the root."""
     settings = foundation.settings
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
-    counted = SocketTopics(foundation.live.held(_socket_limits))
-    pubsub, irn = _first(foundation, open_from, counted), _second(foundation, open_from, counted)
+    shares = SocketShares(foundation.live.held(_socket_limits), open_from)
+    pubsub, irn = _first(foundation, shares), _second(foundation, shares)
     handlers = PubSubHandlers(
         pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit, front
     )
@@ -141,9 +145,11 @@ def pubsub_room(foundation: Foundation, front: Handler) -> Room:
         pubsub.close()
         irn.close()
 
+    routes = pubsub_routes(handlers, foundation.every_request)
     return Room(
         name="pubsub",
-        routes=pubsub_routes(handlers, foundation.every_request),
+        routes=routes,
+        lan_routes=routes,
         running=(pubsub.running, irn.running),
         stop=stop,
         emptied=(pubsub.emptied, irn.emptied),
@@ -155,43 +161,42 @@ def pubsub_room(foundation: Foundation, front: Handler) -> Room:
     )
 
 
-def _first(foundation: Foundation, open_from: Counter[str], counted: SocketTopics) -> PubSub:
+def _first(foundation: Foundation, shares: SocketShares) -> PubSub:
     """Generation 1.x."""
-    live = foundation.live
-    messages = live.held(_messages)
-    is_alone = foundation.database_file is not None
+    clock, live, limits = foundation.clock, foundation.live, shares.limits
+    messages, queue = live.held(_messages), live.held(_queue_limits)
+    store = TopicStore(foundation.database, foundation.payload_bytes)
+
+    def delivering(refuse: Callable[[Message, BridgeError], None]) -> tuple[Journal, Deliveries]:
+        journal = Journal(store, clock, foundation.ids, queue, refuse)
+        if foundation.database_file is not None:
+            return journal, Topics(store, journal, clock, queue)
+        return journal, SharedTopics(store, journal, clock, queue, foundation.events)
+
     return PubSub(
-        TopicStore(foundation.database, foundation.payload_bytes),
-        foundation.clock,
-        foundation.ids,
+        store,
+        delivering,
+        OpenSockets(shares, lambda: limits.heartbeat_seconds, _frames(foundation, "1.x")),
+        lambda address: foundation.quotas.charge(address, (messages,)).later,
         os.urandom,
-        live.held(_queue_limits),
-        live.held(_socket_limits),
-        open_from,
-        counted,
-        charge=lambda address: foundation.quotas.charge(address, (messages,)).later,
-        deliveries=Topics if is_alone else partial(SharedTopics, events=foundation.events),
-        frames=_frames(foundation, "1.x"),
     )
 
 
-def _second(foundation: Foundation, open_from: Counter[str], counted: SocketTopics) -> Irn:
+def _second(foundation: Foundation, shares: SocketShares) -> Irn:
     """Generation 2.x."""
-    live = foundation.live
+    settings, live = foundation.settings, foundation.live
+    clients = live.held(partial(_client_limits, settings.subscription_ttl))
     return Irn(
-        IrnStore(foundation.database, foundation.payload_bytes, foundation.subscription_bytes),
+        IrnStore(
+            foundation.database, foundation.payload_bytes, foundation.subscription_bytes,
+            partial(notice_of, foundation.ids),
+        ),
         foundation.clock,
-        live.held(_queue_limits),
-        live.held(_socket_limits),
-        live.held(partial(_client_limits, foundation.settings.subscription_ttl)),
-        foundation.settings.message_limit,
-        open_from,
-        counted,
+        IrnLimits(live.held(_queue_limits), clients, settings.message_limit),
+        OpenSockets(shares, lambda: clients.heartbeat_seconds, _frames(foundation, "2.x")),
         MessageCharges(foundation.quotas, live.held(_messages)),
-        events=foundation.events,
-        notice=partial(notice_of, foundation.ids),
-        frames=_frames(foundation, "2.x"),
-    )
+        foundation.events,
+    )  # fmt: skip
 
 
 def _frames(foundation: Foundation, generation: str) -> Frames | None:

@@ -5,6 +5,7 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import NamedTuple
 
 from bridge_server.assembly.engine import backend_of
@@ -16,8 +17,19 @@ from bridge_server.kernel.secrets import IdMaker, new_secret
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.kernel.values import dataclass
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.notify.service import DEVICE
-from bridge_server.outbox.channels import AttemptLog, NotedSender, PublicSender, RecordedSender, Sender
+from bridge_server.outbox.channels import (
+    BRIDGE,
+    WEBHOOK_CHANNEL,
+    AttemptLog,
+    NotedSender,
+    PublicSender,
+    Sender,
+    about,
+    shown_url,
+)
+from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.devices import DeviceStateStore
@@ -27,7 +39,6 @@ from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, S
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.relay.service import Activities
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -35,16 +46,15 @@ from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
 from bridge_server.testmode.models import Sent, Where
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.node.failures import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
-from bridge_server.web.recorder import Clients, Observer, RecentCounts
+from bridge_server.web.recorder import Activities, Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
-from bridge_server.web.traffic import TrafficLog
+from bridge_server.web.traffic import Exchange, TrafficLog
 
 PUSHES = (DEVICE, PUSH)
 """The purposes of messages for devices."""
@@ -52,6 +62,33 @@ _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 """Channels to another part of this server, which sends the push."""
 
 # The records of requests for an operator: in memory, and only where an operator has access.
+
+
+class RecordedSender:
+    """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
+
+    def __init__(self, sender: Sender, record: TrafficLog, route: str = WEBHOOK_CHANNEL) -> None:
+        self._sender = sender
+        self._record = record
+        self._route = route
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver once."""
+        started = perf_counter()
+        outcome = await self._sender.send(message, now_ms)
+        self._record.note(
+            Exchange(
+                who=BRIDGE,
+                method="POST",
+                path=shown_url(message.url),
+                route=self._route,
+                status=outcome.status or 0,
+                milliseconds=round((perf_counter() - started) * 1_000, 1),
+                summary=outcome.reason,
+                about=about(message),
+            )
+        )
+        return outcome
 
 
 class Observation(NamedTuple):
@@ -101,9 +138,7 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
     """The function that the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
-    observer = Observer(record, observation.clients, observation.made, addresses, clock)
-    observation.activities.before_reading = observer.drain
-    return observer
+    return Observer(record, observation.clients, observation.activities, observation.made, addresses, clock)
 
 
 # Test mode's instruments, and the senders that they watch and break.

@@ -11,7 +11,7 @@ from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions
 from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
-from bridge_server.inbox.sign_in import SignIn, SignInStore, origin_of_url
+from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, origin_of_url
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
@@ -182,6 +182,5 @@ def _sign_in(foundation: Foundation) -> SignIn:
         os.urandom,
         origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
         admits_loopback=settings.test,
-        nonce_ttl_ms=settings.sign_in_ttl * 1000,
-        token_ttl_ms=settings.inbox_token_ttl * 1000,
+        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
     )

@@ -40,6 +40,8 @@ class Room:
     name: str
     routes: tuple[Route, ...] = ()
     """The endpoints."""
+    lan_routes: tuple[Route, ...] = ()
+    """The endpoints on the listener that `dev --lan` adds."""
     has_own_port: bool = False
     """Whether its endpoints are on a port of their own, and not on the server's."""
     running: tuple[Running, ...] = ()

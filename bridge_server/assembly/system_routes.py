@@ -17,15 +17,15 @@ from bridge_server.description.routes import DocumentationHandlers, FrontFacts, 
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
+from bridge_server.kernel.version import VERSION
 from bridge_server.notify.service import Notifications
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.store import StockOf
 from bridge_server.storage.connection import SQLITE_VERSION
-from bridge_server.version import VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
-from bridge_server.web.metrics import Family, Readiness, health_routes
-from bridge_server.web.routes import Route
+from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
+from bridge_server.web.routes import ANY_PAGE, TEXT, UNCHANGED, About, Access, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
 _RETRY_AFTER_SECONDS = 2
@@ -137,11 +137,18 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
         return found
 
     async def metrics(_: web.Request) -> web.StreamResponse:
+        """All figures in the Prometheus text format. The route exists if `metrics_token` is set."""
         text = import_module("bridge_server.web.prometheus")
         body = text.exposition(foundation.figures, await families())
         return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
 
-    return Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer)
+    return Route(
+        method="GET", path="/metrics", name="metrics", handler=metrics, access=Access(bearer=bearer),
+        about=About(
+            work=metrics, tag=SERVICE_TAG, summary="Figures for Prometheus", needs_database=False,
+            answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
+        ),
+    )  # fmt: skip
 
 
 def _plain(rooms: Sequence[Room]) -> Iterator[Family]:
@@ -169,7 +176,7 @@ class Documentation:
     def __init__(self, foundation: Foundation) -> None:
         self._foundation = foundation
         self._rows: list[Route] = []
-        describe = partial(_document, self._rows)
+        describe = partial(described, self._rows)
         self._document = DocumentPage(describe)
         self._pages = DocumentationHandlers(describe, _front_of(foundation))
         self.front = self._pages.front
@@ -180,7 +187,11 @@ class Documentation:
         every_request = self._foundation.every_request
         route = Route(
             method="GET", path="/openapi.json", name="openapi", handler=self._document.answer,
-            limits=(every_request,), any_origin=True,
+            access=ANY_PAGE, limits=(every_request,),
+            about=About(
+                work=described, tag=SERVICE_TAG, summary="This description", needs_database=False,
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+            ),
         )  # fmt: skip
         self._rows += (row for room in others if not room.has_own_port for row in room.routes)
         self._rows.append(route)
@@ -198,7 +209,10 @@ def _front_of(foundation: Foundation) -> FrontFacts:
     )
 
 
-def _document(rows: Sequence[Route]) -> Mapping[str, Any]:
+def described(rows: Sequence[Route]) -> Mapping[str, Any]:
+    """The routes of this server in OpenAPI 3.1, as its settings have them. `bridge-server openapi` prints
+    those of a server that has everything turned on.
+    """
     # Its modules are loaded when somebody asks: most servers are never asked.
     document: Mapping[str, Any] = import_module("bridge_server.description.document").openapi_document(rows)
     return document

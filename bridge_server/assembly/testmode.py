@@ -14,6 +14,7 @@ from bridge_server.testmode.models import Where
 from bridge_server.testmode.routes import TestModeHandlers, only_this_machine, testmode_routes
 from bridge_server.testmode.service import Controls, EveryTable
 from bridge_server.testmode.wire import Routes, Words
+from bridge_server.web.routes import Access
 
 _WORDS: Words = {
     Where.NODE: None,
@@ -52,5 +53,6 @@ def controls_of(
     names = {row.name: row.request for room in rooms for row in room.routes}
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
     handlers = TestModeHandlers(controls, instruments, names, words)
-    routes = testmode_routes(handlers, OneToken(instruments.token), only_this_machine())
+    access = Access(guard=only_this_machine(), bearer=OneToken(instruments.token))
+    routes = testmode_routes(handlers, access)
     return TestMode(instruments, controls, names, words, Room(name="testmode", routes=routes))

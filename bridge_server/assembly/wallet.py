@@ -1,5 +1,6 @@
 """The wallet's JSON-RPC endpoint, its accounts, approvals and transactions."""
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,16 +10,20 @@ from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, node_failure
 from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
-from bridge_server.assembly.wallet_accounts import wallet_accounts
-from bridge_server.kernel.background import KeyedLock, running
+from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.background import running
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
-from bridge_server.settings.types import secret_of
-from bridge_server.version import USER_AGENT
-from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.approvals import Approvals, ApprovalStore
+from bridge_server.settings.types import secret_of, text_of
+from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
+from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore
 from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import AccountSource
+from bridge_server.wallet.node.connections import NodeWatch
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.methods import (
     MethodTable,
@@ -28,27 +33,48 @@ from bridge_server.wallet.rpc.methods import (
 )
 from bridge_server.wallet.rpc.routes import (
     DISCOVERY,
-    Access,
     MovingWalletHandlers,
     SigningTurns,
     WalletElsewhere,
+    WalletGuard,
     WalletHandlers,
     description_routes,
     wallet_routes,
 )
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
-from bridge_server.wallet.transactions.broadcasting import Broadcasting, Confirming
-from bridge_server.wallet.transactions.requests import Filling
-from bridge_server.wallet.transactions.service import (
-    TransactionService,
-    TransactionSigning,
-    TransactionWorker,
-)
+from bridge_server.wallet.transactions.broadcasting import Broadcasting
+from bridge_server.wallet.transactions.service import TransactionService, TransactionWorker
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.web.json_rpc import summary
 from bridge_server.web.request_log import TurnedAway
-from bridge_server.web.routes import AllowedOrigins, Route, is_loopback_origin
+from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
 from bridge_server.web.traffic import Exchange, TrafficLog
+
+# The wallet's accounts, for the server and for commands beside it.
+
+
+def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:
+    """Put the accounts together. Nothing is read of the key files yet."""
+    lasting = {
+        AccountSource.DEVELOPMENT: keys_for_development(settings),
+        AccountSource.RAW_KEY: keys_in_settings(settings),
+    }
+    derivations = Derivations(LIGHT_COST if settings.light_kdf else STANDARD_COST)
+    return Accounts(lasting, files, derivations, clock, ids, os.urandom)
+
+
+def keys_for_development(settings: Settings) -> list[SigningKey]:
+    """The keys of the development accounts; none when they are off. Raises ValueError."""
+    if not settings.dev_accounts:
+        return []
+    return development_keys(settings.dev_mnemonic.get_secret_value(), settings.dev_account_count)
+
+
+def keys_in_settings(settings: Settings) -> list[SigningKey]:
+    """The keys of `private_keys` and `private_keys_file`. Raises ValueError."""
+    texts = (secret_of(settings.private_keys) or "", text_of(settings.private_keys_file))
+    return [key for text in texts for key in read_private_keys(text)]
+
 
 # The wallet's transactions: the services that fill, sign, broadcast and confirm them.
 
@@ -62,27 +88,15 @@ class WalletTransactions(NamedTuple):
 
 
 def wallet_transactions(
-    foundation: Foundation,
-    accounts: Accounts,
-    approvals: Approvals,
-    audit: AuditLog,
-    node: Node,
-    fence: Fence | None,
+    foundation: Foundation, signing: Signing, node: Node, fence: Fence | None
 ) -> WalletTransactions:
-    """The services of transactions, which share one lock per sender."""
+    """The services of transactions, which take turns at each account."""
     clock = foundation.clock
-    store, locks, filling = TransactionStore(foundation.database, fence), KeyedLock(), Filling(node)
-    signing = TransactionSigning(accounts, approvals, audit, clock)
+    store = TransactionStore(foundation.database, fence)
     broadcasting = Broadcasting(store, node, foundation.stopping, clock)
-    confirming = Confirming(store, node, filling, locks, clock)
     kept_ms = foundation.settings.settled_request_ttl * 1000
-    service = TransactionService(
-        store, node, filling, signing, broadcasting, confirming, locks, clock, kept_ms
-    )
-    worker = TransactionWorker(
-        store, service, signing, broadcasting, confirming, node, foundation.events, clock
-    )
-    accounts.on_unlocked(worker.wake)
+    service = TransactionService(store, node, signing, broadcasting, clock, kept_ms)
+    worker = TransactionWorker(store, service, broadcasting, node, foundation.events, clock)
     return WalletTransactions(store, service, worker)
 
 
@@ -114,13 +128,10 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     fence = None if role is None else role.fence
     approvals, audit = _approvals(foundation, fence), AuditLog(settings.audit_file)
     node = _node(foundation, None if role is None else role.require_held)
-    transactions = wallet_transactions(foundation, accounts, approvals, audit, node, fence)
-    methods = WalletMethods(
-        accounts,
-        Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme)),
-        node,
-        signs_for_any_chain=settings.typed_data_chain == "any",
-    )
+    signing = Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme))
+    transactions = wallet_transactions(foundation, signing, node, fence)
+    accounts.on_unlocked(transactions.worker.wake)
+    methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
     transaction_methods = TransactionMethods(transactions.service, clock, foundation.ids)
     queued = QueuedTransactions(transactions.store)
     return AssembledWallet(
@@ -219,14 +230,16 @@ async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
 
 def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> Node:
     settings, instruments = foundation.settings, foundation.instruments
+    watch = NodeWatch(
+        failure_of=None if instruments is None else partial(node_failure, instruments),
+        witness=None if foundation.traffic is None else partial(_note_node, foundation.traffic),
+    )
     return Node(
         secret_of(settings.node_url),
         settings.node_timeout,
-        USER_AGENT,
         foundation.stopping,
         settings.known_chain_id,
-        None if instruments is None else partial(node_failure, instruments),
-        None if foundation.traffic is None else partial(_note_node, foundation.traffic),
+        watch,
         require_wallet,
     )
 
@@ -245,15 +258,18 @@ def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, fa
 
 def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
     settings = foundation.settings
+    rules = ApprovalRules(
+        is_on=settings.approve == "queue",
+        timeout_seconds=settings.approval_timeout,
+        kept_ms=settings.settled_request_ttl * 1000,
+    )
     return Approvals(
         ApprovalStore(foundation.database, fence),
         foundation.signals,
         foundation.stopping,
         foundation.clock,
         foundation.ids,
-        is_on=settings.approve == "queue",
-        timeout_seconds=settings.approval_timeout,
-        kept_ms=settings.settled_request_ttl * 1000,
+        rules,
     )
 
 
@@ -274,18 +290,21 @@ def _routes(
     token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
-    access = Access(addresses, settings.operators_hosts, origins, has_token=token is not None)
+    guard = WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
     here = WalletHandlers(
         wallet.method_tables, wallet.node, turns, addresses, partial(_relay_url, settings.public_url)
     )
     role = wallet.role
+    access = Access(
+        guard=guard.check,
+        bearer=token,
+        origins=origins,
+        on_refusal=TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
+    )
     return wallet_routes(
         here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
+        access,
         settings.rpc_body_limit,
-        access.check,
-        token,
-        origins,
-        TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
     )
 
 

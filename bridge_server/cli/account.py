@@ -13,12 +13,12 @@ import orjson
 
 from bridge_server.admin import approvals
 from bridge_server.assembly.command_line import OperatorServices
-from bridge_server.assembly.wallet_accounts import wallet_accounts
+from bridge_server.assembly.wallet import wallet_accounts
 from bridge_server.cli.database_command import Operator, for_operator, one_line
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, replacing
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs, local_url
-from bridge_server.cli.running_server import development_accounts, json_of, running_url
+from bridge_server.cli.running_server import development_accounts, exchanged, json_of, running_url
 from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, CostError, KeystoreError, read_keystore
 from bridge_server.kernel.clock import SystemClock
@@ -29,7 +29,6 @@ from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.accounts import (
     DEFAULT_UNLOCK_SECONDS,
     LONGEST_UNLOCK_SECONDS,
@@ -264,7 +263,7 @@ def _write_key(content: bytes, output: Path | None) -> None:
 # Calls of commands to the wallet of a running server, over its JSON-RPC.
 
 _ANSWER_SECONDS = 60.0
-_HEADERS = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+_HEADERS = {"Content-Type": "application/json"}
 
 
 def _server_url(settings: Settings) -> str:
@@ -287,8 +286,12 @@ def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -
         endpoint = f"{http_url(url).rstrip('/')}/rpc"
     except ValueError as error:
         raise CommandError(f"--url {error}") from error
+    tokens = [secret_of(settings.rpc_token)]
+    if (previous := secret_of(settings.rpc_token_previous)) is not None:
+        tokens.append(previous)
+    calling = exchanged("POST", endpoint, tokens, seconds=_ANSWER_SECONDS, data=body, headers=_HEADERS)
     try:
-        status, content = asyncio.run(_answer(endpoint, body, settings))
+        status, content = asyncio.run(calling)
     except TimeoutError:
         raise CommandError(f"the server at {url} does not answer") from None
     except aiohttp.ClientError as error:
@@ -301,25 +304,6 @@ def _request_body(method: str, params: list[Any]) -> bytes:
         return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     except orjson.JSONEncodeError as error:
         raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
-
-
-async def _answer(url: str, body: bytes, settings: Settings) -> tuple[int, bytes]:
-    """The status and the body of the answer. The previous token is tried where the present one is refused."""
-    token, previous = secret_of(settings.rpc_token), secret_of(settings.rpc_token_previous)
-    answer = await _post(url, body, token)
-    if answer[0] == HTTPStatus.UNAUTHORIZED and previous is not None:
-        return await _post(url, body, previous)
-    return answer
-
-
-async def _post(url: str, body: bytes, token: str | None) -> tuple[int, bytes]:
-    headers = _HEADERS if token is None else {**_HEADERS, "Authorization": f"Bearer {token}"}
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
-    async with (
-        aiohttp.ClientSession(timeout=timeout) as session,
-        session.post(url, data=body, headers=headers, allow_redirects=False) as response,
-    ):
-        return response.status, await response.read()
 
 
 def _result(url: str, status: int, content: bytes) -> Any:

@@ -15,7 +15,7 @@ import orjson
 
 from bridge_server.cli.output import Group, discard_the_rest, json_option
 from bridge_server.kernel.process import garbage_left_alone
-from bridge_server.version import NAME, VERSION
+from bridge_server.kernel.version import NAME, VERSION
 
 
 class LazyGroup(Group):
@@ -145,8 +145,7 @@ def openapi_command() -> None:
     The document has the routes that a server can have. It needs no server and no settings. A running server
     answers GET /openapi.json with the routes that its settings turn on.
     """
-    routes = import_module("bridge_server.assembly.application").every_route()
-    document = import_module("bridge_server.description.document").openapi_document(routes)
+    document = import_module("bridge_server.assembly.application").whole_description()
     click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
 
 

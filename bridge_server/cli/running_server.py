@@ -13,10 +13,10 @@ import orjson
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
 from bridge_server.cli.output import json_option
 from bridge_server.cli.process import read_server_file
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
-from bridge_server.version import USER_AGENT
 
 DEVELOPMENT_ACCOUNTS = "development_accounts"
 """The member of the server file with the addresses of development accounts."""
@@ -68,6 +68,11 @@ def fault_of_server(url: str) -> str | None:
     return None if status == HTTPStatus.OK else f"the server at {url} is not ready: {status} {text.strip()}"
 
 
+async def _readiness(url: str) -> tuple[int, str]:
+    status, content = await exchanged("GET", f"{url}/readyz", [None], seconds=_READINESS_SECONDS)
+    return status, content.decode(errors="replace")
+
+
 def _silent(url: str) -> str:
     return f"the server at {url} does not answer"
 
@@ -78,15 +83,6 @@ def _facts(settings: Settings) -> dict[str, Any]:
         return (read_server_file(settings.server_file) if is_held(settings.data_dir) else None) or {}
     except OSError:  # this user may not read the directory
         return {}
-
-
-async def _readiness(url: str) -> tuple[int, str]:
-    timeout = aiohttp.ClientTimeout(total=_READINESS_SECONDS)
-    async with (
-        aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session,
-        session.get(f"{url}/readyz", allow_redirects=False) as response,
-    ):
-        return response.status, await response.text()
 
 
 # Requests of commands to the admin API of the server that runs on the data directory.
@@ -121,11 +117,12 @@ async def answer_of(
 
     A running server may still have the token that the file names as the previous one.
     """
-    status, content = 0, b""
-    for token in admin_tokens(settings):
-        status, content = await _get(url + path, query or {}, token)
-        if status != HTTPStatus.UNAUTHORIZED:
-            break
+    try:
+        status, content = await exchanged(
+            "GET", url + path, admin_tokens(settings), seconds=_ADMIN_ANSWER_SECONDS, params=query or {}
+        )
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise CommandError(f"the server at {url} does not answer: see its log") from error
     return _admin_answer(url, status, content)
 
 
@@ -135,17 +132,27 @@ def admin_tokens(settings: Settings) -> Sequence[str]:
     return [token for token in named if token is not None]
 
 
-async def _get(url: str, query: Mapping[str, str], token: str) -> tuple[int, bytes]:
-    headers = {"Authorization": f"Bearer {token}", "User-Agent": USER_AGENT}
-    timeout = aiohttp.ClientTimeout(total=_ADMIN_ANSWER_SECONDS)
-    try:
+async def exchanged(
+    method: str, url: str, tokens: Sequence[str | None], *, seconds: float, **request: Any
+) -> tuple[int, bytes]:
+    """The status and the body of the answer to the first token that is not refused; None sends no token.
+
+    `request` has further arguments of aiohttp. Raises aiohttp.ClientError, TimeoutError.
+    """
+    status, content = 0, b""
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    for token in tokens:
+        headers = {"User-Agent": USER_AGENT}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         async with (
             aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
-            session.get(url, params=query, allow_redirects=False) as response,
+            session.request(method, url, allow_redirects=False, **request) as response,
         ):
-            return response.status, await response.read()
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise CommandError(f"the server at {url} does not answer: see its log") from error
+            status, content = response.status, await response.read()
+        if status != HTTPStatus.UNAUTHORIZED:
+            break
+    return status, content
 
 
 def _admin_answer(url: str, status: int, content: bytes) -> dict[str, Any]:

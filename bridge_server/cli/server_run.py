@@ -28,7 +28,7 @@ from aiohttp import web
 
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
-from bridge_server.assembly.wallet_accounts import keys_for_development
+from bridge_server.assembly.wallet import keys_for_development
 from bridge_server.cli.options import (
     CommandError,
     EndedItselfError,
@@ -54,13 +54,13 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.process import collect_less_often, garbage_left_alone
 from bridge_server.kernel.values import dataclass
+from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.relay.wire import V07
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError
 from bridge_server.storage.migrate import NewerSchemaError
-from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.accounts import development_secrets
 from bridge_server.web.serving import runner_of
 

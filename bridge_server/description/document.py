@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter
 
-from bridge_server.description.operations import described
 from bridge_server.description.problems import (
     by_status,
     every_kind,
@@ -15,21 +14,9 @@ from bridge_server.description.problems import (
     problems_of,
 )
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import (
-    JSON,
-    Account,
-    AnswerShape,
-    Count,
-    DescribedAnswer,
-    Moment,
-    Operation,
-    Parameter,
-    ProjectId,
-    TypeId,
-    text,
-)
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
+from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Route
+from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
 
 OPENAPI_VERSION = "3.1.0"
 
@@ -66,14 +53,14 @@ class Schemas:
 
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     """The document of these rows, as JSON values."""
-    pairs = [(row, operation) for row in rows if (operation := described(row)) is not None]
-    schemas = Schemas([*_shapes(operation for _, operation in pairs), *SHAPES])
+    pairs = [(row, row.about) for row in rows if row.about is not None]
+    schemas = Schemas([*_shapes(about for _, about in pairs), *SHAPES])
     paths: dict[str, Any] = {}
-    for row, operation in pairs:
-        paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, operation, schemas)
-    kinds = every_kind(problems_of(row, operation) for row, operation in pairs)
+    for row, about in pairs:
+        paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, about, schemas)
+    kinds = every_kind(problems_of(row, about) for row, about in pairs)
     problem_schemas, responses = problem_components(kinds)
-    used_tags = {operation.tag for _, operation in pairs}
+    used_tags = {about.tag for _, about in pairs}
     used_schemes = {scheme for row, _ in pairs for scheme in _schemes(row)}
     return {
         "openapi": OPENAPI_VERSION,
@@ -97,51 +84,51 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _shapes(operations: Any) -> list[Any]:
+def _shapes(described: Any) -> list[Any]:
     found = []
-    for operation in operations:
-        found += [operation.body, *(answer.shape for answer in operation.answers)]
+    for about in described:
+        found += [about.body, *(answer.shape for answer in about.answers)]
     return [shape for shape in found if shape is not None]
 
 
-def _operation(row: Route, operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    kinds = problems_of(row, operation)
+def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
+    kinds = problems_of(row, about)
     failures = {str(status): problem_response(codes, kinds) for status, codes in by_status(kinds).items()}
     fields: dict[str, Any] = {
         "operationId": row.name,
-        "tags": [operation.tag],
-        "summary": operation.summary,
-        "description": operation.text,
+        "tags": [about.tag],
+        "summary": about.summary,
+        "description": about.text,
     }
-    if parameters := _parameters(row, operation):
+    if parameters := _parameters(row, about):
         fields["parameters"] = parameters
-    if operation.body is not None:
-        fields["requestBody"] = _request_body(operation, schemas)
-    fields["responses"] = {**_answers(row, operation, schemas), **failures}
+    if about.body is not None:
+        fields["requestBody"] = _request_body(about, schemas)
+    fields["responses"] = {**_answers(row, about, schemas), **failures}
     fields["security"] = [{name: []} for name in _schemes(row)]
-    return fields | dict(operation.extensions)
+    return fields | dict(about.extensions)
 
 
-def _parameters(row: Route, operation: Operation) -> list[dict[str, Any]]:
-    others = [each for each in operation.parameters if each.place != "path"]
-    waits = WAIT_PARAMETERS if operation.polls else ()
-    return [*path_parameters(row, operation), *map(other_parameter, (*others, *waits))]
+def _parameters(row: Route, about: About) -> list[dict[str, Any]]:
+    others = [each for each in about.parameters if each.place != "path"]
+    waits = WAIT_PARAMETERS if about.polls else ()
+    return [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]
 
 
-def _request_body(operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    content = {"schema": schemas.of(operation.body), "example": operation.body_example}
-    return {"required": not operation.body_is_optional, "content": {JSON: content}}
+def _request_body(about: About, schemas: Schemas) -> dict[str, Any]:
+    content = {"schema": schemas.of(about.body), "example": about.body_example}
+    return {"required": not about.body_is_optional, "content": {JSON: content}}
 
 
-def _answers(row: Route, operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    return {str(answer.status): _answer(answer, row, operation, schemas) for answer in operation.answers}
+def _answers(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
+    return {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
 
 
-def _answer(answer: DescribedAnswer, row: Route, operation: Operation, schemas: Schemas) -> dict[str, Any]:
+def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
     names = ["X-Request-ID"]
     if row.limits or row.caller_limits:
         names += ("RateLimit", "RateLimit-Policy")
-    if operation.polls:
+    if about.polls:
         names.append("Preference-Applied")
     fields: dict[str, Any] = {
         "description": answer.meaning,
@@ -156,7 +143,7 @@ def _answer(answer: DescribedAnswer, row: Route, operation: Operation, schemas: 
 
 def _schemes(row: Route) -> tuple[str, ...]:
     """The names of the tokens of which a request needs one."""
-    if row.bearer is None and row.identify is None:
+    if not row.access.takes_token:
         return ()
     return (_SCHEME_OF.get(row.who, "metricsToken"),)
 
@@ -179,7 +166,7 @@ _MEANINGS: Mapping[str, tuple[str, str]] = {
     "handle": ("The handle of a session, from the list of sessions.", "s4Jd0cRk"),
     "call": ("The handle of a call, from the record of requests.", "c9Xw2LmQ"),
 }
-"""The meaning of each parameter in a path, with an example. An operation may describe it otherwise."""
+"""The meaning of each parameter in a path, with an example. A row may describe it otherwise."""
 
 
 def spelled(path: str) -> str:
@@ -187,9 +174,9 @@ def spelled(path: str) -> str:
     return _PARAMETER.sub(lambda found: f"{{{found[1]}}}", path)
 
 
-def path_parameters(row: Route, operation: Operation) -> list[dict[str, Any]]:
+def path_parameters(row: Route, about: About) -> list[dict[str, Any]]:
     """The parameters in the row's path."""
-    own = {each.name: each for each in operation.parameters if each.place == "path"}
+    own = {each.name: each for each in about.parameters if each.place == "path"}
     return [_path_parameter(name, pattern, own.get(name)) for name, pattern in _PARAMETER.findall(row.path)]
 
 
@@ -290,7 +277,7 @@ def _tidy(schema: Any) -> Any:
 # The messages that this server sends to webhooks, described as the answers are.
 
 
-class NewCallMessage(AnswerShape):
+class NewCallMessage(TypedDict):
     """A session has a new call."""
 
     sessionId: Annotated[str, text(_SESSION)]  # noqa: N815
@@ -300,13 +287,13 @@ class NewCallMessage(AnswerShape):
     dappName: Annotated[str, text("Example Shop")]  # noqa: N815
 
 
-class TopicMessage(AnswerShape):
+class TopicMessage(TypedDict):
     """A topic has a new call."""
 
     topic: Annotated[str, text(_SESSION)]
 
 
-class SubscriptionMessage(AnswerShape):
+class SubscriptionMessage(TypedDict):
     """A subscription has changed. `number` increases with each change."""
 
     event: Literal["subscribed", "updated", "unsubscribed"]
@@ -317,7 +304,7 @@ class SubscriptionMessage(AnswerShape):
     at: Moment
 
 
-class RequestNotice(AnswerShape):
+class RequestNotice(TypedDict):
     """A registered wallet has a new request."""
 
     event: Literal["request"]
@@ -327,7 +314,7 @@ class RequestNotice(AnswerShape):
     bridge: Annotated[str, text("https://bridge.example.org")]
 
 
-class NotificationNotice(AnswerShape):
+class NotificationNotice(TypedDict):
     """An account has a new notification."""
 
     event: Literal["notification"]
@@ -342,7 +329,7 @@ class NotificationNotice(AnswerShape):
     sent_at: Moment
 
 
-class WebhookTestMessage(AnswerShape):
+class WebhookTestMessage(TypedDict):
     """A test, which a receiver has nothing to do for."""
 
     event: Literal["test"]

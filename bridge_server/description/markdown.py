@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import REPOSITORY
+from bridge_server.kernel.version import REPOSITORY
 from bridge_server.web.connection import PAGES_PATH
 
 # Markdown pages by their names, and pictures by their paths.

@@ -17,8 +17,7 @@ from bridge_server.kernel.errors import (
 )
 from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.web.problems import REFUSALS, status_of_kind
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Operation
+from bridge_server.web.routes import About, Route
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -48,26 +47,26 @@ _EVERYWHERE = {
 """Problems that any request may get."""
 
 
-def problems_of(row: Route, operation: Operation) -> dict[str, type[BridgeError]]:
+def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
     """The failures that a request of the row may have, by code: the row's, and the operation's own."""
-    kinds: list[type[BridgeError]] = [*operation.problems]
-    if row.guard is not None:
+    kinds: list[type[BridgeError]] = [*about.problems]
+    if row.access.guard is not None:
         kinds.append(ForbiddenError)
-    if row.bearer is not None or row.identify is not None:
+    if row.access.takes_token:
         kinds.append(NotAuthenticatedError)
     if "{" in row.path:
         kinds.append(NotFoundError)
-    if operation.body is not None:
+    if about.body is not None:
         kinds.append(UnsupportedMediaError)
-    if operation.body is not None or operation.polls or _has_query(operation):
+    if about.body is not None or about.polls or _has_query(about):
         kinds.append(InvalidInputError)
     if row.body_limit_bytes:
         kinds += (InvalidInputError, TooLargeError, TooSlowError)
     if row.limits or row.caller_limits:
         kinds.append(LimitError)
-    if operation.needs_database:
+    if about.needs_database:
         kinds.append(UnavailableError)
-    if operation.needs_database and row.method != "GET":
+    if about.needs_database and row.method != "GET":
         kinds.append(DatabaseFullError)
     return {kind.code: kind for kind in kinds}
 
@@ -128,8 +127,8 @@ def every_kind(kinds: Iterable[Mapping[str, type[BridgeError]]]) -> dict[str, ty
     return {code: kind for each in kinds for code, kind in each.items()}
 
 
-def _has_query(operation: Operation) -> bool:
-    return any(parameter.place == "query" for parameter in operation.parameters)
+def _has_query(about: About) -> bool:
+    return any(parameter.place == "query" for parameter in about.parameters)
 
 
 def _meaning(kind: type[BridgeError]) -> str:

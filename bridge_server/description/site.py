@@ -22,7 +22,7 @@ from bridge_server.description.markdown import (
 )
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME, VERSION
+from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.web.answers import StaticFiles, page_headers, ready_made
 from bridge_server.web.connection import PAGES_PATH, TYPE_PREFIX

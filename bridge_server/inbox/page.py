@@ -53,7 +53,7 @@ class InboxPage:
         self._mode = " development" if offers_development else ""
 
     async def script(self, request: web.Request) -> web.StreamResponse:
-        """The web component; 304 for a browser that has it."""
+        """An ES module without dependencies, which web pages of configured origins may load."""
         script = self._script
         known = request.if_none_match or ()
         if any(tag.value in (script.etag, "*") for tag in known):
@@ -61,7 +61,7 @@ class InboxPage:
         return WholeAnswer(body=script.body, headers=script.headers)
 
     async def page(self, request: web.Request) -> web.StreamResponse:
-        """The inbox of one project with `?project=`, else of all projects."""
+        """A page that shows an account its notifications, of one project or of all."""
         project = request.query.get("project")
         if project and not _PROJECT.fullmatch(project):
             fault = Fault("#/project", "must be the id of a project: a-z, 0-9 and hyphens")

@@ -1,24 +1,44 @@
 """The routes of the inbox (docs/protocol.md, A.7)."""
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import orjson
 from aiohttp import web
 
 from bridge_server.inbox import wire
 from bridge_server.inbox.devices import Devices
-from bridge_server.inbox.models import DeviceId, Reader
+from bridge_server.inbox.models import (
+    DeviceId,
+    DeviceNotFoundError,
+    Reader,
+    SignInRefusedError,
+    TooManyDevicesError,
+    TooManyStreamsError,
+)
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import InboxReads, InboxSubscriptions
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.streams import Streams
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.projects.models import PROJECT_ID_PATTERN
-from bridge_server.projects.service import read_wanted_types
+from bridge_server.projects.models import PROJECT_ID_PATTERN, ProjectNotFoundError, SubscriptionNotFoundError
+from bridge_server.projects.service import SubscriptionShape, read_wanted_types
 from bridge_server.web.addresses import origins_of_socket
-from bridge_server.web.answers import EventStream, json_answer
+from bridge_server.web.answers import EventStream
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import polled, wanted_wait
-from bridge_server.web.routes import AllowedOrigins, Handler, Route
+from bridge_server.web.routes import (
+    EVENTS,
+    HTML,
+    UNCHANGED,
+    About,
+    Access,
+    AllowedOrigins,
+    DescribedAnswer,
+    Parameter,
+    Route,
+)
+from bridge_server.web.shapes import Work, answering, done, returned, text
 
 _READER = web.RequestKey("reader", Reader)
 _NO_ORIGINS: frozenset[str] = frozenset()
@@ -26,9 +46,36 @@ _NO_ORIGINS: frozenset[str] = frozenset()
 SIGN_INS = per_second("sign-ins", 0.5, 30)
 
 # A path with a malformed id matches no route: 404 without a query of the database.
-_SUBSCRIPTION = f"/inbox/subscriptions/{{project_id:{PROJECT_ID_PATTERN}}}"
-_DEVICE = "/inbox/devices/{device_id:[A-Za-z0-9-]{1,64}}"
-_NOTIFICATIONS = "/inbox/notifications"
+_SUBSCRIPTION = f"subscriptions/{{project_id:{PROJECT_ID_PATTERN}}}"
+_DEVICE = "devices/{device_id:[A-Za-z0-9-]{1,64}}"
+
+_SIGNING_IN = frozenset({"inbox-nonce", "inbox-login"})
+"""Rows that ask for no token, and have a limit of their own."""
+
+_TAG = "Inbox"
+_MESSAGE = """\
+bridge.example.org wants you to sign in with your Ethereum account:
+0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb
+
+Read my notifications.
+
+URI: https://bridge.example.org
+Version: 1
+Chain ID: 1
+Nonce: f105bc23077db1ca46f4e6afc00558b9
+Issued At: 2027-01-15T08:00:00Z"""
+_EVENT = 'id: 42\nevent: notification\ndata: {"id": "42", "title": "ETH is up"}\n\n'
+_STREAM = DescribedAnswer(
+    200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS
+)
+_LAST_EVENT = (
+    Parameter("Last-Event-ID", "The id of the last event that was received.", place="header"),
+    Parameter("last_event_id", "As `Last-Event-ID`, for a page that opens its first stream."),
+)
+_SHOWN_PROJECT = Parameter(
+    "project", "The project; without it, all of them.",
+    {"type": "string", "pattern": f"^{PROJECT_ID_PATTERN}$"}, example="example-app",
+)  # fmt: skip
 
 
 class InboxServices(NamedTuple):
@@ -49,6 +96,7 @@ class InboxHandlers:
 
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services
+        self._devices = services.devices
         self.longest_wait_seconds = longest_wait_seconds
         self._has_public_url = has_public_url
 
@@ -60,63 +108,83 @@ class InboxHandlers:
         request[_READER] = reader
         return f"account:{reader.number}"
 
-    async def nonce(self, _: web.Request) -> web.StreamResponse:
-        return json_answer(wire.write_nonce(await self._services.sign_in.offer_nonce()))
+    async def nonce(self, _: web.Request) -> wire.SignInNonceAnswer:
+        """The first step of a sign-in. A nonce is good for one sign-in, and for a few minutes."""
+        return wire.nonce_fields(await self._services.sign_in.offer_nonce())
 
-    async def login(self, request: web.Request) -> web.StreamResponse:
+    async def login(self, request: web.Request) -> wire.InboxTokenAnswer:
+        """Takes a sign-in message (EIP-4361) that the account has signed with `personal_sign`. Its domain and
+        URI must be this server's own or one of `inbox_origins`, and its nonce unused. Clients without a body
+        of JSON get a 400.
+        """
         attempt = wire.read_sign_in(await json_object(request))
-        token = await self._services.sign_in.sign_in(attempt, self._own_origins(request))
-        return json_answer(wire.write_token(token))
+        return wire.token_fields(await self._services.sign_in.sign_in(attempt, self._own_origins(request)))
 
-    async def logout(self, request: web.Request) -> web.StreamResponse:
+    async def logout(self, request: web.Request) -> None:
+        """The token ends at once."""
         await self._services.sign_in.sign_out(request[_READER])
-        return json_answer(wire.SUCCESS)
 
-    async def subscriptions(self, request: web.Request) -> web.StreamResponse:
-        return json_answer(wire.write_overview(await self._services.subscribing.overview(request[_READER])))
+    async def subscriptions(self, request: web.Request) -> wire.InboxOverviewAnswer:
+        """The projects that the account subscribes to, with the number of unread notifications; and those
+        that it has left with unread notifications.
+        """
+        return wire.overview_fields(await self._services.subscribing.overview(request[_READER]))
 
-    async def subscribe(self, request: web.Request) -> web.StreamResponse:
+    async def subscribe(self, request: web.Request) -> wire.ChangedSubscriptionAnswer:
+        """Subscribes the account to a project, or changes the types that it has chosen. Without types it is
+        all of them, those made later too.
+        """
         project_id = request.match_info["project_id"]
         values = (await json_object(request)).values if await request.read() else {}
         types = read_wanted_types(values)
         subscription = await self._services.subscribing.subscribe(request[_READER], project_id, types)
-        return json_answer(wire.write_subscription(project_id, subscription))
+        return wire.subscription_fields(project_id, subscription)
 
-    async def unsubscribe(self, request: web.Request) -> web.StreamResponse:
+    async def unsubscribe(self, request: web.Request) -> None:
+        """Ends the subscription. Notifications that the account has received stay."""
         await self._services.subscribing.unsubscribe(request[_READER], request.match_info["project_id"])
-        return json_answer(wire.SUCCESS)
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
+        """Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with the
+        next notification.
+        """
         query = wire.read_query(request.query)
         wait = wanted_wait(request, self.longest_wait_seconds)
         page = await self._services.reading.page(request[_READER].number, query, wait.seconds)
         if wait.seconds:
             await self._services.sign_in.confirm(request[_READER])
-        return polled(wire.write_page(page), wait)
+        return polled(orjson.dumps(wire.page_fields(page)), wait)
 
-    async def mark_read(self, request: web.Request) -> web.StreamResponse:
+    async def mark_read(self, request: web.Request) -> wire.ReadNotificationsAnswer:
+        """Marks at most 500 notifications as read by the user, which counts in the app's read rate. Ids that
+        the account does not have are ignored.
+        """
         ids = wire.read_ids(await json_object(request))
-        marked = await self._services.reading.mark_read(request[_READER].number, ids)
-        return json_answer(wire.write_marked(marked))
+        return {"read": await self._services.reading.mark_read(request[_READER].number, ids)}
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events `notification`, each with a notification as its data. The stream continues after
+        `Last-Event-ID`.
+        """
         last_event = wire.read_last_event(
             request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
         )
         return EventStream(await self._services.streams.join(request[_READER], last_event))
 
-    async def devices(self, request: web.Request) -> web.StreamResponse:
-        return json_answer(wire.write_devices(await self._services.devices.of_reader(request[_READER])))
+    async def devices(self, request: web.Request) -> wire.RegisteredDevicesAnswer:
+        """The devices to which notifications are delivered."""
+        return {"devices": list(map(wire.device_fields, await self._devices.of_reader(request[_READER])))}
 
-    async def add_device(self, request: web.Request) -> web.StreamResponse:
-        devices = self._services.devices
-        device = wire.read_device(await json_object(request), devices.channels)
-        return json_answer(wire.write_device(await devices.add(request[_READER], device)))
+    async def add_device(self, request: web.Request) -> wire.RegisteredDeviceAnswer:
+        """`channel` is `fcm`, `apns`, `webpush`, `webhook` or `log`, as far as the operator has configured
+        them. `address` is a token, a URL, or the object that a browser's Push API gives; `log` has none.
+        """
+        device = wire.read_device(await json_object(request), self._devices.channels)
+        return wire.device_fields(await self._devices.add(request[_READER], device))
 
-    async def remove_device(self, request: web.Request) -> web.StreamResponse:
-        device_id = DeviceId(request.match_info["device_id"])
-        await self._services.devices.remove(request[_READER], device_id)
-        return json_answer(wire.SUCCESS)
+    async def remove_device(self, request: web.Request) -> None:
+        """Nothing is delivered to it any more."""
+        await self._devices.remove(request[_READER], DeviceId(request.match_info["device_id"]))
 
     def _own_origins(self, request: web.Request) -> frozenset[str]:
         """The origins of the socket's address. The Host header is not used, because the client chooses it."""
@@ -130,44 +198,72 @@ def inbox_routes(
 ) -> tuple[Route, ...]:
     """Every endpoint of the inbox. Web pages of the shared origins may call them."""
 
-    def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:
-        return Route(
-            method=method, path=path, name=name, handler=handler, identify=handlers.identify, waits=waits,
-            body_limit_bytes=0 if method == "GET" else body_limit_bytes,
-            limits=(every_request,), origins=shared, who="app",
-        )  # fmt: skip
+    open_to_all, identified = Access(origins=shared), Access(identify=handlers.identify, origins=shared)
 
-    def open_route(path: str, name: str, handler: Handler) -> Route:
+    def row(
+        method: str, path: str, name: str, work: Work, summary: str, *answers: DescribedAnswer, **about: Any
+    ) -> Route:
+        signs_in, polls = name in _SIGNING_IN, about.get("polls", False)
         return Route(
-            method="POST", path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, limits=(every_request, SIGN_INS), origins=shared, who="app",
+            method=method, path=f"/inbox/{path}", name=name, handler=answering(work), waits=polls,
+            body_limit_bytes=0 if method == "GET" else body_limit_bytes,
+            access=open_to_all if signs_in else identified,
+            limits=(every_request, SIGN_INS) if signs_in else (every_request,), who="app",
+            about=About(work=work, tag=_TAG, summary=summary, answers=answers, **about),
         )  # fmt: skip
 
     return (
-        open_route("/inbox/nonce", "inbox-nonce", handlers.nonce),
-        open_route("/inbox/login", "inbox-login", handlers.login),
-        route("POST", "/inbox/logout", "inbox-logout", handlers.logout),
-        route("GET", "/inbox/subscriptions", "inbox-subscriptions", handlers.subscriptions),
-        route("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe),
-        route("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe),
-        route("GET", _NOTIFICATIONS, "inbox-notifications", handlers.notifications, waits=True),
-        route("POST", f"{_NOTIFICATIONS}/read", "inbox-mark-read", handlers.mark_read),
-        route("GET", "/inbox/stream", "inbox-stream", handlers.stream),
-        route("GET", "/inbox/devices", "inbox-devices", handlers.devices),
-        route("POST", "/inbox/devices", "inbox-add-device", handlers.add_device),
-        route("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device),
-    )
+        row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce",
+            *returned(handlers.nonce, "The nonce.")),
+        row("POST", "login", "inbox-login", handlers.login, "Sign in",
+            *returned(handlers.login, "The token of the account."), problems=(SignInRefusedError,),
+            body=wire.SignInShape, body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65}),
+        row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", *done("The token has ended.")),
+        row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions, "List subscriptions",
+            *returned(handlers.subscriptions, "The subscriptions.")),
+        row("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe, "Subscribe, or change types",
+            *returned(handlers.subscribe, "The subscription."), problems=(ProjectNotFoundError,),
+            body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
+            body_is_optional=True),
+        row("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe, "Unsubscribe",
+            *done("The account does not subscribe any more."),
+            problems=(ProjectNotFoundError, SubscriptionNotFoundError)),
+        row("GET", "notifications", "inbox-notifications", handlers.notifications, "List notifications",
+            DescribedAnswer(200, "A page.", wire.InboxPageAnswer), parameters=wire.PAGE_QUERY, polls=True),
+        row("POST", "notifications/read", "inbox-mark-read", handlers.mark_read,
+            "Mark notifications as read", *returned(handlers.mark_read, "How many were unread before."),
+            body=wire.ReadShape, body_example={"ids": ["42"]}),
+        row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come", _STREAM,
+            parameters=_LAST_EVENT, problems=(TooManyStreamsError,), extensions={"x-event-stream": True}),
+        row("GET", "devices", "inbox-devices", handlers.devices, "List devices",
+            *returned(handlers.devices, "The devices.")),
+        row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device",
+            *returned(handlers.add_device, "The device."), problems=(TooManyDevicesError,),
+            body=wire.DeviceShape, body_example={"channel": "log"}),
+        row("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device, "Remove a device",
+            *done("It is removed."), problems=(DeviceNotFoundError,)),
+    )  # fmt: skip
 
 
 def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -> tuple[Route, ...]:
     """The page of the inbox, and the script that web pages of the shared origins may load."""
     return (
         Route(
-            method="GET", path="/inbox/", name="inbox-page", handler=page.page,
-            limits=(every_request,), who="app",
+            method="GET", path="/inbox/", name="inbox-page", handler=page.page, limits=(every_request,),
+            who="app",
+            about=About(
+                work=page.page, tag=_TAG, summary="The inbox as a page",
+                answers=(DescribedAnswer(200, "The page.", str, HTML),), parameters=(_SHOWN_PROJECT,),
+                problems=(InvalidInputError,), needs_database=False,
+            ),
         ),
         Route(
             method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,
-            limits=(every_request,), origins=shared, who="app",
+            access=Access(origins=shared), limits=(every_request,), who="app",
+            about=About(
+                work=page.script, tag=_TAG, summary="The web component `<bridge-inbox>`",
+                answers=(DescribedAnswer(200, "The script.", str, "text/javascript"), UNCHANGED),
+                needs_database=False,
+            ),
         ),
     )  # fmt: skip

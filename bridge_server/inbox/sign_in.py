@@ -1,6 +1,7 @@
 """Sign-in with Ethereum (EIP-4361): nonces, messages, tokens."""
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
@@ -112,11 +113,17 @@ class SignInStore:
         return 0
 
 
+class SignInLifetimes(NamedTuple):
+    """How long a nonce and a token are valid."""
+
+    nonce_ms: int
+    token_ms: int
+
+
 class SignIn:
     """Signs accounts in. A method that changes something returns when the change is on disk.
 
     `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one.
-    A nonce is valid for `nonce_ttl_ms` and a token for `token_ttl_ms`.
     """
 
     def __init__(
@@ -126,20 +133,18 @@ class SignIn:
         random_bytes: Callable[[int], bytes],
         origins: frozenset[str],
         admits_loopback: bool,
-        nonce_ttl_ms: int,
-        token_ttl_ms: int,
+        lifetimes: SignInLifetimes,
     ) -> None:
         self._store = store
         self._clock = clock
         self._random_bytes = random_bytes
         self._origins = origins
         self._admits_loopback = admits_loopback
-        self._nonce_ttl_ms = nonce_ttl_ms
-        self._token_ttl_ms = token_ttl_ms
+        self._lifetimes = lifetimes
 
     async def offer_nonce(self) -> Nonce:
         """Make and store a nonce of 128 random bits."""
-        nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._nonce_ttl_ms)
+        nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._lifetimes.nonce_ms)
         await self._store.add_nonce(nonce)
         return nonce
 
@@ -152,13 +157,13 @@ class SignIn:
         message, now_ms = attempt.message, self._clock.now_ms()
         local = _loopback_origins(message) if self._admits_loopback else frozenset()
         faults = _origin_faults(message, self._origins | own_origins | local)
-        faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
+        faults += _time_faults(message, now_ms, self._lifetimes.nonce_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
         _require_signer(attempt)
         account = ethereum_account(message.chain_id, message.address)
         token = new_secret(self._random_bytes)
-        expires_at_ms = now_ms + self._token_ttl_ms
+        expires_at_ms = now_ms + self._lifetimes.token_ms
         if message.expires_at_ms is not None:
             expires_at_ms = min(expires_at_ms, message.expires_at_ms)
         await self._store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)

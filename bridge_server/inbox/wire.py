@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import orjson
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -29,8 +29,9 @@ from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import PROJECT_ID_PATTERN, ProjectId, Subscription
 from bridge_server.web.bodies import JsonObject, Shape, check
-
-SUCCESS = b'{"success":true}'
+from bridge_server.web.routes import Parameter
+from bridge_server.web.shapes import Account, Count, Moment, TypedDict, TypeId, text
+from bridge_server.web.shapes import ProjectId as SpelledProjectId
 
 MESSAGE_MAX_BYTES = 8 * 1024
 
@@ -58,6 +59,24 @@ _QUERY = {
     "after": (_CURSOR, "must be `next` or `latest` of an earlier answer"),
     "limit": (re.compile("[1-9][0-9]?|100", re.ASCII), f"must be 1 to {MOST_ON_A_PAGE}"),
 }
+
+
+PAGE_QUERY = (
+    Parameter(
+        "project_id", "Only notifications of this project.",
+        {"type": "string", "pattern": f"^{PROJECT_ID_PATTERN}$"},
+    ),
+    Parameter("unread", "Only unread ones, or only read ones.", {"enum": ["true", "false"]}),
+    Parameter(
+        "after", "`next` of an earlier answer continues with older ones, `latest` asks for newer ones."
+    ),
+    Parameter(
+        "limit", "How many at most.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_ON_A_PAGE, "default": USUAL_ON_A_PAGE},
+        example="20",
+    ),
+)  # fmt: skip
+"""The parameters that `read_query` reads."""
 
 
 class SignInShape(Shape):
@@ -178,33 +197,129 @@ def read_last_event(header: str | None, parameter: str | None) -> int | None:
     return int(text)
 
 
-def write_nonce(nonce: Nonce) -> bytes:
-    """The answer to POST /inbox/nonce."""
-    return orjson.dumps({"nonce": nonce.text, "expires_at": rfc3339(nonce.expires_at_ms)})
+class SignInNonceAnswer(TypedDict):
+    """A nonce for one sign-in."""
+
+    nonce: Annotated[str, text("f105bc23077db1ca46f4e6afc00558b9")]
+    expires_at: Moment
 
 
-def write_token(token: NewToken) -> bytes:
-    """The answer to POST /inbox/login."""
-    return orjson.dumps(
-        {"token": token.token, "account": token.account, "expires_at": rfc3339(token.expires_at_ms)}
-    )
+class InboxTokenAnswer(TypedDict):
+    """The bearer token of an account, until it expires or signs out."""
+
+    token: Annotated[str, text("Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
+    account: Account
+    expires_at: Moment
 
 
-def write_overview(overview: Overview) -> bytes:
-    """The answer to GET /inbox/subscriptions.
+class AvailableTypeAnswer(TypedDict):
+    """A notification type that a project has."""
 
-    `subscriptions` have their numbers of unread notifications; `unsubscribed` are projects that the account
-    has left with unread notifications.
-    """
-    unsubscribed = [
-        {"project_id": left.project_id, "project_name": left.project_name, "unread": left.unread}
-        for left in overview.unsubscribed
-    ]
-    subscriptions = [_subscription(subscription) for subscription in overview.subscriptions]
-    return orjson.dumps({"subscriptions": subscriptions, "unsubscribed": unsubscribed})
+    id: TypeId
+    name: Annotated[str, text("Price alerts")]
 
 
-def _subscription(subscription: InboxSubscription) -> dict[str, Any]:
+class InboxSubscriptionAnswer(TypedDict):
+    """A project that the account subscribes to."""
+
+    project_id: SpelledProjectId
+    project_name: Annotated[str, text("Example App")]
+    notification_types: Sequence[TypeId]
+    available_types: list[AvailableTypeAnswer]
+    unread: Count
+    subscribed_at: Moment
+
+
+class LeftProjectAnswer(TypedDict):
+    """A project that the account has left with unread notifications."""
+
+    project_id: SpelledProjectId
+    project_name: Annotated[str, text("Example App")]
+    unread: Count
+
+
+class InboxOverviewAnswer(TypedDict):
+    """The subscriptions of an account."""
+
+    subscriptions: list[InboxSubscriptionAnswer]
+    unsubscribed: list[LeftProjectAnswer]
+
+
+class ChangedSubscriptionAnswer(TypedDict):
+    """The subscription after the change."""
+
+    project_id: SpelledProjectId
+    account: Account
+    notification_types: Sequence[TypeId]
+
+
+class InboxNotificationAnswer(TypedDict):
+    """A notification as its account sees it."""
+
+    id: Annotated[str, text("42")]
+    project_id: SpelledProjectId
+    project_name: Annotated[str, text("Example App")]
+    type: TypeId
+    title: Annotated[str, text("ETH is up")]
+    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, text("https://app.example.org/eth")] | None
+    sent_at: Moment
+    read: bool
+    read_by: ReadBy | None
+    read_at: NotRequired[Moment]
+
+
+class InboxPageAnswer(TypedDict):
+    """Notifications, newest first, and the cursors of older and of newer ones."""
+
+    notifications: list[InboxNotificationAnswer]
+    next: Annotated[str, text("41..42")] | None
+    latest: Annotated[str, text("41..42")]
+
+
+class ReadNotificationsAnswer(TypedDict):
+    """The number of notifications that were unread before."""
+
+    read: Count
+
+
+class RegisteredDeviceAnswer(TypedDict):
+    """A device. Of its address only a webhook's is shown."""
+
+    id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
+    channel: Annotated[str, text("webhook")]
+    address: Annotated[str, text("https://app.example.org/hook")] | None
+    created_at: Moment
+
+
+class RegisteredDevicesAnswer(TypedDict):
+    """The devices of an account."""
+
+    devices: list[RegisteredDeviceAnswer]
+
+
+def nonce_fields(nonce: Nonce) -> SignInNonceAnswer:
+    """A nonce."""
+    return {"nonce": nonce.text, "expires_at": rfc3339(nonce.expires_at_ms)}
+
+
+def token_fields(token: NewToken) -> InboxTokenAnswer:
+    """A new token."""
+    return {"token": token.token, "account": token.account, "expires_at": rfc3339(token.expires_at_ms)}
+
+
+def overview_fields(overview: Overview) -> InboxOverviewAnswer:
+    """The projects that an account subscribes to, and those that it has left with unread notifications."""
+    return {
+        "subscriptions": [_subscription(subscription) for subscription in overview.subscriptions],
+        "unsubscribed": [
+            {"project_id": left.project_id, "project_name": left.project_name, "unread": left.unread}
+            for left in overview.unsubscribed
+        ],
+    }
+
+
+def _subscription(subscription: InboxSubscription) -> InboxSubscriptionAnswer:
     return {
         "project_id": subscription.project_id,
         "project_name": subscription.project_name,
@@ -215,28 +330,17 @@ def _subscription(subscription: InboxSubscription) -> dict[str, Any]:
     }
 
 
-def write_subscription(project_id: str, subscription: Subscription) -> bytes:
-    """The answer to PUT /inbox/subscriptions/{project_id}."""
-    return orjson.dumps(
-        {
-            "project_id": project_id,
-            "account": subscription.account,
-            "notification_types": subscription.types,
-        }
-    )
+def subscription_fields(project_id: str, subscription: Subscription) -> ChangedSubscriptionAnswer:
+    """The subscription of an account to a project."""
+    return {
+        "project_id": project_id,
+        "account": subscription.account,
+        "notification_types": subscription.types,
+    }
 
 
-def write_devices(devices: Sequence[Device]) -> bytes:
-    """The answer to GET /inbox/devices."""
-    return orjson.dumps({"devices": [_device(device) for device in devices]})
-
-
-def write_device(device: Device) -> bytes:
-    """The answer to POST /inbox/devices."""
-    return orjson.dumps(_device(device))
-
-
-def _device(device: Device) -> dict[str, Any]:
+def device_fields(device: Device) -> RegisteredDeviceAnswer:
+    """A device of an account."""
     return {
         "id": device.device_id,
         "channel": device.channel,
@@ -245,12 +349,7 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def write_page(page: Page) -> bytes:
-    """The answer to GET /inbox/notifications."""
-    return orjson.dumps(page_fields(page))
-
-
-def page_fields(page: Page) -> dict[str, Any]:
+def page_fields(page: Page) -> InboxPageAnswer:
     """A page with the cursors of the earlier and of the later notifications."""
     return {
         "notifications": [_notification(notification) for notification in page.notifications],
@@ -263,9 +362,9 @@ def _spell_cursor(cursor: Cursor) -> str:
     return f"{cursor.since}.{'' if cursor.before is None else cursor.before}.{cursor.top}"
 
 
-def _notification(notification: StoredNotification) -> dict[str, Any]:
+def _notification(notification: StoredNotification) -> InboxNotificationAnswer:
     """A notification in JSON. `read_at` is missing after mark-all-as-read, whose time is not stored."""
-    fields: dict[str, Any] = {
+    fields: InboxNotificationAnswer = {
         "id": str(notification.sending),
         "project_id": notification.project_id,
         "project_name": notification.project_name,
@@ -275,16 +374,11 @@ def _notification(notification: StoredNotification) -> dict[str, Any]:
         "url": notification.url,
         "sent_at": rfc3339(notification.sent_at_ms),
         "read": notification.read_by is not None,
-        "read_by": None if notification.read_by is None else notification.read_by.value,
+        "read_by": notification.read_by,
     }
     if notification.read_by is ReadBy.USER and notification.read_at_ms is not None:
         fields["read_at"] = rfc3339(notification.read_at_ms)
     return fields
-
-
-def write_marked(marked: int) -> bytes:
-    """The answer to POST /inbox/notifications/read."""
-    return b'{"read":%d}' % marked
 
 
 def write_event(notification: StoredNotification) -> bytes:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
@@ -18,15 +18,14 @@ from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer
 from bridge_server.web.bodies import JsonObject, json_object
 from bridge_server.web.prefer import wanted_dry_run
-from bridge_server.web.routes import Handler, Route
-from bridge_server.web.traffic import NOTIFYING
+from bridge_server.web.routes import About, Access, DescribedAnswer, Handler, Parameter, Route
+from bridge_server.web.shapes import Account
 
 _PUBLISHER = web.RequestKey("publisher", Publisher)
 
 _LOOK_FOR_THE_SECRET = frozenset({"notify", "subscriber-lookup"})
 """Rows whose statements look for the secret themselves, so that it need not be read before."""
 
-_PLAIN_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
 _FIELD = "'Authorization: Bearer SECRET'"
 _PLAIN_ID = re.compile(PROJECT_ID_PATTERN, re.ASCII)
 _PROJECT = "{project_id:[^/]{1,128}}"
@@ -38,6 +37,21 @@ LISTING = Limit("subscriber-listings", burst=2, interval_us=300 * MICROSECONDS)
 TEST_LISTING = Limit("subscriber-listings", burst=1_000, interval_us=MICROSECONDS // 100)
 MARK_ALL = Limit("mark-all-as-read-calls", burst=5, interval_us=3_600 * MICROSECONDS)
 
+_TAG = "Notifications"
+_ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+_NOTIFICATION = {
+    "type": "price-alert",
+    "title": "ETH is up",
+    "body": "1 ETH costs 4,000 USD.",
+    "url": "https://app.example.org/eth",
+}
+_NOTIFY = {"notification_id": "eth-4000", "notification": _NOTIFICATION, "accounts": [_ACCOUNT]}
+AUDIENCE_EXAMPLE = {"notification_id": "eth-4000", "notification": _NOTIFICATION, "audience": "all"}
+DRY_RUN_QUERY = Parameter(
+    "dry_run",
+    "With `1` the answer is what it would be, and nothing is sent. Dry runs have a limit of their own.",
+    {"enum": ["0", "1", "true", "false"]},
+)
 
 _Read = TypeVar("_Read")
 
@@ -61,27 +75,45 @@ class NotifyHandlers:
         return _caller(request, await self._projects.recognize(project_id, secret))
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
+        """Sends a notification to at most 500 accounts. `notification_id` is an idempotency key without an
+        expiry: a repeat sends the content of the first call to the accounts that it has not reached yet. To
+        one account a project may send 2 an hour, 50 at once; an account over this limit is in `failed`, and
+        the status stays 200. A member that is another spelling of a known one is a 400.
+        """
         wanted = await self._read(request, wire.read_notify_request)
         is_dry_run = wanted_dry_run(request)
         failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def notify_audience(self, request: web.Request) -> web.StreamResponse:
+        """`audience` is `"all"`, `{"type": ...}` (the subscribers that have chosen the type) or
+        `{"accounts": [...]}`. A call sends to at most 500 accounts; it is repeated with `after` set to `next`
+        until that is null, and nothing has to be listed. For an audience without accounts a
+        `notification_id` is required: an interrupted walk begins again, and nobody is sent to twice. The
+        limits are those of `POST /{project_id}/notify`, whose calls count as well.
+        """
         is_dry_run = wanted_dry_run(request)
         wanted = wire.read_audience_request(await json_object(request, is_labelled=False), is_dry_run)
         outcome = await self._audiences.notify(request[_PUBLISHER], wanted, is_dry_run)
         return json_answer(orjson.dumps(wire.audience_outcome_fields(outcome)))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
+        """The types of at most 100 accounts, as far as they subscribe to the project, by account as the
+        request spelled it. Other accounts are left out.
+        """
         asked = await self._read(request, wire.read_lookup)
         found = await self._notifications.lookup(request[_PUBLISHER], asked.keys)
         wire.check_spellings(asked.document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
+        """Every account that subscribes to the project, sorted. The array is streamed, however long it is."""
         return StreamedAnswer(_array(self._notifications.listing(request[_PUBLISHER].project)))
 
     async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
+        """Marks all notifications of the project that exist now as read. They do not count in the read
+        rate.
+        """
         return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
 
     async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
@@ -125,26 +157,42 @@ def notify_routes(
     `lists_freely` replaces the limit of listings, for which a test would wait five minutes.
     """
 
-    def route(
-        method: str, path: str, name: str, handler: Handler, limit: Limit, body_limit_bytes: int = 0,
-        dry_run_limits: tuple[Limit, ...] = (),
+    identified = Access(identify=handlers.identify, without_caller=_no_caller)
+    recognized = Access(identify=handlers.recognize, without_caller=_no_caller)
+
+    def row(
+        method: str, path: str, name: str, handler: Handler, limit: Limit, summary: str,
+        answer: DescribedAnswer, **about: Any,
     ) -> Route:  # fmt: skip
+        is_sending = limit is NOTIFY
         return Route(
             method=method, path=path, name=name, handler=handler,
-            identify=handlers.recognize if name in _LOOK_FOR_THE_SECRET else handlers.identify,
-            caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
-            dry_run_limits=dry_run_limits, who="backend", without_caller=_no_caller,
-            summary=wire.summary if name in NOTIFYING else None,
+            access=recognized if name in _LOOK_FOR_THE_SECRET else identified,
+            caller_limits=(limit,), body_limit_bytes=body_limit_bytes if "body" in about else 0,
+            dry_run_limits=(DRY_RUN,) if is_sending else (), who="backend",
+            about=About(
+                work=handler, tag=_TAG, summary=summary, answers=(answer,),
+                parameters=(DRY_RUN_QUERY,) if is_sending else (), **about,
+            ),
         )  # fmt: skip
 
     notify, subscribers = f"/{_PROJECT}/notify", f"/v1/{_PROJECT}/subscribers"
     audience, mark_all = f"{notify}/audience", f"/v1/{_PROJECT}/mark-all-as-read"
-    sending = (NOTIFY, body_limit_bytes, (DRY_RUN,))
-    listing = TEST_LISTING if lists_freely else LISTING
+    outcome = "What became of each account."
     return (
-        route("POST", notify, "notify", handlers.notify, *sending),
-        route("POST", audience, "notify-audience", handlers.notify_audience, *sending),
-        route("POST", subscribers, "subscriber-lookup", handlers.lookup, LOOKUP, body_limit_bytes),
-        route("GET", f"/{_PROJECT}/subscribers", "subscriber-listing", handlers.listing, listing),
-        route("POST", mark_all, "mark-all-as-read", handlers.mark_all_as_read, MARK_ALL),
-    )
+        row("POST", notify, "notify", handlers.notify, NOTIFY, "Send a notification",
+            DescribedAnswer(200, outcome, wire.NotifyOutcomeAnswer),
+            body=wire.NotifyShape, body_example=_NOTIFY),
+        row("POST", audience, "notify-audience", handlers.notify_audience, NOTIFY,
+            "Send a notification to an audience", DescribedAnswer(200, outcome, wire.AudienceOutcomeAnswer),
+            body=wire.AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE),
+        row("POST", subscribers, "subscriber-lookup", handlers.lookup, LOOKUP, "Look up subscribers",
+            DescribedAnswer(200, "The subscribers among them.", dict[str, wire.SubscribedTypesAnswer]),
+            body=wire.LookupShape, body_example={"accounts": [_ACCOUNT]}),
+        row("GET", f"/{_PROJECT}/subscribers", "subscriber-listing", handlers.listing,
+            TEST_LISTING if lists_freely else LISTING, "List all subscribers",
+            DescribedAnswer(200, "The accounts.", list[Account])),
+        row("POST", mark_all, "mark-all-as-read", handlers.mark_all_as_read, MARK_ALL,
+            "Mark every notification as read",
+            DescribedAnswer(200, "How many were unread.", wire.MarkedNotificationsAnswer)),
+    )  # fmt: skip

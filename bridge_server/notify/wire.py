@@ -2,11 +2,10 @@
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 from urllib.parse import quote
 
 import orjson
@@ -29,6 +28,8 @@ from bridge_server.notify.models import (
 from bridge_server.projects.caip10 import account_key, unproven_account_key, unproven_account_keys
 from bridge_server.projects.models import TypeId
 from bridge_server.web.bodies import JsonObject, Shape, check, misspelled
+from bridge_server.web.shapes import Account, Count, TypedDict, count, text
+from bridge_server.web.shapes import TypeId as SpelledTypeId
 
 TITLE_MAX_CHARACTERS = 64
 TEXT_MAX_CHARACTERS = 255
@@ -264,16 +265,54 @@ def account_keys(
     return keys, faults
 
 
+class FailedAccountAnswer(TypedDict):
+    """An account that got nothing, and why."""
+
+    account: Account
+    reason: Literal["rate_limited", "type_not_subscribed"]
+    retry_after: NotRequired[Annotated[int, count(1800, description="Seconds, if it is rate_limited.")]]
+
+
+class NotifyOutcomeAnswer(TypedDict):
+    """Each account of the request is in exactly one list, once, as the request spelled it."""
+
+    sent: list[Account]
+    failed: list[FailedAccountAnswer]
+    not_found: list[Account]
+
+
+class AudienceOutcomeAnswer(NotifyOutcomeAnswer):
+    """The outcome for each account of this call. `next` is the `after` of the next call, null at the end;
+    `total` is the number of accounts of the whole audience, null in a call with `after`."""
+
+    next: Annotated[str, text("eip155:1:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb")] | None
+    total: Annotated[int, count(1200)] | None
+
+
+class SubscribedTypesAnswer(TypedDict):
+    """The notification types that an account has chosen."""
+
+    notification_types: list[SpelledTypeId]
+
+
+class MarkedNotificationsAnswer(TypedDict):
+    """How many notifications were marked as read."""
+
+    marked: Count
+
+
 def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
     """The answer to POST /{project_id}/notify."""
     return orjson.dumps(outcome_fields(keys, failures))
 
 
-def outcome_fields(keys: Mapping[str, str], failures: Failures) -> dict[str, Any]:
+def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcomeAnswer:
     """Every account in one list, in the caller's spelling."""
     if not failures:
         return {"sent": list(keys), "failed": [], "not_found": []}
-    sent, failed, not_found = [], [], []
+    sent: list[str] = []
+    failed: list[FailedAccountAnswer] = []
+    not_found: list[str] = []
     for account, key in keys.items():
         failure = failures.get(key)
         if failure is None:
@@ -285,25 +324,16 @@ def outcome_fields(keys: Mapping[str, str], failures: Failures) -> dict[str, Any
     return {"sent": sent, "failed": failed, "not_found": not_found}
 
 
-def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
+def _failed(account: str, failure: AccountFailure) -> FailedAccountAnswer:
     if failure.reason is FailureReason.RATE_LIMITED:
-        fields["retry_after"] = whole_seconds(failure.retry_after_us)
-    return fields
+        seconds = whole_seconds(failure.retry_after_us)
+        return {"account": account, "reason": "rate_limited", "retry_after": seconds}
+    return {"account": account, "reason": "type_not_subscribed"}
 
 
-def audience_outcome_fields(outcome: AudienceOutcome) -> dict[str, Any]:
+def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:
     """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
-
-
-def summary(_: bytes, answered: bytes) -> str:
-    """How many accounts were sent a notification, and how many were not and why."""
-    answer = orjson.loads(answered)
-    missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
-    missed["not subscribed"] += len(answer["not_found"])
-    counts = [(len(answer["sent"]), "sent"), *((count, reason) for reason, count in missed.items())]
-    return ", ".join(f"{count} {outcome}" for count, outcome in counts if count)
 
 
 def write_marked(marked: int) -> bytes:

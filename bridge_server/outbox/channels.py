@@ -1,8 +1,8 @@
 """Senders of messages: each serves some schemes of URLs, or stands before another sender and takes notes of
 it.
 
-`Channels` chooses the sender by scheme. `RecordedSender` puts each attempt into the record of requests,
-`NotedSender` into the `AttemptLog`, which an operator reads.
+`Channels` chooses the sender by scheme. `NotedSender` puts each attempt into the `AttemptLog`, which an
+operator reads.
 """
 
 from collections import Counter, deque
@@ -21,14 +21,11 @@ from bridge_server.kernel.fields import is_loopback, parse_ip_address
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, public_only
 from bridge_server.outbox.models import PUBLIC_MARK, OutgoingMessage, Purpose, unmarked
-from bridge_server.web.traffic import Exchange, TrafficLog
 
 log = structlog.get_logger()
 
 BRIDGE = "bridge"
 """This server, as the sender of a request in the record."""
-
-_WEBHOOK = "webhook"
 
 MOST_ATTEMPTS = 500
 LARGEST_BODY_BYTES = 16 * 1024
@@ -113,33 +110,6 @@ class PublicSender:
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver the message."""
         return await self._sender.send(replace(message, url=unmarked(message.url)), now_ms)
-
-
-class RecordedSender:
-    """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
-
-    def __init__(self, sender: Sender, record: TrafficLog, route: str = _WEBHOOK) -> None:
-        self._sender = sender
-        self._record = record
-        self._route = route
-
-    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver once."""
-        started = perf_counter()
-        outcome = await self._sender.send(message, now_ms)
-        self._record.note(
-            Exchange(
-                who=BRIDGE,
-                method="POST",
-                path=shown_url(message.url),
-                route=self._route,
-                status=outcome.status or 0,
-                milliseconds=round((perf_counter() - started) * 1_000, 1),
-                summary=outcome.reason,
-                about=about(message),
-            )
-        )
-        return outcome
 
 
 def about(message: OutgoingMessage) -> bytes:

@@ -1,17 +1,21 @@
 """Calls of sockets in the record of requests: a line for each, with short topics and no payload."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.outbox.topics import Topic
-from bridge_server.pubsub.v2_models import Done
 from bridge_server.web.problems import status_of
 from bridge_server.web.traffic import Exchange, TrafficLog
 
 _SHORT = 8
 _LONGEST_NAME = 40
 _STORED = 200
+
+
+CallOver: TypeAlias = Callable[[BridgeError | None], None]
+"""Called when a call is over, with the reason why it was refused."""
 
 
 class Frames:
@@ -48,7 +52,7 @@ class Frames:
             )
         )
 
-    def following(self, call: str, about: str, done: Done) -> Done:
+    def following(self, call: str, about: str, done: CallOver) -> CallOver:
         """The function, which records the call when it is called with its outcome."""
         began_us = self._clock.elapsed_us()
 

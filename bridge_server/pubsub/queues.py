@@ -14,6 +14,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
 from bridge_server.outbox.topics import Topic, webhooks_of
+from bridge_server.pubsub.frames import Frames
 from bridge_server.storage.database import Statement, Transaction, json_array
 from bridge_server.web.limits import Cost, TokenBuckets
 from bridge_server.web.sockets import ping_frame
@@ -304,16 +305,19 @@ class OpenSocket(Protocol):
         ...
 
 
-class SocketTopics:
-    """The topics of open sockets of both generations, counted by address, because each takes memory."""
+class SocketShares:
+    """The open sockets and the topics of each address, of both generations together: each takes memory.
+    `open_from` counts the sockets by address.
+    """
 
-    def __init__(self, limits: SocketLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: SocketLimits, open_from: Counter[str]) -> None:
+        self.limits = limits
+        self.open_from = open_from
         self._of_address: Counter[str] = Counter()
 
     def require_room(self, address: str | None, topics: int) -> None:
         """Raise TooManyAddressTopicsError unless the address may have so many more; None is exempt."""
-        limit = self._limits.address_topics
+        limit = self.limits.address_topics
         if address is not None and topics > 0 and self._of_address[address] + topics > limit:
             raise TooManyAddressTopicsError(limit)
 
@@ -335,13 +339,13 @@ AnySocket = TypeVar("AnySocket", bound=OpenSocket)
 
 
 class OpenSockets(Generic[AnySocket]):
-    """The sockets of one generation of clients. `open_from` counts sockets of every generation by address."""
+    """The sockets of one generation of clients. `frames` records what they carry, if anything does."""
 
     def __init__(
-        self, limits: SocketLimits, open_from: Counter[str], heartbeat_seconds: Callable[[], float]
+        self, shares: SocketShares, heartbeat_seconds: Callable[[], float], frames: Frames | None = None
     ) -> None:
-        self._limits = limits
-        self._open_from = open_from
+        self.shares = shares
+        self.frames = frames
         self._heartbeat_seconds = heartbeat_seconds
         self._sockets: dict[int, AnySocket] = {}
         self._is_closed = False
@@ -357,23 +361,25 @@ class OpenSockets(Generic[AnySocket]):
         """Raise TooManySocketsError, or UnavailableError when the server stops."""
         if self._is_closed:
             raise UnavailableError(_GOODBYE)
-        if address is not None and self._open_from[address] >= self._limits.per_address:
-            raise TooManySocketsError(self._limits.per_address)
+        shares = self.shares
+        if address is not None and shares.open_from[address] >= shares.limits.per_address:
+            raise TooManySocketsError(shares.limits.per_address)
 
     def add(self, socket: AnySocket) -> None:
         """Add a socket that has opened."""
         self._sockets[socket.number] = socket
         if socket.address is not None:
-            self._open_from[socket.address] += 1
+            self.shares.open_from[socket.address] += 1
 
     def forget(self, socket: AnySocket) -> bool:
         """Remove a closed socket; returns whether it was there until now."""
         if self._sockets.pop(socket.number, None) is None:
             return False
         if socket.address is not None:
-            self._open_from[socket.address] -= 1
-            if not self._open_from[socket.address]:
-                del self._open_from[socket.address]
+            open_from = self.shares.open_from
+            open_from[socket.address] -= 1
+            if not open_from[socket.address]:
+                del open_from[socket.address]
         return True
 
     def close(self) -> None:

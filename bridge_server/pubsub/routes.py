@@ -6,14 +6,15 @@ from html import escape
 from aiohttp import WSCloseCode, web
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
+from bridge_server.pubsub.queues import TooManySocketsError
 from bridge_server.pubsub.v1_sockets import PubSub
-from bridge_server.pubsub.v2_models import ProjectNotAllowedError
+from bridge_server.pubsub.v2_models import InvalidTokenError, ProjectNotAllowedError
 from bridge_server.pubsub.v2_service import Irn
 from bridge_server.pubsub.v2_tokens import ClientAdmission, has_token
-from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import WholeAnswer, ready_made
 from bridge_server.web.connection import HAS_PAGES
-from bridge_server.web.routes import Handler, Route
+from bridge_server.web.routes import ANY_PAGE, HTML, About, DescribedAnswer, Handler, Parameter, Route
 from bridge_server.web.sockets import Socket, wants_socket
 
 _HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade, Accept"})
@@ -34,6 +35,17 @@ at <code>/session/new</code>.
 </html>
 """
 
+
+# OpenAPI has no words for frames, so the texts of the handlers say what they carry.
+
+_ANSWERS = (
+    DescribedAnswer(101, "With `Upgrade: websocket`: the socket is open."),
+    DescribedAnswer(200, "Without it: a short page about the server.", str, HTML),
+)
+_OF_2X = (
+    Parameter("auth", "Generation 2.x: a JWT of EdDSA (Ed25519), which may also be sent as a bearer token."),
+    Parameter("projectId", "Generation 2.x: the project, where the operator lists those that may connect."),
+)
 
 _NOT_ALLOWED = 3000
 """The one code of a close frame after which clients in JavaScript stay away (docs/protocol.md, B.12)."""
@@ -65,21 +77,28 @@ class PubSubHandlers:
         self._front = front
 
     async def root(self, request: web.Request) -> web.StreamResponse:
-        """Either generation, or a page: for browsers one that leads to everything else."""
+        """A WebSocket; with `auth` or a bearer token one of generation 2.x, else of 1.x. Without an upgrade
+        it is a page: for a browser with addresses and links, else a short one.
+        """
         if not wants_socket(request):
             is_browser = "text/html" in request.headers.get("Accept", "")
             return await (self._front if is_browser and request.app[HAS_PAGES] else self.v1)(request)
         return await (self._second if has_token(request) else self.v1)(request)
 
     async def v1(self, request: web.Request) -> web.StreamResponse:
-        """A socket of generation 1.x, or a page."""
+        """A WebSocket that carries `{"topic", "type", "payload", "silent"}` with the types `pub`, `sub` and
+        `ack`. A message waits up to 24 hours for a subscriber's acknowledgement.
+        """
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
         subscriber = self._pubsub.welcome(self._address_of(request))
         return Socket(subscriber, self._message_limit_bytes).accept(request)
 
     async def v2(self, request: web.Request) -> web.StreamResponse:
-        """A socket of generation 2.x, or a page."""
+        """A WebSocket that carries JSON-RPC 2.0 in both directions, with the methods `irn_publish`,
+        `irn_subscribe`, `irn_fetchMessages` and their like. A project that may not connect is closed with
+        3000.
+        """
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
         return await self._second(request)
@@ -98,14 +117,20 @@ class PubSubHandlers:
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:
     """The server's root, and a path for each generation. Dapps are web pages of any origin."""
-    return tuple(
-        Route(
+
+    def row(path: str, name: str, handler: Handler, summary: str, *parameters: Parameter) -> Route:
+        return Route(
             method="GET", path=path, name=name, handler=handler,
-            limits=(every_request,), any_origin=True, forgives_slashes=path != "/", lan_handler=handler,
-        )
-        for path, name, handler in (
-            ("/", "root", handlers.root),
-            ("/compat/v1", "compat-v1", handlers.v1),
-            ("/compat/v2", "compat-v2", handlers.v2),
-        )
-    )  # fmt: skip
+            access=ANY_PAGE, limits=(every_request,), forgives_slashes=path != "/",
+            about=About(
+                work=handler, tag="Sockets", summary=summary, answers=_ANSWERS, parameters=parameters,
+                problems=(InvalidTokenError, TooManySocketsError) if parameters else (TooManySocketsError,),
+                extensions={"x-websocket": True},
+            ),
+        )  # fmt: skip
+
+    return (
+        row("/", "root", handlers.root, "Socket of generation 1.x or 2.x", *_OF_2X),
+        row("/compat/v1", "compat-v1", handlers.v1, "Socket of generation 1.x"),
+        row("/compat/v2", "compat-v2", handlers.v2, "Socket of generation 2.x", *_OF_2X),
+    )

@@ -1,20 +1,18 @@
 """Sockets of generation 1.x: a client's messages, its deliveries, its detection as dead."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from aiohttp import WSCloseCode
 
 from bridge_server.kernel.background import running
-from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
-from bridge_server.pubsub.frames import Frames, short_topics
-from bridge_server.pubsub.queues import OpenSockets, QueueLimits, SocketLimits, SocketTopics
+from bridge_server.pubsub.frames import short_topics
+from bridge_server.pubsub.queues import OpenSockets
 from bridge_server.pubsub.v1_store import (
     Acknowledge,
     Journal,
@@ -24,7 +22,7 @@ from bridge_server.pubsub.v1_store import (
     TooManyTopicsError,
     TopicStore,
 )
-from bridge_server.pubsub.v1_topics import Receiver, Topics
+from bridge_server.pubsub.v1_topics import Receiver
 from bridge_server.web.sockets import Socket
 
 # Topics as the sockets of generation 1.x use them, in one process or in several.
@@ -75,6 +73,9 @@ class Deliveries(Protocol):
 
 # One socket: its client's messages, its deliveries, and its detection as dead.
 
+Charge: TypeAlias = Callable[[str], Awaitable[object] | None]
+"""Charges an address for a message, at once or when what is returned was awaited."""
+
 _USUAL_BYTES = 256  # of an acknowledgement
 _NONE_YET: tuple[bytes | None, Topic] = (None, Topic(""))
 
@@ -93,24 +94,20 @@ class Subscriber:
         number: int,
         address: str | None,
         topics: Deliveries,
-        counted: SocketTopics,
         journal: Journal,
-        most_topics: int,
-        most_unacknowledged: int,
-        charge: Callable[[str], Awaitable[object] | None],
-        forget: Callable[["Subscriber"], object],
-        frames: Frames | None,
+        charge: Charge,
+        others: "OpenSockets[Subscriber]",
     ) -> None:
-        self._frames = frames
         self.number = number
         self.address = address
         self._topics = topics
-        self._counted = counted
         self._journal = journal
-        self._most_topics = most_topics
-        self._most_unacknowledged = most_unacknowledged
         self._charge = charge
-        self._forget = forget
+        self._frames = others.frames
+        self._forget = others.forget
+        self._counted = others.shares
+        self._most_topics = others.shares.limits.topics
+        self._most_unacknowledged = others.shares.limits.unacknowledged
         self._outlet: Socket | None = None
         self._farewell: tuple[int, str] | None = None
         self._sent: dict[Topic, deque[int]] = {}
@@ -259,34 +256,26 @@ _NUMBER_BYTES = 7
 _SWEEP_SLICE = 500
 
 
+Delivering: TypeAlias = Callable[[Callable[[Message, BridgeError], None]], tuple[Journal, Deliveries]]
+"""Makes the journal and the deliveries, given the function to call with messages that are not stored."""
+
+
 class PubSub:
     """The room's service for generation 1.x. `running` must be entered."""
 
     def __init__(
         self,
         store: TopicStore,
-        clock: Clock,
-        ids: IdMaker,
+        delivering: Delivering,
+        open_sockets: "OpenSockets[Subscriber]",
+        charge: Charge,
         random_bytes: Callable[[int], bytes],
-        queue_limits: QueueLimits,
-        socket_limits: SocketLimits,
-        open_from: Counter[str],
-        counted: SocketTopics,
-        charge: Callable[[str], Awaitable[object] | None],
-        deliveries: Callable[[TopicStore, Journal, Clock, QueueLimits], Deliveries] = Topics,
-        frames: Frames | None = None,
     ) -> None:
-        self._frames = frames
         self._store = store
-        self._journal = Journal(store, clock, ids, queue_limits, self._refuse)
-        self._topics = deliveries(store, self._journal, clock, queue_limits)
-        self._random_bytes = random_bytes
-        self._limits = socket_limits
-        self._counted = counted
+        self._journal, self._topics = delivering(self._refuse)
+        self._open = open_sockets
         self._charge = charge
-        self._open: OpenSockets[Subscriber] = OpenSockets(
-            socket_limits, open_from, lambda: socket_limits.heartbeat_seconds
-        )
+        self._random_bytes = random_bytes
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -314,13 +303,9 @@ class PubSub:
             int.from_bytes(self._random_bytes(_NUMBER_BYTES)),
             address,
             self._topics,
-            self._counted,
             self._journal,
-            self._limits.topics,
-            self._limits.unacknowledged,
             self._charge,
-            self._open.forget,
-            self._frames,
+            self._open,
         )
         self._open.add(subscriber)
         return subscriber
@@ -342,8 +327,8 @@ class PubSub:
 
     def _refuse(self, message: Message, error: BridgeError) -> None:
         self._topics.refuse(message)
-        if self._frames is not None:
-            self._frames.note("pub", "", error)
+        if self._open.frames is not None:
+            self._open.frames.note("pub", "", error)
         sender = self._open.get(message.sender)
         if sender is not None:
             sender.end(WSCloseCode.TRY_AGAIN_LATER, error.detail)

@@ -13,7 +13,7 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
 from bridge_server.pubsub.frames import Frames, short_topics
 from bridge_server.pubsub.queues import TooManyAddressTopicsError
-from bridge_server.pubsub.v2_journal import IdBlocks, IrnJournal, RememberedCalls, call_key
+from bridge_server.pubsub.v2_journal import IdBlocks, IrnJournal, call_key
 from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientLimits,
@@ -30,7 +30,6 @@ from bridge_server.pubsub.v2_models import (
     Publishing,
     Receipt,
     ReceiveCall,
-    ReceiverCounts,
     SubscribeCall,
     Subscribing,
     SubscriptionAnswer,
@@ -41,46 +40,6 @@ from bridge_server.pubsub.v2_models import (
 )
 from bridge_server.pubsub.v2_sockets import Attachments, IrnSocket
 from bridge_server.pubsub.v2_store import IrnStore
-
-# Messages that a client fetches instead of waiting for them to be sent.
-
-_MOST_FETCHED = 500
-_MOST_FETCHED_BYTES = 256 * 1024
-
-
-class Fetching:
-    """Fetched messages count as delivered once their answer is written."""
-
-    def __init__(self, store: IrnStore, journal: IrnJournal, clock: Clock) -> None:
-        self._store = store
-        self._journal = journal
-        self._clock = clock
-
-    async def fetch(self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic]) -> None:
-        """Answer with the messages that wait for the client on these topics. Raises UnavailableError."""
-        await self._journal.caught_up()
-        found = await self._store.fetchable(socket.client, topics, self._clock.now_ms(), _MOST_FETCHED + 1)
-        chosen = _first_of(found)
-        messages = await self._store.by_numbers(chosen)
-        socket.answer(
-            v2_wire.write_result(id_text, v2_wire.write_fetched(messages, len(chosen) < len(found)))
-        )
-        if await socket.has_written():
-            for message in messages:
-                self._journal.acknowledge(socket.client, message.topic, message.number)
-
-
-def _first_of(found: Sequence[tuple[int, int]]) -> list[int]:
-    """The messages of one answer, up to its limit of bytes; a larger message is answered alone."""
-    chosen: list[int] = []
-    size_bytes = 0
-    for number, each_bytes in found[:_MOST_FETCHED]:
-        size_bytes += each_bytes
-        if chosen and size_bytes > _MOST_FETCHED_BYTES:
-            break
-        chosen.append(number)
-    return chosen
-
 
 # Acknowledgements by a call: of messages that were sent over any socket of the client, at any process.
 #
@@ -120,7 +79,7 @@ class Receipts:
         self._store = store
         self._journal = journal
         self._ids = ids
-        self._of_client = of_client
+        self.of_client = of_client
         self._questions: dict[_Question, None] = {}
         self._found: list[IrnReceiptsStored] = []
         self._something_found = asyncio.Event()
@@ -151,7 +110,7 @@ class Receipts:
                 await self._store.announce(found)
 
     def _confirm(self, client: ClientKey, topic: Topic, request_id: int) -> bool:
-        return any(each.sending.confirm(request_id, topic) for each in self._of_client.get(client, ()))
+        return any(each.sending.confirm(request_id, topic) for each in self.of_client.get(client, ()))
 
     async def _ask_others(self, client: ClientKey, receipts: Sequence[Receipt]) -> None:
         """Return once the others have stored all of it, or none of them says so in time."""
@@ -191,7 +150,11 @@ def _given(client: ClientKey, receipts: Sequence[Receipt]) -> Iterator[IrnReceip
             yield IrnReceiptsGiven(client, topic, tuple(ids[first : first + _MOST_IN_AN_EVENT]))
 
 
-# A client that connects again is sent its waiting messages, also on topics that it does not name again.
+# Messages that wait on disk: a client that connects again is sent them, also on topics that it does not name
+# again; others are fetched.
+
+_MOST_FETCHED = 500
+_MOST_FETCHED_BYTES = 256 * 1024
 
 RESUME_SECONDS = 1.0
 """The time for a client to subscribe anew. Sooner, some JavaScript clients would acknowledge a message of a
@@ -199,8 +162,8 @@ topic that they have not subscribed to yet, and drop it.
 """
 
 
-class Resuming:
-    """Sockets that have opened a moment ago."""
+class Retrieving:
+    """Sends clients what waits for them: when they connect again, and when they fetch it."""
 
     def __init__(self, store: IrnStore, journal: IrnJournal, clock: Clock, limits: ClientLimits) -> None:
         self._store = store
@@ -231,6 +194,21 @@ class Resuming:
         if task is not None:
             task.cancel()
 
+    async def fetch(self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic]) -> None:
+        """Answer with the messages that wait for the client on these topics. They count as delivered once the
+        answer is written. Raises UnavailableError.
+        """
+        await self._journal.caught_up()
+        found = await self._store.fetchable(socket.client, topics, self._clock.now_ms(), _MOST_FETCHED + 1)
+        chosen = _first_of(found)
+        messages = await self._store.by_numbers(chosen)
+        socket.answer(
+            v2_wire.write_result(id_text, v2_wire.write_fetched(messages, len(chosen) < len(found)))
+        )
+        if await socket.has_written():
+            for message in messages:
+                self._journal.acknowledge(socket.client, message.topic, message.number)
+
     def _start(self, socket: IrnSocket) -> None:
         del self._timers[socket]
         self._tasks[socket] = asyncio.create_task(self._resume(socket))
@@ -256,6 +234,18 @@ class Resuming:
             self._journal.submit(Subscribing(socket.client, socket.address, old, done=lambda refused: None))
 
 
+def _first_of(found: Sequence[tuple[int, int]]) -> list[int]:
+    """The messages of one answer, up to its limit of bytes; a larger message is answered alone."""
+    chosen: list[int] = []
+    size_bytes = 0
+    for number, each_bytes in found[:_MOST_FETCHED]:
+        size_bytes += each_bytes
+        if chosen and size_bytes > _MOST_FETCHED_BYTES:
+            break
+        chosen.append(number)
+    return chosen
+
+
 # The calls of a client, each of which is answered once what it changes is on disk.
 
 _TRUE = b"true"
@@ -267,36 +257,28 @@ _FIRST_PROVISIONAL = -(2**62)
 class IrnCalls:
     """Performs the calls of clients: publications, subscriptions, fetches, receipts.
 
-    `of_client` are the open sockets of each client. Where the database `is_shared` with other processes,
-    receivers are sent messages once these are on disk.
+    Where the database is shared with other processes, receivers are sent messages once these are on disk.
     """
 
     def __init__(
         self,
         clock: Clock,
         journal: IrnJournal,
-        remembered: RememberedCalls,
         attachments: Attachments,
-        resuming: Resuming,
-        fetching: Fetching,
+        retrieving: Retrieving,
         receipts: Receipts,
-        of_client: Mapping[ClientKey, Mapping[IrnSocket, None]],
-        counts: ReceiverCounts,
         message_limit_bytes: int,
-        *,
-        is_shared: bool,
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._remembered = remembered
+        self._remembered = journal.remembered
+        self._counts = journal.counts
+        self._is_shared = journal.store.is_shared
         self._attachments = attachments
-        self._resuming = resuming
-        self._fetching = fetching
+        self._retrieving = retrieving
         self._receipts = receipts
-        self._of_client = of_client
-        self._counts = counts
+        self._of_client = receipts.of_client
         self._message_limit_bytes = message_limit_bytes
-        self._is_shared = is_shared
         self._last_number = _FIRST_PROVISIONAL
 
     def number_after(self, newest: int) -> None:
@@ -328,7 +310,7 @@ class IrnCalls:
             case UnsubscribeCall():
                 self._unsubscribe(socket, request, call.topics)
             case FetchCall():
-                return self._fetching.fetch(socket, id_text, call.topics)
+                return self._retrieving.fetch(socket, id_text, call.topics)
             case ReceiveCall():
                 return self._receive(socket, id_text, call)
         return self._until_stored() if self._journal.is_behind else None
@@ -430,7 +412,7 @@ class IrnCalls:
 
     def _unsubscribe(self, socket: IrnSocket, request: ClientRequest, topics: Sequence[Topic]) -> None:
         for each in self._of_client.get(socket.client, ()):
-            self._resuming.leave_out(each, topics)
+            self._retrieving.leave_out(each, topics)
             for topic in topics:
                 each.sending.detach(topic)
         done: Done = partial(socket.answer_call, request.id_text, _TRUE)

@@ -143,11 +143,11 @@ class IrnJournal:
         counts: ReceiverCounts,
         charges: MessageCharges,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._calls = calls
+        self.store = store
+        self.clock = clock
+        self.remembered = calls
         self._rules = rules
-        self._counts = counts
+        self.counts = counts
         self._charges = charges
         self._changes: list[Change] = []
         self._received: _Received = defaultdict(list)
@@ -261,12 +261,12 @@ class IrnJournal:
         return None
 
     async def _apply(self, changes: Sequence[Change], received: _Received) -> Applied:
-        forgotten = self._calls.take_forgotten()
+        forgotten = self.remembered.take_forgotten()
         loop = asyncio.get_running_loop()
         patient_until = min(loop.time() + _PATIENCE_SECONDS, self._ends_at)
         while True:
             try:
-                return await self._store.apply(changes, forgotten, received, self._rules())
+                return await self.store.apply(changes, forgotten, received, self._rules())
             except UnavailableError as error:
                 if self._is_closed or loop.time() > patient_until:
                     raise
@@ -281,7 +281,7 @@ class IrnJournal:
                 self._received[receiver] += numbers
 
     def _settle(self, changes: Sequence[Change], applied: Applied) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         self._unsaved_rows -= sum(map(_rows_of, changes))
         for position, change in enumerate(changes):
             refused = applied.refused.get(position)
@@ -289,13 +289,13 @@ class IrnJournal:
                 if isinstance(change, Publishing):
                     self._forget_saved(change, applied)
                     self._charge_receivers(change, applied)
-                    self._calls.end(change.call, refused, now_ms)
+                    self.remembered.end(change.call, refused, now_ms)
                 else:
                     change.done(refused)
             except Exception:  # the other clients are to be answered all the same
                 log.exception("answer_failed")
-        self._calls.forget_old(now_ms)
-        self._counts.learn(applied.receivers)
+        self.remembered.forget_old(now_ms)
+        self.counts.learn(applied.receivers)
 
     def _charge_receivers(self, publishing: Publishing, applied: Applied) -> None:
         """Charge for receivers that nobody knew of when the publication came."""

@@ -1,10 +1,10 @@
 """All open sockets of generation 2.x, and their background work."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import NamedTuple
 
 import structlog
 
@@ -13,16 +13,8 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
-from bridge_server.pubsub.frames import Frames
-from bridge_server.pubsub.queues import (
-    MessageCharges,
-    NoticeOf,
-    OpenSockets,
-    QueueLimits,
-    SocketLimits,
-    SocketTopics,
-)
-from bridge_server.pubsub.v2_calls import Fetching, IrnCalls, Receipts, Resuming
+from bridge_server.pubsub.queues import MessageCharges, OpenSockets, QueueLimits
+from bridge_server.pubsub.v2_calls import IrnCalls, Receipts, Retrieving
 from bridge_server.pubsub.v2_journal import REMEMBERED_MS, IdBlocks, IrnJournal, RememberedCalls
 from bridge_server.pubsub.v2_models import ClientKey, ClientLimits, IrnMessagesStored, ReceiverCounts, Rules
 from bridge_server.pubsub.v2_sockets import Attachments, IrnSocket, Sending
@@ -34,6 +26,14 @@ _REFILL_SECONDS = 20.0
 log = structlog.get_logger()
 
 
+class IrnLimits(NamedTuple):
+    """The limits of topics and of clients, and the longest message in bytes."""
+
+    queue: QueueLimits
+    client: ClientLimits
+    message_bytes: int
+
+
 class Irn:
     """The room's service for generation 2.x. It must be `running`."""
 
@@ -41,49 +41,27 @@ class Irn:
         self,
         store: IrnStore,
         clock: Clock,
-        queue: QueueLimits,
-        sockets: SocketLimits,
-        clients: ClientLimits,
-        message_limit_bytes: int,
-        open_from: Counter[str],
-        counted: SocketTopics,
+        limits: IrnLimits,
+        open_sockets: OpenSockets[IrnSocket],
         charges: MessageCharges,
         events: Events,
-        notice: NoticeOf,
-        frames: Frames | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._queue = queue
-        self._socket_limits = sockets
-        self._limits = clients
-        self._charges = charges
-        self._notice = notice
-        self._frames = frames
-        self._remembered = RememberedCalls(clients)
-        counts = ReceiverCounts()
-        self._journal = IrnJournal(store, clock, self._remembered, self._rules, counts, charges)
-        self._attachments = Attachments(counted)
-        self._resuming = Resuming(store, self._journal, clock, clients)
+        self._limits = limits
+        self.open = open_sockets
+        self.charges = charges
+        self._remembered = RememberedCalls(limits.client)
+        self._journal = IrnJournal(store, clock, self._remembered, self._rules, ReceiverCounts(), charges)
+        self.caught_up = self._journal.caught_up
+        self._attachments = Attachments(open_sockets.shares)
+        self._retrieving = Retrieving(store, self._journal, clock, limits.client)
         self._ids = IdBlocks(store)
-        self._open: OpenSockets[IrnSocket] = OpenSockets(
-            sockets, open_from, lambda: clients.heartbeat_seconds
-        )
         self._of_client: dict[ClientKey, dict[IrnSocket, None]] = {}
         self._socket_numbers = count(1)
         self._receipts = Receipts(store, self._journal, self._ids, self._of_client, events)
         self._calls = IrnCalls(
-            clock,
-            self._journal,
-            self._remembered,
-            self._attachments,
-            self._resuming,
-            Fetching(store, self._journal, clock),
-            self._receipts,
-            self._of_client,
-            counts,
-            message_limit_bytes,
-            is_shared=store.is_shared,
+            clock, self._journal, self._attachments, self._retrieving, self._receipts, limits.message_bytes
         )
         if store.is_shared:
             events.subscribe(IrnMessagesStored, self._on_stored, everywhere=True)
@@ -98,7 +76,7 @@ class Irn:
         await self._ids.refill()
         async with (
             self._journal.running(),
-            running(self._open.ping_forever()),
+            running(self.open.ping_forever()),
             running(self._refill_forever()),
             running(self._receipts.answer_forever()),
         ):
@@ -107,7 +85,7 @@ class Irn:
     @property
     def sockets(self) -> int:
         """The number of open sockets."""
-        return len(self._open)
+        return len(self.open)
 
     @property
     def topics(self) -> int:
@@ -116,43 +94,23 @@ class Irn:
 
     def welcome(self, client: ClientKey, address: str | None) -> IrnSocket:
         """A socket of this client, which must leave. Raises TooManySocketsError, UnavailableError."""
-        self._open.require_place(address)
+        self.open.require_place(address)
         sending = Sending(
-            client,
-            address,
-            self._attachments,
-            self._journal,
-            self._store,
-            self._ids,
-            self._clock,
-            self._queue.topic,
-            self._socket_limits.unacknowledged,
+            client, address, self._attachments, self._journal, self._ids, self._limits.queue.topic
         )
-        socket = IrnSocket(
-            next(self._socket_numbers),
-            address,
-            client,
-            sending,
-            self._calls.perform,
-            self._calls.price,
-            self._charges,
-            self._journal.caught_up,
-            self._begin,
-            self._forget,
-            self._frames,
-        )
-        self._open.add(socket)
+        socket = IrnSocket(next(self._socket_numbers), address, client, sending, self._calls, self)
+        self.open.add(socket)
         return socket
 
     def close(self) -> None:
         """End every socket, and from now on any that opens: the server stops."""
         self._journal.hurry()
-        self._open.close()
+        self.open.close()
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
         """End every socket and store what is on its way, so that the database can be emptied inside."""
-        self._open.end_all()
+        self.open.end_all()
         await self._journal.caught_up()
         yield
         self._remembered.clear()
@@ -172,14 +130,16 @@ class Irn:
         for attachment in self._attachments.all():
             attachment.look(attachment)
 
-    def _begin(self, socket: IrnSocket) -> None:
+    def begin(self, socket: IrnSocket) -> None:
+        """Know the socket, which has opened."""
         self._of_client.setdefault(socket.client, {})[socket] = None
-        self._resuming.begin(socket)
+        self._retrieving.begin(socket)
 
-    def _forget(self, socket: IrnSocket) -> None:
-        if not self._open.forget(socket):
+    def forget(self, socket: IrnSocket) -> None:
+        """Forget the socket, which is closed."""
+        if not self.open.forget(socket):
             return
-        self._resuming.stop(socket)
+        self._retrieving.stop(socket)
         others = self._of_client.get(socket.client, {})
         others.pop(socket, None)
         if not others:
@@ -197,10 +157,10 @@ class Irn:
         now_ms = self._clock.now_ms()
         return Rules(
             now_ms,
-            self._queue,
-            self._limits,
+            self._limits.queue,
+            self._limits.client,
             now_ms + REMEMBERED_MS,
-            self._notice,
+            self._store.notice,
             self._store.subscribers,
             self._store.is_shared,
         )

@@ -4,16 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import TypeAlias
+from typing import Protocol
 
 from aiohttp import WSCloseCode
 
-from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v2_wire
-from bridge_server.pubsub.frames import Frames
-from bridge_server.pubsub.queues import MessageCharges, Share, SocketTopics, TooManyAddressTopicsError
+from bridge_server.pubsub.queues import (
+    MessageCharges,
+    OpenSockets,
+    Share,
+    SocketShares,
+    TooManyAddressTopicsError,
+)
 from bridge_server.pubsub.v2_journal import IdBlocks, IrnJournal
 from bridge_server.pubsub.v2_models import (
     ClientKey,
@@ -23,7 +27,6 @@ from bridge_server.pubsub.v2_models import (
     IrnCall,
     WaitingMessage,
 )
-from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.pubsub.v2_wire import read_call
 from bridge_server.web.limits import QuotaError
 from bridge_server.web.sockets import Socket, ping_frame, text_frame
@@ -130,7 +133,7 @@ class Attachment:
 class Attachments:
     """The attachments of all sockets, by topic. They are counted to the addresses of their clients."""
 
-    def __init__(self, counted: SocketTopics) -> None:
+    def __init__(self, counted: SocketShares) -> None:
         self.counted = counted
         self._by_topic: dict[Topic, dict[Attachment, None]] = {}
 
@@ -166,7 +169,7 @@ _RETRY_SECONDS = 1.0
 class Sending:
     """The messages of one socket, in the order in which they were published.
 
-    A socket is sent at most `window` messages that it has not acknowledged; the next ones wait on disk. A
+    A socket is sent at most so many messages that it has not acknowledged; the next ones wait on disk. A
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
     what the topic has no room for is not sent.
 
@@ -184,21 +187,18 @@ class Sending:
         address: str | None,
         attachments: Attachments,
         journal: IrnJournal,
-        store: IrnStore,
         ids: IdBlocks,
-        clock: Clock,
         share: Share,
-        window: int,
     ) -> None:
         self._client = client
         self._address = address
         self._attachments = attachments
         self._journal = journal
-        self._store = store
+        self._store = journal.store
         self._ids = ids
-        self._clock = clock
+        self._clock = journal.clock
         self._share = share
-        self._window = window
+        self._window = attachments.counted.limits.unacknowledged
         self._outlet: Socket | None = None
         self._mine: dict[Topic, Attachment] = {}
         self._sent: dict[int, tuple[Attachment, int, int]] = {}
@@ -372,8 +372,37 @@ class Sending:
 
 # A socket: what its client says is performed, and its topics' messages are sent.
 
-Perform: TypeAlias = Callable[["IrnSocket", ClientRequest, IrnCall], Awaitable[None] | None]
-"""Performs a client's call; given its socket, the request, and the call."""
+
+class Performer(Protocol):
+    """Performs the calls of clients."""
+
+    def perform(self, socket: "IrnSocket", request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
+        """Perform a client's call; its next frame waits for the awaitable that is returned."""
+        ...
+
+    def price(self, call: IrnCall) -> int:
+        """The messages that a call counts as."""
+        ...
+
+
+class Host(Protocol):
+    """The service that a socket belongs to."""
+
+    open: "OpenSockets[IrnSocket]"
+    charges: MessageCharges
+
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk. Raises UnavailableError."""
+        ...
+
+    def begin(self, socket: "IrnSocket") -> None:
+        """Know the socket, which has opened."""
+        ...
+
+    def forget(self, socket: "IrnSocket") -> None:
+        """Forget the socket, which is closed."""
+        ...
+
 
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -394,15 +423,10 @@ class IrnSocket:
         address: str | None,
         client: ClientKey,
         sending: Sending,
-        perform: Perform,
-        price: Callable[[IrnCall], int],
-        charges: MessageCharges,
-        settle: Callable[[], Awaitable[None]],
-        welcome: Callable[["IrnSocket"], None],
-        leave: Callable[["IrnSocket"], None],
-        frames: Frames | None,
+        calls: Performer,
+        host: Host,
     ) -> None:
-        self.frames = frames
+        self.frames = host.open.frames
         """Where its calls are recorded; None where no record is kept."""
         self.number = number
         self.address = address
@@ -410,12 +434,12 @@ class IrnSocket:
         self.sending = sending
         self.is_doubtful = False
         """Whether its last publication was refused, so that the next one may be as well."""
-        self._perform = perform
-        self._price = price
-        self._charges = charges
-        self._settle = settle
-        self._welcome = welcome
-        self._leave = leave
+        self._perform = calls.perform
+        self._price = calls.price
+        self._charges = host.charges
+        self._settle = host.caught_up
+        self._welcome = host.begin
+        self._leave = host.forget
         self._outlet: Socket | None = None
         self._farewell: tuple[int, str] | None = None
         self._is_quiet = self._is_settling = False

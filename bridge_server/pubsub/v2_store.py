@@ -20,6 +20,7 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub.queues import (
     Allowance,
     Claim,
+    NoticeOf,
     Notices,
     QueueFullError,
     Shares,
@@ -237,8 +238,11 @@ class IrnStore:
     `notice_bytes` and `subscription_bytes` say what an address may have stored.
     """
 
-    def __init__(self, database: Database, notice_bytes: Allowance, subscription_bytes: Allowance) -> None:
+    def __init__(
+        self, database: Database, notice_bytes: Allowance, subscription_bytes: Allowance, notice: NoticeOf
+    ) -> None:
         self.database = database
+        self.notice = notice
         self._notice_bytes = notice_bytes
         self._subscription_bytes = subscription_bytes
         self.is_shared = database.takes_turns

@@ -1,20 +1,45 @@
 """The routes of the push server (docs/protocol.md, C)."""
 
 import re
+from typing import Any
 
 from aiohttp import web
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.outbox.topics import TooManyWebhooksError
 from bridge_server.push import wire
+from bridge_server.push.models import (
+    BridgeRefusedError,
+    ProviderFailedError,
+    TokenDeadError,
+    TooManyPushesError,
+    TopicNotFoundError,
+)
 from bridge_server.push.service import PushServer
 from bridge_server.push.wire import Addresses
 from bridge_server.web.addresses import origins_of_socket
 from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import json_object
 from bridge_server.web.limits import StoredBytes
-from bridge_server.web.routes import Handler, Route
+from bridge_server.web.routes import ANY_PAGE, About, DescribedAnswer, Handler, Parameter, Route
+from bridge_server.web.shapes import done
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+_TOPIC = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
+_CLIENT = {
+    "bridge": "https://bridge.example.org",
+    "topic": _TOPIC,
+    "type": "log",
+    "token": "d7Zt3k",
+    "peerName": "Example Shop",
+    "language": "en",
+}
+_MESSAGE_HEADER = Parameter(
+    "webhook-id",
+    "The id of the message, the same in every attempt (Standard Webhooks): providers show it once.",
+    place="header",
+)
 
 
 class PushHandlers:
@@ -39,6 +64,10 @@ class PushHandlers:
         self._public_url = public_url
 
     async def register(self, request: web.Request) -> web.StreamResponse:
+        """Registers a device for a topic, which is a session's id, and subscribes this server's own `/push`
+        at the bridge. If the bridge refuses, nothing is registered. `type` is `fcm`, `apns`, `webpush`,
+        `webhook` or `log`, as far as the operator has configured them.
+        """
         client, address = wire.read_client(await json_object(request), self._addresses)
         own_urls = self._own_urls(request)
         with self._subscriptions.bill(request, client.size_bytes) as bill:
@@ -48,6 +77,9 @@ class PushHandlers:
         return bill.declared_on(json_answer(wire.REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
+        """A bridge calls it with a topic. The device shows 'New request from ...' in its language. If the
+        provider calls the token dead, the registration is removed.
+        """
         topic = wire.read_topic(await json_object(request))
         await self._service.push(topic, _message_id(request))
         return json_answer(wire.PUSHED)
@@ -75,13 +107,22 @@ def push_routes(
 ) -> tuple[Route, ...]:
     """Both endpoints of the push server. Any origin may call them, because wallets can be web pages."""
 
-    def write(path: str, name: str, handler: Handler, who: str, *limits: Limit) -> Route:
+    def row(
+        path: str, name: str, handler: Handler, who: str, limits: tuple[Limit, ...], **about: Any
+    ) -> Route:
         return Route(
-            method="POST", path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True, who=who,
+            method="POST", path=path, name=name, handler=handler, body_limit_bytes=body_limit_bytes,
+            limits=limits, access=ANY_PAGE, who=who, about=About(work=handler, tag="Push", **about),
         )  # fmt: skip
 
     return (
-        write("/new", "register-push", handlers.register, "wallet", new_clients),
-        write("/push", "push", handlers.push, "bridge"),
-    )
+        row("/new", "register-push", handlers.register, "wallet", (every_request, new_clients),
+            summary="Register a wallet for pushes", answers=done("It is registered."),
+            problems=(BridgeRefusedError, TooManyPushesError, TooManyWebhooksError),
+            body=wire.ClientShape, body_example=_CLIENT),
+        row("/push", "push", handlers.push, "bridge", (every_request,),
+            summary="Push to the wallet of a topic",
+            answers=(DescribedAnswer(200, "The provider took it.", wire.PushedAnswer),),
+            problems=(TopicNotFoundError, TokenDeadError, ProviderFailedError, TooManyPushesError),
+            body=wire.PushTopicShape, body_example={"topic": _TOPIC}, parameters=(_MESSAGE_HEADER,)),
+    )  # fmt: skip

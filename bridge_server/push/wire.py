@@ -4,7 +4,7 @@ A push channel turns a device's token into its address in the outbox.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 from pydantic import AfterValidator, Field
@@ -17,6 +17,7 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.push.models import PushClient
 from bridge_server.push.notices import REQUEST
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
+from bridge_server.web.shapes import SuccessAnswer
 
 REGISTERED = b'{"success":true}'
 PUSHED = b'{"success":true,"successs":true}'
@@ -70,6 +71,12 @@ class PushTopicShape(Shape):
     """The body of POST /push."""
 
     topic: TopicText
+
+
+class PushedAnswer(SuccessAnswer):
+    """The provider took the push. `successs` is the protocol's spelling."""
+
+    successs: Literal[True]
 
 
 def read_client(document: JsonObject, addresses: Addresses) -> tuple[PushClient, DeviceEndpoint]:

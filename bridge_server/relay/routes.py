@@ -1,23 +1,31 @@
 """The bridge's endpoints (docs/protocol.md, B): what answers them, and their rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from aiohttp import web
 
 from bridge_server.kernel.cache import Cached
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.outbox.topics import TooManyWebhooksError
 from bridge_server.relay import wire
-from bridge_server.relay.models import CallId, SessionId
-from bridge_server.relay.service import Activities, Relay, RelayReads, WebhookRule
+from bridge_server.relay.models import (
+    CallId,
+    CallNotFoundError,
+    SessionId,
+    SessionNotFoundError,
+    TooManyPendingCallsError,
+)
+from bridge_server.relay.service import Relay, RelayReads, WebhookRule
 from bridge_server.relay.wire import Dialect
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.bodies import OpaqueBodies
 from bridge_server.web.limits import StoredBytes
 from bridge_server.web.prefer import polled, wanted_wait
-from bridge_server.web.routes import Handler, Route
+from bridge_server.web.routes import ANY_PAGE, TEXT, About, DescribedAnswer, Handler, Route
+from bridge_server.web.shapes import done
 
 # A path segment without the form of an id matches no route: 404 without a look-up.
 _ID = "[A-Za-z0-9_-]{1,128}"
@@ -27,15 +35,25 @@ _CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"
 _OF_WALLETS = frozenset({"update-session", "end-session", "calls", "call", "answer-call"})
 _OF_EVERYBODY = frozenset({"hello", "info", "subscribe"})
 
-_DAPP_NAME = web.RequestKey("dapp_name", str)
-"""The dapp's own name, in a request that asks for a call."""
+_STATUS = {"encryptionPayload": wire.PAYLOAD_EXAMPLE}
+_WEBHOOK = "https://push.example.org/push"
+_UPDATE = {**_STATUS, "push": {"type": "fcm", "token": "d7Zt3k", "webhook": _WEBHOOK}}
+_SUBSCRIPTION = {"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f", "webhook": _WEBHOOK}
+
+
+class RelayCharges(NamedTuple):
+    """The shares of a client: the address that its requests count to, and the bytes that it may store."""
+
+    address_of: Callable[[web.Request], str | None]
+    payloads: StoredBytes
+    subscriptions: StoredBytes
 
 
 class RelayHandlers:
     """One method per endpoint of the protocol's section B, answered in one dialect.
 
-    `address_of` gives the address to which a client's requests count; `webhook_rule` judges the webhooks that
-    clients register; without one the settings alone decide where messages may go.
+    `webhook_rule` judges the webhooks that clients register; without one the settings alone decide where
+    messages may go.
     """
 
     def __init__(
@@ -44,32 +62,36 @@ class RelayHandlers:
         polling: RelayReads,
         dialect: Dialect,
         longest_wait_seconds: int,
-        address_of: Callable[[web.Request], str | None],
-        *,
-        payloads: StoredBytes,
-        subscriptions: StoredBytes,
+        charges: RelayCharges,
         webhook_rule: WebhookRule | None = None,
     ) -> None:
-        self._address_of = address_of
         self._relay = relay
-        self._payloads = payloads
-        self._subscriptions = subscriptions
-        self._webhook_rule = webhook_rule
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
+        self._address_of, self._payloads, self._subscriptions = charges
+        self._webhook_rule = webhook_rule
         self._bodies = OpaqueBodies()
 
     async def hello(self, _: web.Request) -> web.Response:
+        """A line of text for a look in the browser."""
         return text_answer(wire.GREETING)
 
     async def info(self, _: web.Request) -> web.Response:
+        """The name, the repository and the version of the server."""
         return json_answer(wire.INFO)
 
     async def open_session(self, _: web.Request) -> web.Response:
+        """The dapp opens a session and hands its id to the wallet, with a key of which the server knows
+        nothing. Any body is accepted and ignored. A session lives 24 hours from the wallet's last update or
+        the dapp's last call.
+        """
         return json_answer(self._dialect.opened(await self._relay.open_session()))
 
     async def update_session(self, request: web.Request) -> web.Response:
+        """The wallet stores a payload for the dapp, and prolongs the session. `push` registers a webhook for
+        new calls; left out it keeps the earlier one, null removes it.
+        """
         session_id = _session_id(request)
         update = wire.read_session_update(
             self._bodies.at_once(request) or await self._bodies.json_object(request)
@@ -84,11 +106,15 @@ class RelayHandlers:
         return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
 
     async def end_session(self, request: web.Request) -> web.Response:
+        """Either side ends the session; its calls go with it."""
         with suppress(*self._dialect.forgiven):
             await self._relay.end_session(_session_id(request))
         return json_answer(wire.SUCCESS)
 
     async def session(self, request: web.Request) -> web.Response:
+        """The payload of the wallet's last update. The dapp asks until the wallet has approved the
+        session.
+        """
         session_id = _session_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
         try:
@@ -100,10 +126,12 @@ class RelayHandlers:
         return polled(self._payload(found), wait)
 
     async def request_call(self, request: web.Request) -> web.Response:
+        """The dapp adds a call. The session's webhook and the webhooks of `/subscribe` are notified. A
+        session has at most 100 calls without a status.
+        """
         session_id = _session_id(request)
         document = self._bodies.at_once(request) or await self._bodies.json_object(request)
         call = wire.read_new_call(document)
-        request[_DAPP_NAME] = call.dapp_name
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
             if bill.late is not None:
@@ -112,6 +140,9 @@ class RelayHandlers:
         return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
     async def calls(self, request: web.Request) -> web.Response:
+        """The wallet reads the calls without a status, oldest first, by their ids. Reading deletes
+        nothing.
+        """
         session_id = _session_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
         found = await self._polling.calls(session_id, wait.seconds)
@@ -121,10 +152,12 @@ class RelayHandlers:
         return answer
 
     async def call(self, request: web.Request) -> web.Response:
+        """The payload of a call, however often it is asked for, until it expires."""
         found = await self._polling.call(_session_id(request), _call_id(request))
         return json_answer(self._dialect.payload(*found))
 
     async def answer_call(self, request: web.Request) -> web.Response:
+        """The wallet stores the status of a call for the dapp. A later status replaces an earlier one."""
         call_id = _call_id(request)
         document = self._bodies.at_once(request) or await self._bodies.json_object(request)
         payload = wire.read_status(document)
@@ -135,11 +168,15 @@ class RelayHandlers:
         return bill.declared_on(json_answer(wire.SUCCESS))
 
     async def status(self, request: web.Request) -> web.Response:
+        """The dapp reads the wallet's answer, however often, until it expires."""
         call_id = _call_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
         return polled(self._payload(await self._polling.status(call_id, wait.seconds)), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
+        """Registers a webhook for a topic, which is a session's id. It is notified of each new call, and
+        forgotten after 30 days unless it is registered again. A topic has at most 16 webhooks.
+        """
         topic, webhook = wire.read_subscription(
             self._bodies.at_once(request) or await self._bodies.json_object(request)
         )
@@ -164,7 +201,6 @@ def relay_routes(
     body_limit_bytes: int,
     every_request: Limit,
     new_sessions: Limit,
-    activities: Activities | None = None,
 ) -> tuple[Route, ...]:
     """Every endpoint of the bridge, where the dialect's clients look for it.
 
@@ -172,75 +208,54 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
-        return Route(
-            method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
-            limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            id_name=_id_in(path), on_answers=_watcher(activities, dialect, path, name),
-        )  # fmt: skip
-
-    def write(
-        method: str, path: str, name: str, handler: Handler, *limits: Limit,
-        makes: Literal["", "session", "call"] = "",
-    ) -> Route:  # fmt: skip
-        return Route(
-            method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
-            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
-            forgives_slashes=True, who=_who(name), summary=wire.summary,
-            makes=makes, id_name=_id_in(path), on_answers=_watcher(activities, dialect, path, name),
-            on_made=_maker(activities, dialect, makes),
-        )  # fmt: skip
-
+    row = partial(_row, dialect, body_limit_bytes, every_request)
     return (
-        read("/hello", "hello", handlers.hello),
-        read("/info", "info", handlers.info),
-        write("POST", "/session/new", "open-session", handlers.open_session, new_sessions, makes="session"),
-        read(_SESSION, "session", handlers.session, waits=True),
-        write("PUT", _SESSION, "update-session", handlers.update_session),
-        write("DELETE", _SESSION, "end-session", handlers.end_session),
-        read(f"{_SESSION}/calls", "calls", handlers.calls, waits=True),
-        write("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call, makes="call"),
-        read(f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call),
-        write("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call),
-        read(_CALL_STATUS, "call-status", handlers.status, waits=True),
-        write("POST", "/subscribe", "subscribe", handlers.subscribe),
-    )
+        row("GET", "/hello", "hello", handlers.hello, "Greeting",
+            DescribedAnswer(200, "The greeting, with the version.", str, TEXT), needs_database=False),
+        row("GET", "/info", "info", handlers.info, "Name and version",
+            DescribedAnswer(200, "The program that answers.", wire.ServerInfoAnswer), needs_database=False),
+        row("POST", "/session/new", "open-session", handlers.open_session, "Open a session",
+            limits=(new_sessions,)),
+        row("GET", _SESSION, "session", handlers.session, "What the wallet has said",
+            waits=True, problems=(SessionNotFoundError,)),
+        row("PUT", _SESSION, "update-session", handlers.update_session, "Approve or update a session",
+            DescribedAnswer(200, "Until when the session lives.", wire.SessionExpiryAnswer),
+            body=wire.SessionUpdateShape, body_example=_UPDATE, problems=(SessionNotFoundError,)),
+        row("DELETE", _SESSION, "end-session", handlers.end_session, "End a session",
+            *done("It has ended."), problems=(SessionNotFoundError,)),
+        row("GET", f"{_SESSION}/calls", "calls", handlers.calls, "Calls that wait for an answer",
+            waits=True, problems=(SessionNotFoundError,)),
+        row("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call,
+            "Ask the wallet for something", DescribedAnswer(200, "The call's id.", wire.MadeCallAnswer),
+            body=wire.NewCallShape, body_example={**_STATUS, "dappName": "Example Shop"},
+            problems=(SessionNotFoundError, TooManyPendingCallsError)),
+        row("GET", f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call, "One call",
+            problems=(CallNotFoundError,)),
+        row("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call, "Answer a call",
+            *done("The status is stored."), body=wire.StatusShape, body_example=_STATUS,
+            problems=(CallNotFoundError,)),
+        row("GET", _CALL_STATUS, "call-status", handlers.status, "The answer to a call",
+            waits=True, problems=(CallNotFoundError,)),
+        row("POST", "/subscribe", "subscribe", handlers.subscribe, "Have a webhook called for new calls",
+            *done("It is registered."), body=wire.TopicSubscriptionShape, body_example=_SUBSCRIPTION,
+            problems=(TooManyWebhooksError,)),
+    )  # fmt: skip
 
 
-def with_lan_handlers(rows: tuple[Route, ...], on_lan: tuple[Route, ...]) -> tuple[Route, ...]:
-    """The rows, each with the handler that answers it for clients of the LAN listener."""
-    return tuple(replace(row, lan_handler=other.handler) for row, other in zip(rows, on_lan, strict=True))
-
-
-def _watcher(
-    activities: Activities | None, dialect: Dialect, path: str, name: str
-) -> Callable[[Sequence[str], int], None] | None:
-    """Notes which side of sessions has called; None for routes that name no session."""
-    side = _who(name)
-    if activities is None or side == "client" or not _id_in(path):
-        return None
-    return activities.watcher(dialect, side)
-
-
-def _id_in(path: str) -> str:
-    """The name of the id of a session, or of a call if the path has none of a session."""
-    return next((name for name in ("session_id", "call_id") if f"{{{name}:" in path), "")
-
-
-def _maker(
-    activities: Activities | None, dialect: Dialect, makes: str
-) -> Callable[[web.Request, bytes], None] | None:
-    """Notes the session or the call that an answer has made; None for routes that make nothing."""
-    if activities is None or not makes:
-        return None
-
-    def note_session(_: web.Request, answer: bytes) -> None:
-        activities.note_session(dialect, answer)
-
-    def note_call(request: web.Request, answer: bytes) -> None:
-        activities.note_call(_session_id(request), answer, request.get(_DAPP_NAME))
-
-    return note_session if makes == "session" else note_call
+def _row(
+    dialect: Dialect, body_limit_bytes: int, every_request: Limit,
+    method: str, path: str, name: str, handler: Handler, summary: str, *answers: DescribedAnswer,
+    limits: tuple[Limit, ...] = (), waits: bool = False, **about: Any,
+) -> Route:  # fmt: skip
+    return Route(
+        method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
+        access=ANY_PAGE, body_limit_bytes=0 if method == "GET" else body_limit_bytes,
+        limits=(every_request, *limits), waits=waits, forgives_slashes=True, who=_who(name),
+        about=About(
+            work=handler, tag=dialect.tag, summary=summary + dialect.mark,
+            answers=dialect.answers.get(name, answers), polls=waits, **about,
+        ),
+    )  # fmt: skip
 
 
 def _who(name: str) -> Literal["client", "dapp", "wallet"]:

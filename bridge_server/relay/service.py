@@ -1,11 +1,9 @@
-"""The bridge's rules (docs/protocol.md, B): writes, reads, sweeps, and when each side was last seen."""
+"""The bridge's rules (docs/protocol.md, B): writes, reads, sweeps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
-
-import orjson
+from typing import Any, TypeAlias, TypeVar
 
 from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
@@ -13,7 +11,6 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.sweeper import Sweep
-from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import marked_public, private_address
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic
@@ -36,7 +33,6 @@ from bridge_server.relay.models import (
     SweptSlice,
 )
 from bridge_server.relay.store import RelayStore, RelaySweepStore
-from bridge_server.relay.wire import Dialect
 
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
@@ -47,9 +43,6 @@ _LOOKING_AT_ONCE = 128
 _SLICE = 50
 _SPAN = 1_000
 _PATIENCE = 100_000
-
-MOST_YOUNG = 20_000
-"""The ids of sessions that were seen last; at most so many older ids are known besides."""
 
 
 class Relay:
@@ -330,97 +323,3 @@ def public_webhook(webhook: str, pointer: str) -> str:
             [fault],
         )
     return marked_public(webhook)
-
-
-# The times at which each side of a session was last seen, and its dapp's own name: in memory alone.
-#
-# A session is known by its own id and by the ids of its calls. When many are known, ids that were not seen
-# for the longest time are forgotten.
-
-
-@dataclass(slots=True)
-class Activity:
-    """A session as its requests showed it. Times are microseconds of the clock's elapsed time."""
-
-    dialect: str
-    dapp_at_us: int | None = None
-    wallet_at_us: int | None = None
-    dapp_name: str | None = None
-
-
-class Activities:
-    """The sessions that were seen since the start."""
-
-    def __init__(self, clock: Clock, most: int = MOST_YOUNG) -> None:
-        self._clock = clock
-        self._most = most
-        self._young: dict[str, Activity] = {}
-        self._old: dict[str, Activity] = {}
-        self._watchers: dict[tuple[str, str], Callable[[Sequence[str], int], None]] = {}
-        self.before_reading: Callable[[], None] = lambda: None
-        """Notes the requests that were put off."""
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
-    def of(self, any_id: str) -> Activity | None:
-        """The session of this id, or of the call of this id."""
-        self.before_reading()
-        return self._young.get(any_id) or self._old.get(any_id)
-
-    def ago_ms(self, seen_at_us: int) -> int:
-        """The time since then."""
-        return max(0, self._clock.elapsed_us() - seen_at_us) // 1_000
-
-    def clear(self) -> None:
-        """Forget every session."""
-        self.before_reading()
-        self._young = {}
-        self._old = {}
-
-    def watcher(
-        self, dialect: Dialect, side: Literal["dapp", "wallet"]
-    ) -> Callable[[Sequence[str], int], None]:
-        """A function to call with the ids of sessions or calls that this side has asked for, and the elapsed
-        time. All routes of a side share it.
-        """
-        return self._watchers.setdefault(
-            (dialect.route_prefix, side), self._watching(dialect, side == "dapp")
-        )
-
-    def note_session(self, dialect: Dialect, answer: bytes) -> None:
-        """Note the session that an answer to `POST /session/new` names."""
-        session_id = orjson.loads(answer).get("sessionId")
-        if isinstance(session_id, str):
-            self._remember(session_id, dialect.route_prefix).dapp_at_us = self._clock.elapsed_us()
-
-    def note_call(self, session_id: SessionId, answer: bytes, dapp_name: str | None) -> None:
-        """Note the call that an answer names: from now on its id, too, leads to the session."""
-        seen, call_id = self.of(session_id), orjson.loads(answer).get("callId")
-        if seen is None or not isinstance(call_id, str):
-            return
-        self._add(call_id, seen)
-        if seen.dapp_name is None:
-            seen.dapp_name = dapp_name
-
-    def _watching(self, dialect: Dialect, is_dapp: bool) -> Callable[[Sequence[str], int], None]:
-        kind = dialect.route_prefix
-
-        def see(ids: Sequence[str], at_us: int) -> None:
-            for any_id in ids:
-                seen = self._young.get(any_id) or self._remember(any_id, kind)
-                if is_dapp:
-                    seen.dapp_at_us = at_us
-                else:
-                    seen.wallet_at_us = at_us
-
-        return see
-
-    def _remember(self, any_id: str, dialect: str) -> Activity:
-        return self._add(any_id, self._old.get(any_id) or Activity(dialect))
-
-    def _add(self, any_id: str, seen: Activity) -> Activity:
-        if len(self._young) >= self._most:
-            self._old, self._young = self._young, {}
-        self._young[any_id] = seen
-        return seen

@@ -1,7 +1,7 @@
 """The bridge's JSON (docs/protocol.md, B): bodies to models, models to answers, in both of its dialects."""
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias
 
 import orjson
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.kernel.values import dataclass
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
     CallId,
@@ -22,8 +23,9 @@ from bridge_server.relay.models import (
     SessionNotFoundError,
     SessionUpdate,
 )
-from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
+from bridge_server.web.routes import DescribedAnswer
+from bridge_server.web.shapes import TypedDict, count, text
 
 SUCCESS = b'{"success":true}'
 NO_CALLS = b"{}"
@@ -32,7 +34,6 @@ GREETING = f"Hello World, this is {NAME} v{VERSION}"
 
 _PAYLOAD = "encryptionPayload"
 _LONGEST_NAME = 255
-_ID_MEMBERS = (("session", "sessionId"), ("call", "callId"))
 
 
 def _opaque(value: Any) -> Any:
@@ -78,6 +79,74 @@ class TopicSubscriptionShape(Shape):
 
     topic: Annotated[str, Field(min_length=1, max_length=128)]
     webhook: WebUrl
+
+
+# Answers are written as bytes, because a payload is passed on byte for byte; their shapes describe them.
+
+PAYLOAD_EXAMPLE = {"data": "8a3f0c", "hmac": "5d1e77", "iv": "c0ffee"}
+
+SpelledSessionId: TypeAlias = Annotated[str, text("0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f")]
+SpelledCallId: TypeAlias = Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")]
+Expiry: TypeAlias = Annotated[int, count(1_800_000_000_000)]
+Opaque: TypeAlias = Annotated[
+    Any, WithJsonSchema({"type": ["string", "object"], "examples": [PAYLOAD_EXAMPLE]})
+]
+
+
+class ServerInfoAnswer(TypedDict):
+    """The program that answers."""
+
+    name: Annotated[str, text(NAME)]
+    repository: Annotated[str, text(REPOSITORY)]
+    version: Annotated[str, text(VERSION)]
+
+
+class OpenedSessionAnswer(TypedDict):
+    """A session that was opened."""
+
+    sessionId: SpelledSessionId  # noqa: N815
+
+
+class MadeCallAnswer(TypedDict):
+    """A call that waits for the wallet."""
+
+    callId: SpelledCallId  # noqa: N815
+
+
+class SessionExpiryAnswer(TypedDict):
+    """The expiry of a session, in milliseconds since the Unix epoch."""
+
+    expires: Expiry
+
+
+class StoredPayloadAnswer(TypedDict):
+    """A payload, byte for byte as it was sent."""
+
+    encryptionPayload: Opaque  # noqa: N815
+
+
+class OpenedSession07Answer(OpenedSessionAnswer):
+    """A session that was opened, and its expiry."""
+
+    expires: Expiry
+
+
+class Payload07Answer(StoredPayloadAnswer):
+    """A payload, and its expiry."""
+
+    expires: Expiry
+
+
+class StoredPayload07Answer(TypedDict):
+    """A payload in the envelope of generation 0.7."""
+
+    data: Payload07Answer
+
+
+class WaitingCalls07Answer(TypedDict):
+    """The calls that wait for an answer, in the envelope of generation 0.7."""
+
+    data: dict[str, StoredPayloadAnswer]
 
 
 # Bodies of writes are judged by their values at once; the shapes, which take ten times as long, tell all
@@ -161,25 +230,6 @@ def write_topic_notice(topic: str) -> bytes:
     return orjson.dumps({"topic": topic})
 
 
-def summary(sent: bytes, answered: bytes) -> str:
-    """A summary of a body and its answer, in a few words."""
-    request, answer = _members(sent), _members(answered)
-    ids = [f"{name} {str(answer[key])[:8]}" for name, key in _ID_MEMBERS if key in answer]
-    push = request.get("push")
-    about = [
-        str(request["dappName"]) if "dappName" in request else "",
-        f"payload {len(sent)} B" if _PAYLOAD in request else "",
-        f"push {push['type']}" if isinstance(push, dict) else "",
-        f"topic {request['topic']}" if "topic" in request else "",
-    ]
-    return " · ".join(filter(None, [*ids, *about]))
-
-
-def _members(text: bytes) -> dict[str, Any]:
-    document = orjson.loads(text or b"{}")
-    return document if isinstance(document, dict) else {}
-
-
 def _payload(document: JsonObject) -> Payload:
     return Payload(document.text(_PAYLOAD))
 
@@ -210,7 +260,15 @@ class Dialect:
     """The text before and after the protocol's own answer to a read of calls."""
     forgiven: tuple[type[BridgeError], ...]
     """The errors that are no failure of reading or ending a session: it reads as one without a payload."""
+    tag: str
+    """The heading of its routes in the description, and what each summary ends with."""
+    mark: str
+    answers: Mapping[str, tuple[DescribedAnswer, ...]]
+    """The described answers that are the dialect's own, by the names of the protocol's routes."""
 
+
+NOTHING_YET = DescribedAnswer(204, "There is none yet.")
+_FOUND = DescribedAnswer(200, "The payload.", StoredPayloadAnswer)
 
 PLAIN = Dialect(
     path="",
@@ -219,6 +277,21 @@ PLAIN = Dialect(
     payload=lambda plain, _: plain,
     calls_envelope=None,
     forgiven=(),
+    tag="Bridge",
+    mark="",
+    answers={
+        "open-session": (
+            DescribedAnswer(200, "The session's id, a UUID of version 7.", OpenedSessionAnswer),
+        ),
+        "session": (_FOUND, NOTHING_YET),
+        "calls": (
+            DescribedAnswer(
+                200, "The calls; an empty object if there are none.", dict[str, StoredPayloadAnswer]
+            ),
+        ),
+        "call": (_FOUND,),
+        "call-status": (_FOUND, NOTHING_YET),
+    },
 )
 """The protocol's own spelling (docs/protocol.md, B)."""
 
@@ -253,6 +326,8 @@ def _v07_payload(plain: bytes, expires_at_ms: int) -> bytes:
     return b'{"data":%b,"expires":%d}}' % (without_brace, expires_at_ms)
 
 
+_FOUND_07 = DescribedAnswer(200, "The payload, and until when it is kept.", StoredPayload07Answer)
+
 V07 = Dialect(
     path="/compat/v0.7",
     route_prefix="v0.7-",
@@ -260,4 +335,19 @@ V07 = Dialect(
     payload=_v07_payload,
     calls_envelope=(b'{"data":', b"}"),
     forgiven=(SessionNotFoundError,),
+    tag="Bridge, generation 0.7",
+    mark=" (0.7)",
+    answers={
+        "open-session": (
+            DescribedAnswer(200, "The session's id, and until when it lives.", OpenedSession07Answer),
+        ),
+        "session": (_FOUND_07, DescribedAnswer(204, "There is none yet, or the session has ended.")),
+        "calls": (
+            DescribedAnswer(
+                200, "The calls; `data` is an empty object if there are none.", WaitingCalls07Answer
+            ),
+        ),
+        "call": (_FOUND_07,),
+        "call-status": (_FOUND_07, NOTHING_YET),
+    },
 )

@@ -4,7 +4,6 @@ An underscore cannot be in a project id: no project's path is among them.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -16,8 +15,8 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import json_object, parse_value, require_json
-from bridge_server.web.routes import Route
-from bridge_server.web.shapes import Parameter, Work, answering, drawn
+from bridge_server.web.routes import About, Access, Parameter, Route
+from bridge_server.web.shapes import Work, answering, returned
 
 PREFIX = "/_test"
 """The path of every control route begins with this."""
@@ -114,23 +113,22 @@ _AFTER = Parameter("after", "Only requests after the one of this number.", {"typ
 _MEMORY: Mapping[str, Any] = {"needs_database": False}
 
 
-def testmode_routes(
-    handlers: TestModeHandlers, bearer: Callable[[str], bool], guard: Callable[[web.Request], None]
-) -> tuple[Route, ...]:
-    """Every control route, for the bearer of the test token and for no web page."""
+def testmode_routes(handlers: TestModeHandlers, access: Access) -> tuple[Route, ...]:
+    """Every control route."""
 
-    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **more: Any) -> Route:
+    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         return Route(
             method=method,
             path=f"{PREFIX}/{path}",
             name=name,
             handler=answering(work),
-            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in more else 0,
-            waits=_WAIT in more.get("parameters", ()) or name == "test-move-clock",
-            bearer=bearer,
-            guard=guard,
+            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0,
+            waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
+            access=access,
             who="test",
-            about=partial(drawn, work, "Test mode", summary, meaning, more),
+            about=About(
+                work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about
+            ),
         )
 
     return (

@@ -156,7 +156,9 @@ class Derivations:
     are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
-    def __init__(self, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, cost: ScryptCost, pause: Pause = asyncio.sleep) -> None:
+        self.cost = cost
+        """The cost of the key of a new file."""
         self._pause = pause
         self._accounts = KeyedLock()
         self._memory = asyncio.Lock()
@@ -218,33 +220,31 @@ def encoded(passphrase: str) -> bytes:
 class Accounts:
     """Development accounts and raw keys, which are always open, and key files, which a passphrase opens.
 
-    A key that is known from several places is one account, of the first of them.
+    `lasting` are keys that are always open, by their source. A key that is known from several places is one
+    account, of the first of them.
     """
 
     def __init__(
         self,
-        development: Sequence[SigningKey],
-        raw: Sequence[SigningKey],
+        lasting: Mapping[AccountSource, Sequence[SigningKey]],
         files: KeystoreFiles,
         derivations: Derivations,
         clock: Clock,
         ids: IdMaker,
         random_bytes: Callable[[int], bytes],
-        cost: ScryptCost,
     ) -> None:
         self._files = files
         self._derivations = derivations
         self._ids = ids
         self._random_bytes = random_bytes
-        self._cost = cost
         self._lasting: dict[Address, AccountSource] = {}
         self._listeners: list[Callable[[], None]] = []
-        lasting: dict[Address, SigningKey] = {}
-        for source, keys in ((AccountSource.DEVELOPMENT, development), (AccountSource.RAW_KEY, raw)):
+        by_address: dict[Address, SigningKey] = {}
+        for source, keys in lasting.items():
             for key in keys:
                 self._lasting.setdefault(_address(key), source)
-                lasting.setdefault(_address(key), key)
-        self._keys = OpenKeys(lasting, files, clock)
+                by_address.setdefault(_address(key), key)
+        self._keys = OpenKeys(by_address, files, clock)
 
     def on_unlocked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each unlock."""
@@ -352,7 +352,7 @@ class Accounts:
             make_keystore,
             secret,
             encoded(passphrase),
-            cost=self._cost,
+            cost=self._derivations.cost,
             salt=self._random_bytes(SALT_BYTES),
             iv=self._random_bytes(IV_BYTES),
             uuid=self._ids.random_uuid(),

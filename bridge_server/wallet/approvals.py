@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import structlog
 
@@ -190,10 +191,18 @@ def _approval(row: Row) -> ApprovalRequest:
     )
 
 
+class ApprovalRules(NamedTuple):
+    """Whether signatures are approved by a person, how long a request waits, and how long it is kept."""
+
+    is_on: bool
+    timeout_seconds: int
+    kept_ms: int
+
+
 class Approvals:
     """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass.
 
-    `is_on` tells the two apart. A request waits `timeout_seconds`, and at most `most_waiting` wait at once.
+    At most MOST_WAITING requests wait at once.
     """
 
     def __init__(
@@ -203,21 +212,15 @@ class Approvals:
         stopping: Stopping,
         clock: Clock,
         ids: IdMaker,
-        *,
-        is_on: bool,
-        timeout_seconds: int,
-        kept_ms: int,
-        most_waiting: int = MOST_WAITING,
+        rules: ApprovalRules,
     ) -> None:
         self._store = store
         self._signals = signals
         self._stopping = stopping
         self._clock = clock
         self._ids = ids
-        self.is_on = is_on
-        self._timeout_seconds = timeout_seconds
-        self._kept_ms = kept_ms
-        self._most_waiting = most_waiting
+        self.is_on = rules.is_on
+        self._rules = rules
         self._waiting: set[ApprovalId] = set()
         self._some_wait = asyncio.Event()
         self._withdrawals: set[asyncio.Task[None]] = set()
@@ -240,9 +243,9 @@ class Approvals:
             return None
         if self._stopping.has_begun:
             raise self._not_decided()
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._waiting) >= MOST_WAITING:
             raise LimitError(
-                f"{self._most_waiting} requests wait to be approved: try again when some are decided.",
+                f"{MOST_WAITING} requests wait to be approved: try again when some are decided.",
                 _TRY_AGAIN_SECONDS,
             )
         approval = self._asked(method, address, subject, caller)
@@ -282,8 +285,8 @@ class Approvals:
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of old requests; returns how many rows."""
-        longest_wait_ms = self._timeout_seconds * 1000
-        return await self._store.sweep(now_ms - longest_wait_ms - self._kept_ms, _SWEEP_SLICE)
+        longest_wait_ms = self._rules.timeout_seconds * 1000
+        return await self._store.sweep(now_ms - longest_wait_ms - self._rules.kept_ms, _SWEEP_SLICE)
 
     def _asked(self, method: str, address: Address, subject: bytes, caller: Caller) -> ApprovalRequest:
         now_ms = self._clock.now_ms()
@@ -294,7 +297,7 @@ class Approvals:
             subject,
             caller,
             asked_at_ms=now_ms,
-            expires_at_ms=now_ms + self._timeout_seconds * 1000,
+            expires_at_ms=now_ms + self._rules.timeout_seconds * 1000,
         )
 
     @contextmanager
@@ -315,7 +318,7 @@ class Approvals:
             await self._store.add(approval)
             log.info("approval_waits", approval=approval_id, method=approval.method, account=approval.address)
             state = await self._signals.wait_for(
-                _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
+                _key(approval_id), lambda: self._decision(approval_id), self._rules.timeout_seconds
             )
         except BaseException:  # such as a client that left: no one would receive the signature
             self._withdraw(approval_id)
@@ -349,7 +352,7 @@ class Approvals:
     def _not_decided(self) -> BridgeError:
         if self._stopping.has_begun:
             return UnavailableError("Nothing was signed: the server stops, and nobody has approved it yet.")
-        return UndecidedError(f"Nobody approved the request within {self._timeout_seconds} s.")
+        return UndecidedError(f"Nobody approved the request within {self._rules.timeout_seconds} s.")
 
 
 def _key(approval_id: ApprovalId) -> Key:

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from bridge_server.ethereum.address import hex_of
-from bridge_server.ethereum.signing_key import personal_message_hash
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.ethereum.typed_data import TypedData
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
@@ -26,7 +26,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.models import Address, AuditEntry, Caller
+from bridge_server.wallet.models import Address, ApprovalId, AuditEntry, Caller
 
 MOST_BYTES = 2**20
 """The most bytes of the audit log that are read for one page."""
@@ -249,7 +249,10 @@ class TypedDataScheme(StrEnum):
 
 
 class Signing:
-    """Signs for accounts whose keys are open, or with a passphrase. Signatures are 65 bytes: r, s and v."""
+    """Signs for accounts whose keys are open, or with a passphrase. Signatures are 65 bytes: r, s and v.
+
+    Transactions are signed by their service, with `key`, `approved` and `record`.
+    """
 
     def __init__(
         self,
@@ -269,6 +272,34 @@ class Signing:
     def asks_for_approval(self) -> bool:
         """Whether a signature may take as long as a human does."""
         return self._approvals.is_on
+
+    def key(self, address: Address) -> SigningKey:
+        """The account's open key. Raises UnknownAccountError, LockedError."""
+        return self._accounts.key(address)
+
+    async def approved(
+        self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
+    ) -> ApprovalId | None:
+        """Return the approval's id once it is given; None when none is required. `subject` makes the JSON
+        that the person is shown.
+
+        Raises as `Approvals.approved` does.
+        """
+        if not self._approvals.is_on:
+            return None
+        return await self._approvals.approved(method, address, subject(), caller)
+
+    def record(
+        self, method: str, address: Address, signed_hash: bytes, caller: Caller,
+        approval_id: ApprovalId | None, transaction_hash: str | None = None,
+    ) -> None:  # fmt: skip
+        """Add a signature to the audit log, before anybody sees it. Raises UnavailableError."""
+        self._audit.append(
+            AuditEntry(
+                self._clock.now_ms(), method, address, hex_of(signed_hash), caller, approval_id,
+                transaction_hash,
+            )
+        )  # fmt: skip
 
     async def sign_message(
         self,
@@ -311,13 +342,11 @@ class Signing:
             key = await self._accounts.key_with(address, passphrase)
         approval_id = None
         if self._approvals.is_on:
-            approval_id = await self._approvals.approved(method, address, _json_of(subject), caller)
+            approval_id = await self.approved(method, address, partial(_json_of, subject), caller)
             if passphrase is None:
                 key = self._accounts.key(address)  # it may have been locked since
         signature = key.sign(digest)
-        self._audit.append(
-            AuditEntry(self._clock.now_ms(), method, address, hex_of(digest), caller, approval_id)
-        )
+        self.record(method, address, digest, caller, approval_id)
         return signature
 
 

@@ -17,7 +17,7 @@ from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME
+from bridge_server.kernel.version import NAME
 from bridge_server.web.aiohttp_internals import ReadyResponse, lets_be_quick
 from bridge_server.web.connection import Connection, connection_of
 

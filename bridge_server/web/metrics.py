@@ -10,7 +10,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.web.answers import text_answer
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import TEXT, About, DescribedAnswer, Route
 
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -69,6 +69,10 @@ class RequestFigures:
         return self._routes.setdefault(name, RouteFigures())
 
 
+SERVICE_TAG = "Operation"
+"""The heading of routes that concern the service as a whole, in the description."""
+
+
 class Readiness:
     """Whether the server can do its work, and what troubles it.
 
@@ -95,13 +99,29 @@ def health_routes(readiness: Readiness) -> tuple[Route, ...]:
     """The two routes. /readyz prints the troubles, and its status stays 200."""
 
     async def live(_: web.Request) -> web.StreamResponse:
+        """Answers as long as the process runs, whatever its database does."""
         return text_answer("alive\n")
 
     async def ready(_: web.Request) -> web.StreamResponse:
+        """Reads and writes the database. Each line after the first names a trouble that lasts until an
+        operator mends it; the status stays 200.
+        """
         await readiness.check()
         return text_answer("".join(["ready\n", *(f"but {each}\n" for each in readiness.troubles())]))
 
     return (
-        Route(method="GET", path="/livez", name="livez", handler=live),
-        Route(method="GET", path="/readyz", name="readyz", handler=ready),
-    )
+        Route(
+            method="GET", path="/livez", name="livez", handler=live,
+            about=About(
+                work=live, tag=SERVICE_TAG, summary="Is the process alive", needs_database=False,
+                answers=(DescribedAnswer(200, "It runs.", str, TEXT),),
+            ),
+        ),
+        Route(
+            method="GET", path="/readyz", name="readyz", handler=ready,
+            about=About(
+                work=ready, tag=SERVICE_TAG, summary="Can the server do its work",
+                answers=(DescribedAnswer(200, "`ready`, and a line `but ...` for each trouble.", str, TEXT),),
+            ),
+        ),
+    )  # fmt: skip

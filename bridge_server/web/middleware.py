@@ -58,6 +58,7 @@ from bridge_server.web.traffic import (
     Recorded,
     TrafficLog,
     contents,
+    made_by,
     summary_of,
 )
 
@@ -279,7 +280,8 @@ def _for_origins(origins: AllowedOrigins) -> Layer:
 
 def bearer(row: Route) -> Layer | None:
     """Keep out every request that may not call the route; None for a route without authentication."""
-    guard, may_pass, identify, on_refusal = row.guard, row.bearer, row.identify, row.on_refusal
+    access = row.access
+    guard, may_pass, identify, on_refusal = access.guard, access.bearer, access.identify, access.on_refusal
     if guard is None and may_pass is None and identify is None:
         return None
 
@@ -294,7 +296,7 @@ def bearer(row: Route) -> Layer | None:
             if on_refusal is not None:
                 on_refusal(request, error)
             raise
-        return None if identify is None else _require_caller(request, identify, row.without_caller)
+        return None if identify is None else _require_caller(request, identify, access.without_caller)
 
     return Layer(enter)
 
@@ -331,7 +333,9 @@ def rate_limits(
 ) -> Layer | None:
     """Charge each request, and declare what is left on its answer; None for a route without limits."""
     assert not (row.limits and row.caller_limits), f"{row.name} has limits of both kinds"
-    assert row.identify or not row.caller_limits, f"{row.name} limits callers that it does not identify"
+    assert row.access.identify or not row.caller_limits, (
+        f"{row.name} limits callers that it does not identify"
+    )
     if row.caller_limits:
         return Layer(_charging_callers(row, quotas), _declaring(quotas, save))
     return Layer(_charging_addresses(row, addresses, quotas), _declare_standing) if row.limits else None
@@ -578,10 +582,10 @@ def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
         waited_seconds=0.0 if passage.recorded is None else round(seconds, 3),
-        summary=summary_of(row.summary, status, sent, body),
+        summary=summary_of(row.name, status, sent, body),
         request=contents(request.headers, sent),
         answer=None if response is None else contents(response.headers, body),
-        about=body if row.makes and status < FIRST_FAILURE else b"",
+        about=body if made_by(row.name) and status < FIRST_FAILURE else b"",
     )
 
 

@@ -1,25 +1,38 @@
-"""Requests as an operator sees them: the record of the last ones, and figures of clients by address.
+"""Requests as an operator sees them: the record of the last ones, figures of clients by address, and
+when each side of a session was last seen.
 
 The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
 recorded together, 64 at a time or when somebody reads them. A hot request costs almost nothing more.
 """
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from heapq import nlargest
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+import orjson
 from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import client_of, has_known_requests, head_of, path_names_of
+from bridge_server.web.aiohttp_internals import body_of, client_of, has_known_requests, head_of, path_names_of
 from bridge_server.web.prefer import PREFER, preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Kind, Recorded, TrafficLog, batch_of
+from bridge_server.web.traffic import (
+    FIRST_FAILURE,
+    Exchange,
+    Kind,
+    Recorded,
+    TrafficLog,
+    batch_of,
+    made_by,
+    prefix_of,
+)
 
 MOST_ADDRESSES = 1_000
 PERIOD_SECONDS = 300
@@ -232,6 +245,114 @@ class RecentCounts:
         return self._clock.elapsed_us() // _MICROSECONDS
 
 
+# The times at which each side of a session was last seen, and its dapp's own name: in memory alone.
+#
+# A session is known by its own id and by the ids of its calls. When many are known, ids that were not seen
+# for the longest time are forgotten.
+
+_MOST_YOUNG = 20_000
+_ID_IN_PATH = re.compile(r"\{(session_id|call_id):")
+
+
+@dataclass(slots=True)
+class Activity:
+    """A session as its requests showed it. Times are microseconds of the clock's elapsed time.
+
+    `prefix` begins the names of the routes that it uses, see `prefix_of`.
+    """
+
+    prefix: str
+    dapp_at_us: int | None = None
+    wallet_at_us: int | None = None
+    dapp_name: str | None = None
+
+
+See: TypeAlias = Callable[[Sequence[str], int], None]
+"""Called with ids of sessions or calls that a side has asked for, and the elapsed time in microseconds."""
+
+
+class Activities:
+    """The sessions that were seen since the start."""
+
+    def __init__(self, clock: Clock, most: int = _MOST_YOUNG) -> None:
+        self._clock = clock
+        self._most = most
+        self._young: dict[str, Activity] = {}
+        self._old: dict[str, Activity] = {}
+        self._sees: dict[tuple[str, str], See] = {}
+        self.before_reading: Callable[[], None] = _nothing
+        """Notes the requests that were put off."""
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def of(self, any_id: str) -> Activity | None:
+        """The session of this id, or of the call of this id."""
+        self.before_reading()
+        return self._young.get(any_id) or self._old.get(any_id)
+
+    def ago_ms(self, seen_at_us: int) -> int:
+        """The time since then."""
+        return max(0, self._clock.elapsed_us() - seen_at_us) // 1_000
+
+    def clear(self) -> None:
+        """Forget every session."""
+        self.before_reading()
+        self._young = {}
+        self._old = {}
+
+    def see_of(self, row: Route) -> See | None:
+        """The function to call with the ids in the paths of the route; None for a route of no side, or of no
+        session. All routes of a side share one.
+        """
+        if row.who not in ("dapp", "wallet") or not id_in(row):
+            return None
+        prefix = prefix_of(row.name)
+        return self._sees.setdefault((prefix, row.who), self._seeing(prefix, row.who == "dapp"))
+
+    def note_session(self, prefix: str, answer: bytes) -> None:
+        """Note the session that an answer to `POST /session/new` names."""
+        session_id = orjson.loads(answer).get("sessionId")
+        if isinstance(session_id, str):
+            self._remember(session_id, prefix).dapp_at_us = self._clock.elapsed_us()
+
+    def note_call(self, session_id: str, sent: bytes, answer: bytes) -> None:
+        """Note the call that an answer names: from now on its id, too, leads to the session."""
+        seen, call_id = self.of(session_id), orjson.loads(answer).get("callId")
+        if seen is None or not isinstance(call_id, str):
+            return
+        self._add(call_id, seen)
+        if seen.dapp_name is None:
+            with suppress(ValueError):  # the relay reads numbers that orjson does not
+                seen.dapp_name = orjson.loads(sent).get("dappName")
+
+    def _seeing(self, prefix: str, is_dapp: bool) -> See:
+        def see(ids: Sequence[str], at_us: int) -> None:
+            for any_id in ids:
+                seen = self._young.get(any_id) or self._remember(any_id, prefix)
+                if is_dapp:
+                    seen.dapp_at_us = at_us
+                else:
+                    seen.wallet_at_us = at_us
+
+        return see
+
+    def _remember(self, any_id: str, prefix: str) -> Activity:
+        return self._add(any_id, self._old.get(any_id) or Activity(prefix))
+
+    def _add(self, any_id: str, seen: Activity) -> Activity:
+        if len(self._young) >= self._most:
+            self._old, self._young = self._young, {}
+        self._young[any_id] = seen
+        return seen
+
+
+def id_in(row: Route) -> str:
+    """The name, in the path, of the id of a session, or of a call if the path has none of a session."""
+    found = _ID_IN_PATH.search(row.path)
+    return "" if found is None else found[1]
+
+
 class HeldPoll(NamedTuple):
     """A long poll that is held: the address of its client, and its entry in the record (None without one)."""
 
@@ -264,23 +385,23 @@ class Observer:
         self,
         record: TrafficLog | None,
         clients: Clients,
+        activities: Activities,
         made: RecentCounts,
         addresses: ClientAddresses,
         clock: Clock,
     ) -> None:
         self._record = record
         self._clients = clients
+        self._activities = activities
         self._made = made
         self._addresses = addresses
         self._clock = clock
         self._pending: list[_PutOff] = []
         self._sizes: list[tuple[str, int]] = []
         """Of answers that were put off: the address of the client, and the bytes of the body."""
-        self._ids: dict[Callable[[Sequence[str], int], None], list[str]] = {}
-        """The ids in the paths of requests that were put off, by the function that is called with them
-        (`on_answers`).
-        """
-        clients.before_reading = self.drain
+        self._ids: dict[See, list[str]] = {}
+        """The ids in the paths of requests that were put off, by the function that is called with them."""
+        clients.before_reading = activities.before_reading = self.drain
         if record is not None:
             record.before_reading = self.drain
 
@@ -316,13 +437,19 @@ class Observer:
 
     def _note_of(self, row: Route) -> Note:
         rare = self._rare_of(row)
-        if row.makes or row.body_limit_bytes or self._addresses.have_proxies or not has_known_requests():
+        if (
+            made_by(row.name)
+            or row.body_limit_bytes
+            or self._addresses.have_proxies
+            or not has_known_requests()
+        ):
             return rare
         drain, pending, sizes, id_name, own_method = (
-            self.drain, self._pending, self._sizes, row.id_name, row.method
+            self.drain, self._pending, self._sizes, id_in(row), row.method
         )  # fmt: skip
         found, empty = (Kind(row.who, own_method, row.name, status) for status in (_FOUND, _NO_CONTENT))
-        ids = None if row.on_answers is None else self._ids.setdefault(row.on_answers, [])
+        see = self._activities.see_of(row)
+        ids = None if see is None else self._ids.setdefault(see, [])
 
         def note(
             request: web.Request, response: web.StreamResponse | None, status: int,
@@ -376,9 +503,11 @@ class Observer:
         """A function that counts and records a request at once: it made something, waited, failed or sent
         a body.
         """
-        makes, name, count_made, note_end = row.makes, row.name, self._made.count, self._note_end_of(row)
-        clients, addresses, on_answers, on_made = self._clients, self._addresses, row.on_answers, row.on_made
-        id_name, elapsed_us = row.id_name, self._clock.elapsed_us
+        makes, name, note_end = made_by(row.name), row.name, self._note_end_of(row)
+        clients, addresses, see, note_made = (
+            self._clients, self._addresses, self._activities.see_of(row), self._note_made
+        )  # fmt: skip
+        id_name, elapsed_us = id_in(row), self._clock.elapsed_us
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
@@ -394,19 +523,27 @@ class Observer:
             elif status == _SWITCHING_PROTOCOLS:
                 figures.sockets += 1
             elif status < FIRST_FAILURE:
+                if see is not None:
+                    see((request.match_info[id_name],), elapsed_us())
                 if makes:
-                    count_made(makes)
                     figures.sessions += makes == "session"
-                if on_answers is not None:
-                    on_answers((request.match_info[id_name],), elapsed_us())
-                if on_made is not None:
-                    on_made(request, body)
+                    note_made(name, request, body)
 
         return rare
 
+    def _note_made(self, route: str, request: web.Request, answer: bytes) -> None:
+        """Count a session or a call that was made, and know it by its id from now on."""
+        makes = made_by(route)
+        self._made.count(makes)
+        if makes == "session":
+            self._activities.note_session(prefix_of(route), answer)
+        else:
+            self._activities.note_call(request.match_info["session_id"], body_of(request) or b"{}", answer)
+
     def _note_end_of(self, row: Route) -> _NoteEnd:
         """A function that counts one request of an address, and records it."""
-        record, clients, who, name, makes = self._record, self._clients, row.who, row.name, row.makes
+        record, clients, who, name = self._record, self._clients, row.who, row.name
+        makes = made_by(name)
         drain, pending = self.drain, self._pending
 
         def note_end(

@@ -1,7 +1,8 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from aiohttp import web
@@ -62,18 +63,70 @@ Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One endpoint. The application, the gateway and the tests all read these rows."""
+JSON = "application/json"
+TEXT = "text/plain"
+HTML = "text/html"
+EVENTS = "text/event-stream"
 
-    method: str
-    path: str
+
+@dataclass(frozen=True, slots=True)
+class DescribedAnswer:
+    """One answer: its status, its meaning in a sentence, and the shape of its body (None: no body)."""
+
+    status: int
+    meaning: str
+    shape: Any = None
+    media_type: str = JSON
+
+
+UNCHANGED = DescribedAnswer(304, "It has not changed since the ETag of If-None-Match.")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the query or the header fields, or the meaning of one in the path."""
+
     name: str
-    handler: Handler
-    body_limit_bytes: int = 0
-    """The largest body it accepts; a route that reads none is sent none."""
-    limits: tuple[Limit, ...] = ()
-    """Token buckets per client address, all of which a request is charged to."""
+    text: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    place: Literal["query", "header", "path"] = "query"
+    example: str | None = None
+    """Its value in the example; None leaves it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The description of a route beyond its row. It is read when somebody asks for the description."""
+
+    work: Callable[..., Any]
+    """The function whose docstring is the text."""
+    tag: str
+    """The heading of the route."""
+    summary: str
+    answers: tuple[DescribedAnswer, ...]
+    problems: tuple[type[BridgeError], ...] = ()
+    """The failures of its own, without failures that follow from the row (token, limits, body)."""
+    body: Any = None
+    """The shape of the JSON that it reads; None if it reads none."""
+    body_example: Any = None
+    body_is_optional: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    polls: bool = False
+    """Whether a client may ask it to wait (`Prefer: wait=25`, `?wait=25`)."""
+    needs_database: bool = True
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """Members that begin with `x-`."""
+
+    @property
+    def text(self) -> str:
+        """The docstring in one line."""
+        return " ".join((self.work.__doc__ or "").split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The clients that may call a route, and the web pages that may (CORS)."""
+
     guard: Callable[[web.Request], None] | None = None
     """Raises an error for a request from a forbidden place, before anything else is read."""
     on_refusal: Callable[[web.Request, BridgeError], None] | None = None
@@ -84,37 +137,50 @@ class Route:
     """Finds the caller of a bearer token; None identifies no caller."""
     without_caller: Callable[[web.Request], str] | None = None
     """Says why the caller of a request was not found; None: in the usual words."""
+    any_origin: bool = False
+    """Whether web pages of any origin may call it."""
+    origins: AllowedOrigins = NO_ORIGINS
+    """The origins whose web pages may call it."""
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether a request needs a bearer token."""
+        return self.bearer is not None or self.identify is not None
+
+
+NO_PAGES = Access()
+"""Every client, and no web page of another origin."""
+ANY_PAGE = Access(any_origin=True)
+"""Every client, and web pages of any origin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One endpoint. The application, the gateway and the tests all read these rows."""
+
+    method: str
+    path: str
+    name: str
+    handler: Handler
+    access: Access = NO_PAGES
+    body_limit_bytes: int = 0
+    """The largest body it accepts; a route that reads none is sent none."""
+    limits: tuple[Limit, ...] = ()
+    """Token buckets per client address, all of which a request is charged to."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     dry_run_limits: tuple[Limit, ...] = ()
     """Token buckets that a dry run is charged to instead of the caller's."""
-    any_origin: bool = False
-    """Whether web pages of any origin may call it (CORS)."""
-    origins: AllowedOrigins = NO_ORIGINS
-    """The origins whose web pages may call it (CORS)."""
     forgives_slashes: bool = False
     """Whether more slashes than one, and one at the end, count as if they were not there."""
     reads_id: bool = False
     """Whether its handler reads the request's id: for others it is not kept in the request."""
-    who: str = "client"
-    """The side that calls it, in the record of requests."""
-    summary: Callable[[bytes, bytes], str] | None = None
-    """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
-    makes: Literal["", "session", "call"] = ""
-    """The kind of thing that a successful request makes; its answer names the thing."""
-    id_name: str = ""
-    """The name, in the path, of the id of the session or the call that a request is about."""
-    on_answers: Callable[[Sequence[str], int], None] | None = None
-    """Called soon with these ids of requests that succeeded, and the elapsed time then in microseconds, if an
-    operator may look."""
-    on_made: Callable[[web.Request, bytes], None] | None = None
-    """Called with each request that has made something and its answer, if an operator may look."""
-    lan_handler: Handler | None = None
-    """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
-    about: Callable[[], Any] | None = None
-    """Draws the `Operation` of the row, when somebody asks for its description."""
+    who: str = "client"
+    """The side that calls it: in the record of requests, and in the description the kind of its token."""
+    about: About | None = None
+    """What the description says of it; None for pages that people read."""
 
     @property
     def request(self) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from aiohttp import web
 
@@ -35,8 +35,8 @@ from bridge_server.web.middleware import (
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
-from bridge_server.web.request_log import Refusals, Reporting, RequestLines, note_refusal
-from bridge_server.web.routes import Handler, Route, any_of, forgiving, rows_by_path
+from bridge_server.web.request_log import RequestLines, note_refusal
+from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving, rows_by_path
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
@@ -51,6 +51,24 @@ _KEEPALIVE_SECONDS = 75.0
 _SHUTDOWN_SECONDS = 5.0
 
 
+class Charging(NamedTuple):
+    """The token buckets, and a function that saves what they were charged."""
+
+    buckets: TokenBuckets
+    save: Callable[[], Awaitable[None]]
+
+
+class Watchers(NamedTuple):
+    """What watches requests: the record of test mode, its ordered faults, and the operator's observer."""
+
+    record: TrafficLog | None = None
+    strike: Strike | None = None
+    observer: Observer | None = None
+
+
+NOBODY_WATCHES = Watchers()
+
+
 class Gateway:
     """The layers of middleware around every handler, composed once per route from its row.
 
@@ -62,24 +80,17 @@ class Gateway:
         self,
         request_ids: RequestIds,
         connections: Connections,
-        quotas: TokenBuckets,
-        save_quotas: Callable[[], Awaitable[None]],
+        charging: Charging,
         figures: RequestFigures,
-        refusals: Refusals,
-        reporting: Reporting,
-        record: TrafficLog | None = None,
-        strike: Strike | None = None,
-        observer: Observer | None = None,
+        lines: RequestLines,
+        watchers: Watchers = NOBODY_WATCHES,
     ) -> None:
         self._request_ids = request_ids
         self._connections = connections
-        self._quotas = quotas
-        self._save_quotas = save_quotas
+        self._charging = charging
         self._figures = figures
-        self._record = record
-        self._strike = strike
-        self._observer = observer
-        self._lines = RequestLines(reporting, connections.addresses, refusals)
+        self._lines = lines
+        self._watchers = watchers
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
@@ -91,16 +102,17 @@ class Gateway:
         An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
         it was refused, and a refusal is counted.
         """
+        watchers = self._watchers
         return (
             request_log(
-                row, self._request_ids, self._connections, self._figures, self._lines, self._observer
+                row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            traffic(row, self._record),
-            cors(row.any_origin, row.origins),
+            traffic(row, watchers.record),
+            cors(row.access.any_origin, row.access.origins),
             plain_chunks(),
-            faults(row, self._strike),
+            faults(row, watchers.strike),
             bearer(row),
-            rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
+            rate_limits(row, self._connections.addresses, *self._charging),
             body(row.body_limit_bytes),
         )
 
@@ -196,14 +208,16 @@ def _other_methods(path: str, rows: list[Route]) -> Route:
         path=path,
         name="other-method",
         handler=_other_method_handler(rows),
-        any_origin=any(row.any_origin for row in rows),
-        origins=any_of(row.origins for row in rows),
+        access=Access(
+            any_origin=any(row.access.any_origin for row in rows),
+            origins=any_of(row.access.origins for row in rows),
+        ),
     )
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
     methods = {row.method for row in rows} | ({"HEAD"} if any(row.method == "GET" for row in rows) else set())
-    open_methods = sorted(row.method for row in rows if row.any_origin or row.origins)
+    open_methods = sorted(row.method for row in rows if row.access.any_origin or row.access.origins)
     allowed = methods | {"OPTIONS"} if open_methods else methods
 
     async def other_method(request: web.Request) -> web.StreamResponse:
@@ -217,7 +231,7 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 
 def _anything_else(handler: Handler) -> Route:
-    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, any_origin=True)
+    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
 
 
 def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
@@ -234,9 +248,10 @@ def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamRespon
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:
     """Report a browser's preflight whose request the guard of a row would refuse."""
     for row in rows:
-        if row.guard is None or row.on_refusal is None:
+        guard, on_refusal = row.access.guard, row.access.on_refusal
+        if guard is None or on_refusal is None:
             continue
         try:
-            row.guard(request)
+            guard(request)
         except BridgeError as error:
-            row.on_refusal(request, error)
+            on_refusal(request, error)

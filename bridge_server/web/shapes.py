@@ -1,46 +1,22 @@
-"""The shapes of answers, and the description of a route beyond its row: summary, answers, problems, example.
+"""The shapes of answers, and functions that send them.
 
-An answer of the admin API is a TypedDict: the type checker holds what is sent against what is described, and
-until somebody asks it is a class with annotations. A room's `description.py` holds one Operation for each
-name of a row; these modules are imported when somebody asks for the description.
+An answer is a TypedDict: the type checker holds what is sent against what is described, and until somebody
+asks for the description it is a class with annotations.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import WithJsonSchema
 
-from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.values import dataclass
 from bridge_server.web.answers import json_answer
-from bridge_server.web.routes import Handler
+from bridge_server.web.routes import DescribedAnswer, Handler, Parameter
 
 __all__ = ["TypedDict"]
-
-JSON = "application/json"
-TEXT = "text/plain"
-HTML = "text/html"
-EVENTS = "text/event-stream"
-
-
-ABSENT: Any = None
-"""The default of a member that an answer may lack."""
-
-
-def _without_defaults(schema: dict[str, Any]) -> None:
-    for each in schema.get("properties", {}).values():
-        each.pop("default", None)
-
-
-class AnswerShape(BaseModel):
-    """The shape of an answer, or of a part of one. Later versions may add members."""
-
-    model_config = ConfigDict(defer_build=True, frozen=True, json_schema_extra=_without_defaults)
 
 
 def text(example: str, **rules: Any) -> WithJsonSchema:
@@ -111,55 +87,6 @@ class SuccessAnswer(TypedDict):
     success: Literal[True]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedAnswer:
-    """One answer: its status, its meaning in a sentence, and the shape of its body (None: no body)."""
-
-    status: int
-    meaning: str
-    shape: Any = None
-    media_type: str = JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the query or the header fields, or the meaning of one in the path."""
-
-    name: str
-    text: str
-    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-    place: Literal["query", "header", "path"] = "query"
-    example: str | None = None
-    """Its value in the example; None leaves it out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """Everything about a route that its row does not say."""
-
-    tag: str
-    summary: str
-    text: str
-    answers: tuple[DescribedAnswer, ...]
-    problems: tuple[type[BridgeError], ...] = ()
-    """The failures of its own, without failures that follow from the row (token, limits, body)."""
-    body: Any = None
-    """The shape of the JSON that it reads; None if it reads none."""
-    body_example: Any = None
-    body_is_optional: bool = False
-    parameters: tuple[Parameter, ...] = ()
-    polls: bool = False
-    """Whether a client may ask it to wait (`Prefer: wait=25`, `?wait=25`)."""
-    needs_database: bool = True
-    extensions: Mapping[str, Any] = field(default_factory=dict)
-    """Members that begin with `x-`."""
-
-
-def operation(tag: str, summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    """A route described under a heading of the document: its `tag`."""
-    return Operation(tag=tag, summary=summary, text=description, answers=answers, **more)
-
-
 Work: TypeAlias = Callable[[web.Request], Awaitable[object]]
 """Carries a request out. It returns the answer; None for a change that answers only its success.
 
@@ -179,22 +106,13 @@ def answering(work: Work) -> Handler:
     return handle
 
 
-def drawn(work: Work, tag: str, summary: str, meaning: str, more: Mapping[str, Any]) -> Operation:
-    """The operation that a function carries out: its docstring is the text, its type the shape of the answer.
-
-    `meaning` is the answer's, and `more` has further fields of Operation.
-    """
+def returned(work: Work, meaning: str) -> tuple[DescribedAnswer, ...]:
+    """The answer of `work` as its type says. `meaning` is the answer's."""
     shape = work.__annotations__["return"]
-    answer = DescribedAnswer(200, meaning, SuccessAnswer if shape is None else shape)
-    return Operation(
-        tag=tag,
-        summary=summary,
-        text=" ".join((work.__doc__ or "").split()),
-        **{"answers": (answer,), **more},
-    )
+    return (DescribedAnswer(200, meaning, SuccessAnswer if shape is None else shape),)
 
 
-def done(meaning: str = "It is done.") -> tuple[DescribedAnswer, ...]:
+def done(meaning: str) -> tuple[DescribedAnswer, ...]:
     """The answers of a change that answers only its success."""
     return (DescribedAnswer(200, meaning, SuccessAnswer),)
 

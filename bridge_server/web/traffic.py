@@ -6,7 +6,7 @@ wait come in batches from `web/recorder.py`, and their entries are made when som
 """
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -14,13 +14,14 @@ from heapq import merge
 from itertools import islice, takewhile
 from struct import pack
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.values import dataclass
+from bridge_server.web.json_rpc import summary as summary_of_calls
 
 LARGEST_BODY_BYTES = 16 * 1024
 """The longest part of a body that is kept."""
@@ -28,7 +29,7 @@ LARGEST_BODY_BYTES = 16 * 1024
 CLIENT_LEFT = 499
 """The status of a request whose client left before the answer."""
 FIRST_FAILURE = 400
-_LONGEST_GIST = 200
+_LONGEST_SUMMARY = 200
 
 _LONG_ID = re.compile(r"[0-9A-Za-z%_-]{17,}", re.ASCII)
 _ID_CHARACTERS = 8
@@ -102,12 +103,15 @@ def contents(headers: Mapping[str, str], body: bytes) -> Contents:
     return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
 
 
-def summary_of(make: Callable[[bytes, bytes], str] | None, status: int, sent: bytes, body: bytes) -> str:
-    """The first fault of a failed request; of another, the summary that its route makes of both bodies."""
+def summary_of(route: str, status: int, sent: bytes, body: bytes) -> str:
+    """The first fault of a failed request; of another, a summary of both bodies in a few words. `route` is
+    the name of the request's route.
+    """
     try:
         if status >= FIRST_FAILURE:
-            return _first_fault(body)[:_LONGEST_GIST]
-        return "" if make is None else make(sent, body)[:_LONGEST_GIST]
+            return _first_fault(body)[:_LONGEST_SUMMARY]
+        make = _SUMMARIES.get(plain_name(route))
+        return "" if make is None else make(sent, body)[:_LONGEST_SUMMARY]
     except (ValueError, TypeError, KeyError, AttributeError):  # the bodies are not as the route expects them
         return ""
 
@@ -120,9 +124,69 @@ def _first_fault(body: bytes) -> str:
     return str(problem.get("detail", problem["title"]))
 
 
+_PREFIX = re.compile("v[0-9.]+-")
+
+
+def prefix_of(route: str) -> str:
+    """The prefix of the names of the relay's routes for older clients, such as `v0.7-`; empty for others."""
+    found = _PREFIX.match(route)
+    return "" if found is None else found[0]
+
+
+def plain_name(route: str) -> str:
+    """The name of a route without that prefix."""
+    return route.removeprefix(prefix_of(route))
+
+
+def made_by(route: str) -> Literal["", "session", "call"]:
+    """The kind of thing that a successful request of the route makes; its answer names the thing."""
+    return _MADE.get(plain_name(route), "")
+
+
+_MADE: Mapping[str, Literal["session", "call"]] = {"open-session": "session", "request-call": "call"}
+
+_PAYLOAD = "encryptionPayload"
+_ID_MEMBERS = (("session", "sessionId"), ("call", "callId"))
+
+
+def _of_relay(sent: bytes, answered: bytes) -> str:
+    request, answer = _members(sent), _members(answered)
+    ids = [f"{name} {str(answer[key])[:_ID_CHARACTERS]}" for name, key in _ID_MEMBERS if key in answer]
+    push = request.get("push")
+    about = [
+        str(request["dappName"]) if "dappName" in request else "",
+        f"payload {len(sent)} B" if _PAYLOAD in request else "",
+        f"push {push['type']}" if isinstance(push, dict) else "",
+        f"topic {request['topic']}" if "topic" in request else "",
+    ]
+    return " · ".join(filter(None, [*ids, *about]))
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    document = orjson.loads(text or b"{}")
+    return document if isinstance(document, dict) else {}
+
+
+def _of_notify(_: bytes, answered: bytes) -> str:
+    """How many accounts were sent a notification, and how many were not and why."""
+    answer = orjson.loads(answered)
+    missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
+    missed["not subscribed"] += len(answer["not_found"])
+    counts = [(len(answer["sent"]), "sent"), *((count, reason) for reason, count in missed.items())]
+    return ", ".join(f"{count} {outcome}" for count, outcome in counts if count)
+
+
 NOTIFYING = frozenset({"notify", "notify-audience"})
 """The routes whose summary says how many accounts a notification was sent to, and who was missed."""
 _ALL_SENT = " sent"
+_OF_RELAY = ("open-session", "update-session", "end-session", "request-call", "answer-call", "subscribe")
+
+_SUMMARIES: Mapping[str, Callable[[bytes, bytes], str]] = {
+    **dict.fromkeys(_OF_RELAY, _of_relay),
+    **dict.fromkeys(NOTIFYING, _of_notify),
+    "rpc": summary_of_calls,
+}
+"""By the name of the route: a summary of a body and its answer."""
 
 
 def has_missed(route: str, summary: str) -> bool:

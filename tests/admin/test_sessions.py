@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.relay.service import Activities
-from bridge_server.relay.wire import PLAIN
+from bridge_server.web.recorder import Activities
 from tests.admin.observed import Observed, observing
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
@@ -154,15 +153,16 @@ async def test_ids_that_nothing_has_are_not_remembered(observed: Observed) -> No
     assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []
 
 
-def test_only_so_many_activities_are_kept() -> None:
+def test_only_so_many_sessions_are_kept() -> None:
     clock: Clock = ManualClock()
-    activities = Activities(clock, most=100)
+    seen = Activities(clock, most=100)
     for number in range(5_000):
-        activities._add(f"session-{number}", activities._remember(f"call-{number}", PLAIN.route_prefix))
+        seen.note_session("", b'{"sessionId": "session-%d"}' % number)
+        seen.note_call(f"session-{number}", b'{"dappName": "A"}', b'{"callId": "call-%d"}' % number)
 
-    assert len(activities) <= 200
-    assert activities.of("session-4999") is activities.of("call-4999") is not None
-    assert activities.of("session-0") is None
+    assert len(seen) <= 200
+    assert seen.of("session-4999") is seen.of("call-4999") is not None
+    assert seen.of("session-0") is None
 
 
 async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(

@@ -12,7 +12,7 @@ import structlog
 from click.testing import Result
 
 from bridge_server.cli.process import server_file_at
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.cli.conftest import Invoke
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.clock import ManualClock

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bridge_server.assembly.wallet_accounts import keys_for_development
+from bridge_server.assembly.wallet import keys_for_development
 from bridge_server.cli import process as module
 from bridge_server.cli.server_run import banner
+from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
-from bridge_server.version import VERSION
 from tests.support.command import watched_server
 from tests.support.rows import each_row
 

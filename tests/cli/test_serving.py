@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from bridge_server.cli.process import url_for_others
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.rows import each_row
 

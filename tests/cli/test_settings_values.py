@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.assembly.wallet_accounts import keys_in_settings
+from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import NOT_SET
 from bridge_server.settings.sources import SettingsError, load_settings
 from tests.support.rows import each_row

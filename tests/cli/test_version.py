@@ -8,7 +8,7 @@ import subprocess
 import click
 
 from bridge_server.cli.commands import commands
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.cli.conftest import Invoke
 from tests.support.command import COMMAND, run_command, run_new_interpreter
 from tests.support.rows import each_row

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from bridge_server.assembly.wallet_accounts import keys_in_settings
+from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings
 from tests.cli.conftest import Invoke

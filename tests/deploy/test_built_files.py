@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.rows import each_row

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.lazy_pip import LAZY_PIP

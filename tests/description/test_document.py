@@ -7,7 +7,6 @@ from typing import Any
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from bridge_server.assembly.application import every_route
-from bridge_server.description.operations import described
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.problems import REFUSALS
 from tests.support.described import description
@@ -87,8 +86,7 @@ def test_an_example_of_a_parameter_is_of_its_shape(name: str) -> None:
 
 def test_every_problem_of_an_operation_is_a_response_with_its_code() -> None:
     responses, schemas = DOCUMENT["components"]["responses"], DOCUMENT["components"]["schemas"]
-    operations = [found for row in every_route() if (found := described(row)) is not None]
-    own = {kind.code for operation in operations for kind in operation.problems}
+    own = {kind.code for row in every_route() if row.about is not None for kind in row.about.problems}
 
     assert own <= responses.keys()
     assert {code for code, _ in REFUSALS.values()} <= responses.keys()

@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from bridge_server.description.document import (
     NewCallMessage,
@@ -23,7 +24,6 @@ from bridge_server.projects.models import (
 from bridge_server.projects.subscriptions import write_event
 from bridge_server.relay.models import CallId, PushDetails, SessionId
 from bridge_server.relay.wire import write_push_notice, write_topic_notice
-from bridge_server.web.shapes import AnswerShape
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.described import description
 from tests.support.inbox_client import sign_in
@@ -61,8 +61,8 @@ def server_settings() -> dict[str, Any]:
         ),
     ],
 )
-def test_a_message_has_its_shape(shape: type[AnswerShape], sent: bytes) -> None:
-    assert shape.model_validate_json(sent).model_dump() == orjson.loads(sent)
+def test_a_message_has_its_shape(shape: type, sent: bytes) -> None:
+    assert TypeAdapter(shape).validate_json(sent) == orjson.loads(sent)
 
 
 async def test_a_message_to_a_device_or_of_a_test_has_its_shape(
@@ -82,7 +82,7 @@ async def test_a_message_to_a_device_or_of_a_test_has_its_shape(
         ("/request", RequestNotice), ("/notification", NotificationNotice), ("/test", WebhookTestMessage),
     ):  # fmt: skip
         [sent] = [each for each in receiver.requests if each.path == path]
-        assert shape.model_validate_json(sent.body).model_dump() == orjson.loads(sent.body)
+        assert TypeAdapter(shape).validate_json(sent.body) == orjson.loads(sent.body)
         assert {*HEADERS[:2]} <= {name.lower() for name in sent.headers}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.room import Room
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
 from tests.dev.conftest import DevServer, running_dev
@@ -50,9 +52,14 @@ PRIVATE = [
 ]
 
 
-def every_row(tmp_path: Path) -> list[Route]:
-    settings = Settings(data_dir=tmp_path, test=True, admin_token=TOKEN, metrics_token=TOKEN)
-    return [row for room in house(lay_foundation(settings)) for row in room.routes]
+def every_room(tmp_path: Path) -> tuple[Room, ...]:
+    return house(
+        lay_foundation(Settings(data_dir=tmp_path, test=True, admin_token=TOKEN, metrics_token=TOKEN))
+    )
+
+
+def named(rows: Iterable[Route]) -> set[tuple[str, str]]:
+    return {(row.method, nameless(row.path)) for row in rows}
 
 
 def nameless(path: str) -> str:
@@ -64,14 +71,14 @@ def problem_kind(answer: Any) -> str:
 
 
 async def test_the_routes_of_the_bridge_are_there_and_no_others(tmp_path: Path) -> None:
-    there = {(row.method, nameless(row.path)) for row in every_row(tmp_path) if row.lan_handler is not None}
+    there = named(row for room in every_room(tmp_path) for row in room.lan_routes)
 
     assert there == BRIDGE | SOCKETS | {(method, f"/compat/v0.7{path}") for method, path in BRIDGE}
 
 
 async def test_each_other_route_says_where_it_answers(dev: DevServer, tmp_path: Path) -> None:
-    elsewhere = [row for row in every_row(tmp_path) if row.lan_handler is None]
-    for method, path in {(row.method, nameless(row.path)) for row in elsewhere}:
+    elsewhere = named(row for room in every_room(tmp_path) if not room.lan_routes for row in room.routes)
+    for method, path in elsewhere:
         status, problem = await dev.ask(method, dev.lan_url + path.replace("{}", "demo"))
 
         assert (status, problem_kind(problem)) == (404, "answers-elsewhere"), path

@@ -10,7 +10,7 @@ import pytest
 
 from bridge_server.description.markdown import Markdown, open_library
 from bridge_server.description.site import Site
-from bridge_server.version import REPOSITORY
+from bridge_server.kernel.version import REPOSITORY
 from tests.support.asking import Answer, ask
 from tests.support.rows import each_row
 from tests.support.server import RunningServer

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.javascript.test_package import COMPILER_OPTIONS
 from tests.support.node_packages import PACKAGES, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE as TEST_PACKAGE

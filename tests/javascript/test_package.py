@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.support.node_packages import needs_node, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, SERVER, NodeProject
 from tests.support.rows import each_row

@@ -18,9 +18,9 @@ from bridge_server.web.limits import Quotas
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
 from bridge_server.web.problems import RequestIds
-from bridge_server.web.request_log import Refusals, Reporting
-from bridge_server.web.routes import Route
-from bridge_server.web.serving import Gateway
+from bridge_server.web.request_log import Refusals, Reporting, RequestLines
+from bridge_server.web.routes import Access, Route
+from bridge_server.web.serving import Charging, Gateway
 from bridge_server.web.sockets import Socket
 from tests.support.clock import ManualClock
 from tests.support.raw_http import ask_raw, spell
@@ -94,20 +94,17 @@ async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_
     async def identify(_: web.Request, token: str) -> str:
         return token
 
-    figures = RequestFigures()
+    figures, addresses = RequestFigures(), ClientAddresses((), ())
     gateway = Gateway(
         RequestIds(os.urandom),
-        Connections(ClientAddresses((), ()), ConnectionLimits(9, 9, 9.0, UnreadLimits(9, 9, 9.0))),
-        Quotas(ManualClock()),
-        leave_meanwhile,
+        Connections(addresses, ConnectionLimits(9, 9, 9.0, UnreadLimits(9, 9, 9.0))),
+        Charging(Quotas(ManualClock()), leave_meanwhile),
         figures,
-        Refusals(),
-        Reporting(1.0, 1.0, every_request=False),
+        RequestLines(Reporting(1.0, 1.0, every_request=False), addresses, Refusals()),
     )
     limit = Limit("calls", burst=2, interval_us=2_000_000)
-    row = Route(
-        method="GET", path="/", name="root", handler=welcome, identify=identify, caller_limits=(limit,)
-    )
+    access = Access(identify=identify)
+    row = Route(method="GET", path="/", name="root", handler=welcome, access=access, caller_limits=(limit,))
     request = make_mocked_request("GET", "/", {"Authorization": "Bearer x"})
 
     with pytest.raises(asyncio.CancelledError):

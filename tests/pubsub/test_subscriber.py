@@ -2,17 +2,20 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import WSCloseCode
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import IdMaker
-from bridge_server.pubsub.queues import QueueLimits, Share, SocketLimits, SocketTopics
-from bridge_server.pubsub.v1_sockets import PubSub
-from bridge_server.pubsub.v1_store import TopicStore
+from bridge_server.pubsub.queues import OpenSockets, QueueLimits, Share, SocketLimits, SocketShares
+from bridge_server.pubsub.v1_sockets import PubSub, Subscriber
+from bridge_server.pubsub.v1_store import Journal, Message, TopicStore
+from bridge_server.pubsub.v1_topics import Topics
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.sockets import Socket
 
@@ -45,17 +48,15 @@ def pubsub(tmp_path: Path) -> PubSub:
     """Nothing is stored here."""
     share = Share(messages=10, size_bytes=1_000)
     limits = SocketLimits(per_address=1, topics=1, address_topics=1, unacknowledged=10, heartbeat_seconds=60)
-    return PubSub(
-        TopicStore(SqliteDatabase(tmp_path / "unopened", Events())),
-        SystemClock(),
-        IdMaker(),
-        os.urandom,
-        QueueLimits(share, share, lifetime_ms=60_000),
-        limits,
-        Counter(),
-        SocketTopics(limits),
-        charge=lambda _: None,
-    )
+    store = TopicStore(SqliteDatabase(tmp_path / "unopened", Events()))
+    clock, queue = SystemClock(), QueueLimits(share, share, lifetime_ms=60_000)
+
+    def delivering(refuse: Callable[[Message, BridgeError], None]) -> tuple[Journal, Topics]:
+        journal = Journal(store, clock, IdMaker(), queue, refuse)
+        return journal, Topics(store, journal, clock, queue)
+
+    sockets: OpenSockets[Subscriber] = OpenSockets(SocketShares(limits, Counter()), lambda: 60)
+    return PubSub(store, delivering, sockets, lambda _: None, os.urandom)
 
 
 def test_a_socket_that_opens_while_the_server_stops_is_ended_as_well(pubsub: PubSub) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bridge_server.version import NAME, REPOSITORY, VERSION
+from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.rows import each_row

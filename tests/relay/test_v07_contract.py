@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from bridge_server.version import NAME, VERSION
+from bridge_server.kernel.version import NAME, VERSION
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.rows import each_row

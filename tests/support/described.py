@@ -13,7 +13,6 @@ from jsonschema import Draft202012Validator
 
 from bridge_server.assembly.application import every_route
 from bridge_server.description.document import openapi_document, spelled
-from bridge_server.description.operations import described as is_described
 from bridge_server.web.routes import Route
 
 _PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")
@@ -60,7 +59,7 @@ class Description:
                 self.document["paths"][spelled(row.path)][row.method.lower()]["responses"],
             )
             for row in rows
-            if is_described(row)
+            if row.about is not None
         ]
         self._operations = sorted(described, key=lambda each: each.row.path.count("{"))
 

@@ -86,14 +86,15 @@ class Wallet:
 
     def restarted(self) -> Accounts:
         return Accounts(
-            [SigningKey(secret(1)), SigningKey(secret(2))],
-            [SigningKey(secret(3))],
+            {
+                AccountSource.DEVELOPMENT: [SigningKey(secret(1)), SigningKey(secret(2))],
+                AccountSource.RAW_KEY: [SigningKey(secret(3))],
+            },
             self.files,
-            Derivations(self.pause),
+            Derivations(FAST, self.pause),
             self.clock,
             IdMaker(),
             lambda size: bytes([7]) * size,
-            FAST,
         )
 
     async def pause(self, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bridge_server.version import VERSION
+from bridge_server.kernel.version import VERSION
 from tests.ethereum.typed_data_examples import mail
 from tests.ethereum.vectors import vectors
 from tests.support.rows import each_row

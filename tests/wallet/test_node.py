@@ -42,7 +42,7 @@ async def fake() -> AsyncIterator[FakeNode]:
 async def node_at(
     url: str | None, chain_id: int | None = None, timeout_seconds: float = 5.0
 ) -> AsyncIterator[Node]:
-    async with Node(url, timeout_seconds, "tests", Stopping(0), chain_id) as node:
+    async with Node(url, timeout_seconds, Stopping(0), chain_id) as node:
         yield node
 
 
@@ -651,7 +651,7 @@ async def test_errors_of_single_calls_come_among_the_answers(node: Node, fake: F
 
 async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> None:
     stopping = Stopping(0)
-    async with Node(fake.url, 60, "tests", stopping) as node:
+    async with Node(fake.url, 60, stopping) as node:
         fake.script.append(hang)
         asking = asyncio.create_task(node.forward([PRICE]))
         await fake.asked("eth_gasPrice")
@@ -668,7 +668,7 @@ async def test_nothing_is_asked_once_another_process_may_have_the_wallet(fake: F
         if is_lost:
             raise NoNodeError("It is elsewhere.")
 
-    async with Node(fake.url, 5.0, "tests", Stopping(0), require_wallet=require_wallet) as node:
+    async with Node(fake.url, 5.0, Stopping(0), require_wallet=require_wallet) as node:
         await node.ask([SEND])
         is_lost, asked = True, len(fake.requests)
 

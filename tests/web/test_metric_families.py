@@ -10,8 +10,8 @@ import pytest
 from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.system_routes import MEANINGS
+from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
-from bridge_server.version import VERSION
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import ask
 from tests.support.server import RunningServer, running_server

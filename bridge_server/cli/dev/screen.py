@@ -11,7 +11,7 @@ from typing import Any
 import segno
 
 from bridge_server.cli.output import Screen
-from bridge_server.version import NAME, VERSION
+from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.wallet.rpc.routes import REFUSED_PAGES
 from bridge_server.wallet.visible_text import visible
 from bridge_server.web.traffic import (

@@ -32,9 +32,9 @@ from bridge_server.cli.output import columns, json_option
 from bridge_server.cli.process import configure_logs
 from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.sources import SettingsError
 from bridge_server.storage.data_directory import DataDirectoryError, require_own
-from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 10.0
 

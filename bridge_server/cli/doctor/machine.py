@@ -21,11 +21,11 @@ from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.storage.backup import read_record
 from bridge_server.storage.data_directory import DataDirectoryError, require_data
 from bridge_server.storage.migrate import packaged_migrations
 from bridge_server.storage.restore import Inspected, InspectionError, inspected
-from bridge_server.version import USER_AGENT
 
 _OF_OTHERS = 0o077
 _OF_THE_WORLD = 0o007

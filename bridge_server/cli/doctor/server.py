@@ -18,11 +18,11 @@ from bridge_server.cli.running_server import PROBLEM_PREFIX, answer_of, json_of
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.kernel.version import VERSION
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.provider import Provider
 from bridge_server.settings.settings import shown_settings
-from bridge_server.version import VERSION
 from bridge_server.web.addresses import UNKNOWN
 
 _SERVER, _SETTINGS, _PROXY = "server", "settings", "proxy"

@@ -13,6 +13,7 @@ import aiohttp
 import orjson
 
 from bridge_server.kernel.fields import parse_retry_after
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
     BadAnswerError,
@@ -24,7 +25,6 @@ from bridge_server.kit.client.errors import (
     TimeLimits,
 )
 from bridge_server.kit.client.payloads import Push
-from bridge_server.version import USER_AGENT
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
 _LARGEST_ANSWER_BYTES = 16 * 1024 * 1024

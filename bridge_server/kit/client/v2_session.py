@@ -18,6 +18,7 @@ from Crypto.PublicKey import ECC
 from Crypto.Signature import eddsa
 
 from bridge_server.kernel import base64url
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     BadPayloadError,
     Pace,
@@ -35,7 +36,6 @@ from bridge_server.kit.client.v2_protocol import (
     TopicKey,
 )
 from bridge_server.kit.client.websocket import TOO_LARGE, Conversation, Line
-from bridge_server.version import USER_AGENT
 
 _USER_DISCONNECTED = {"code": 6000, "message": "User disconnected."}
 _SEEN = 1_000

@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import WSMsgType
 
 from bridge_server.kernel.fields import parse_retry_after
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
     BridgeClientError,
@@ -25,7 +26,6 @@ from bridge_server.kit.client.errors import (
     TimeLimits,
 )
 from bridge_server.kit.client.payloads import Approval, Call, Event, Proposal, read_result
-from bridge_server.version import USER_AGENT
 
 TOO_LARGE = 1009
 

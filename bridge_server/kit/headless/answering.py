@@ -6,6 +6,7 @@ from typing import Any
 
 from bridge_server.ethereum.address import hex_of, quantity
 from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client import BridgeClientError
 from bridge_server.kit.client.authentication import read_authentication
 from bridge_server.kit.headless.keys import (
@@ -42,7 +43,6 @@ from bridge_server.kit.headless.sessions import (
     Result,
     SessionState,
 )
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.models import (
     Address,
     Caller,

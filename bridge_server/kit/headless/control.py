@@ -63,7 +63,7 @@ from bridge_server.web.bodies import (
 from bridge_server.web.middleware import Layer, Passage, bearer, behind, body, plain_chunks
 from bridge_server.web.prefer import wanted_wait
 from bridge_server.web.problems import RequestIds
-from bridge_server.web.routes import Route
+from bridge_server.web.routes import Access, Route
 
 _BODY_LIMIT_BYTES = 32 * 2**20
 """A screenshot of a large page."""
@@ -293,9 +293,8 @@ async def control_api(wallet: HeadlessWallet, host: str, port: int) -> AsyncIter
 def build_control(wallet: HeadlessWallet, token: str, stopping: asyncio.Event) -> web.Application:
     """The application, every request of which must carry the token and come to a name of this machine."""
     handlers = ControlHandlers(wallet, stopping)
-    entry = Route(
-        method="*", path="", name="control", handler=handlers.reset, guard=_guard, bearer=OneToken(token)
-    )
+    access = Access(guard=_guard, bearer=OneToken(token))
+    entry = Route(method="*", path="", name="control", handler=handlers.reset, access=access)
     layers = (_named(RequestIds(urandom)), plain_chunks(), bearer(entry), body(_BODY_LIMIT_BYTES))
 
     @web.middleware

@@ -15,7 +15,7 @@ from bridge_server.ethereum.transactions import FEE_MARKET_TYPE, TransactionErro
 from bridge_server.kernel.background import KeyedLock, Stopping
 from bridge_server.kernel.errors import UpstreamError
 from bridge_server.kernel.fields import near_words
-from bridge_server.version import USER_AGENT
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.wallet.accounts import development_keys
 from bridge_server.wallet.models import (
     InvalidParamsError,
@@ -125,7 +125,7 @@ class OwnKeys:
     def __init__(self, keys: Sequence[SigningKey], chain_id: int | None, node_url: str | None) -> None:
         self._keys = {key.address.lower(): key for key in keys}
         self.addresses = [key.address for key in keys]
-        self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, USER_AGENT, Stopping(), chain_id)
+        self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, Stopping(), chain_id)
         self._transactions = Transactions(self._node)
         self._methods: dict[str, Callable[[Any, int], Coroutine[Any, Any, str]]] = {
             "personal_sign": self._personal_sign,

@@ -18,8 +18,8 @@ from typing import IO, Any, Self
 import aiohttp
 import orjson
 
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.version import USER_AGENT
 
 _PATIENCE_SECONDS = 30.0
 _START_SECONDS = 60.0

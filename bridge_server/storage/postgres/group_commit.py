@@ -12,6 +12,7 @@ import structlog
 
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
+from bridge_server.kernel.version import VERSION
 from bridge_server.storage.database import NO_TURNS, ForEach, Row, Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
@@ -28,7 +29,6 @@ from bridge_server.storage.postgres.failures import (
     unavailable,
 )
 from bridge_server.storage.postgres.statements import NOW_MS, Statements
-from bridge_server.version import VERSION
 
 BATCH_LIMIT = 128
 _SAME_TURN_LIMIT = 16

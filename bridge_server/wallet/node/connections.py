@@ -21,6 +21,7 @@ import orjson
 from aiohttp import hdrs
 
 from bridge_server.kernel.json_texts import element_texts, member_texts
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.guarded_client import failure, read_bounded
 from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall, WrongChainError
 from bridge_server.wallet.node.failures import FailureOf, ordered_answer
@@ -53,6 +54,16 @@ Witness: TypeAlias = Callable[[bytes, int, float, str], None]
 """Called with each request to the node: its body, the answer's status (0: none), the seconds, the failure."""
 
 
+class NodeWatch(NamedTuple):
+    """What watches requests to the node: it may have them fail, and sees each."""
+
+    failure_of: FailureOf | None = None
+    witness: Witness | None = None
+
+
+UNWATCHED = NodeWatch()
+
+
 class BrokenOffError(NoNodeError):
     """The connection was closed before an answer: the node may or may not have taken the request."""
 
@@ -68,18 +79,15 @@ class Endpoint:
         self,
         url: str,
         timeout_seconds: float,
-        user_agent: str,
-        failure_of: FailureOf | None = None,
-        witness: Witness | None = None,
+        watch: NodeWatch,
     ) -> None:
         self._url = url
-        self._witness = witness
-        self._failure_of = failure_of
+        self._failure_of, self._witness = watch
         self._timeout_seconds = timeout_seconds
         self._headers = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",
-            hdrs.USER_AGENT: user_agent,
+            hdrs.USER_AGENT: USER_AGENT,
         }
 
     def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:

@@ -15,18 +15,18 @@ from bridge_server.wallet import parameters
 from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
 from bridge_server.wallet.node.connections import (
     CHAIN_ID,
+    UNWATCHED,
     Answer,
     Attempt,
     BrokenOffError,
     CheckedConnection,
     ConnectionPool,
     Endpoint,
-    Witness,
+    NodeWatch,
     new_attempt,
     read_answers,
     write_calls,
 )
-from bridge_server.wallet.node.failures import FailureOf
 
 Result = TypeVar("Result")
 
@@ -45,16 +45,12 @@ class Node:
         self,
         url: str | None,
         timeout_seconds: float,
-        user_agent: str,
         stopping: Stopping,
         chain_id: int | None = None,
-        failure_of: FailureOf | None = None,
-        witness: Witness | None = None,
+        watch: NodeWatch = UNWATCHED,
         require_wallet: Callable[[], None] | None = None,
     ) -> None:
-        self._endpoint = (
-            None if url is None else Endpoint(url, timeout_seconds, user_agent, failure_of, witness)
-        )
+        self._endpoint = None if url is None else Endpoint(url, timeout_seconds, watch)
         self._stopping = stopping
         self._require_wallet = require_wallet
         self._chain_id = chain_id

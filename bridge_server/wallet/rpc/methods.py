@@ -12,7 +12,7 @@ from bridge_server.ethereum.typed_data import TypedData, signed_part
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import IdMaker
-from bridge_server.version import USER_AGENT
+from bridge_server.kernel.version import USER_AGENT
 from bridge_server.wallet import parameters
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.explaining import WALLET_CHAIN_ID

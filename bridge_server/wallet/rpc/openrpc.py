@@ -4,7 +4,7 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from bridge_server.kernel.values import dataclass
-from bridge_server.version import NAME, REPOSITORY, USER_AGENT, VERSION
+from bridge_server.kernel.version import NAME, REPOSITORY, USER_AGENT, VERSION
 from bridge_server.wallet.models import TransactionState
 from bridge_server.wallet.rpc.wire import (
     CHAIN_DISCONNECTED,

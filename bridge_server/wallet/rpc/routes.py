@@ -25,7 +25,7 @@ from bridge_server.wallet.models import Caller, MethodNotFoundError, RpcCall
 from bridge_server.wallet.node.node import Node, is_refused
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc.methods import Method, MethodTable
-from bridge_server.wallet.rpc.wire import rpc_error_of
+from bridge_server.wallet.rpc.wire import RpcAnswer, RpcBody, rpc_error_of
 from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 from bridge_server.web.answers import DocumentPage, json_answer, no_content
 from bridge_server.web.bodies import require_json
@@ -34,13 +34,20 @@ from bridge_server.web.json_rpc import (
     Request,
     Unreadable,
     read_requests,
-    summary,
     write_batch,
     write_error,
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
-from bridge_server.web.routes import AllowedOrigins, Route
+from bridge_server.web.routes import (
+    ANY_PAGE,
+    UNCHANGED,
+    About,
+    Access,
+    AllowedOrigins,
+    DescribedAnswer,
+    Route,
+)
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -57,7 +64,7 @@ _FORWARDING_PREFIX = "x-forwarded-"
 _HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
-class Access:
+class WalletGuard:
     """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
@@ -220,7 +227,11 @@ class WalletHandlers:
         self._relay_url = relay_url
 
     async def rpc(self, request: web.Request) -> web.Response:
-        """200 with the responses, errors included; 204 when all calls were notifications."""
+        """JSON-RPC 2.0, one call or a batch of at most 100, whose order is kept. Methods that the wallet does
+        not have go to the Ethereum node. Failures are JSON-RPC errors with status 200: -32700 and -32600 to
+        -32603, -32000 to -32005 (EIP-1474), 4001 rejected, 4100 locked, 4900 no node, 4901 another chain,
+        4902 unknown chain. A call may take as long as a person needs to approve it.
+        """
         require_json(request, is_declared=True)
         requests = read_requests(await request.read())
         caller = Caller(self._addresses.client(request), request.headers.get("Origin"), request[REQUEST_ID])
@@ -480,6 +491,8 @@ def _error(request: Request, error: UnavailableError, request_id: str) -> bytes 
 # It is made when it is asked for: most wallets never are.
 
 DISCOVER = "rpc.discover"
+_TAG = "Wallet"
+_CALL = {"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []}
 
 
 @lru_cache(maxsize=1)
@@ -490,7 +503,9 @@ def openrpc_json() -> bytes:
 
 
 def written_openrpc() -> orjson.Fragment:
-    """The document as a JSON value that is encoded already."""
+    """The OpenRPC document: each method with its parameters, result, errors and an example. The method
+    `rpc.discover` answers it, too.
+    """
     return orjson.Fragment(openrpc_json())
 
 
@@ -504,22 +519,22 @@ DISCOVERY = MethodTable({DISCOVER: _discover})
 
 
 def wallet_routes(
-    handlers: WalletHandlers | MovingWalletHandlers,
-    body_limit_bytes: int,
-    guard: Callable[[web.Request], None],
-    bearer: Callable[[str], bool] | None,
-    origins: AllowedOrigins,
-    on_refusal: Callable[[web.Request, BridgeError], None],
+    handlers: WalletHandlers | MovingWalletHandlers, access: Access, body_limit_bytes: int
 ) -> tuple[Route, ...]:
-    """`POST /rpc`, behind the guard and the bearer token. Web pages of these origins may call it.
-
-    `on_refusal` gets each request that is turned away.
-    """
+    """`POST /rpc`."""
     return (
         Route(
-            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
-            body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins, reads_id=True, who="rpc", summary=summary,
+            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, access=access, waits=True,
+            body_limit_bytes=body_limit_bytes, reads_id=True, who="rpc",
+            about=About(
+                work=WalletHandlers.rpc, tag=_TAG, summary="Call methods of the wallet",
+                answers=(
+                    DescribedAnswer(200, "The responses; an error is one, too.", RpcAnswer),
+                    DescribedAnswer(204, "There were only notifications."),
+                ),
+                body=RpcBody, body_example=_CALL,
+                needs_database=False,
+            ),
         ),
     )  # fmt: skip
 
@@ -530,6 +545,10 @@ def description_routes(every_request: Limit) -> tuple[Route, ...]:
     return (
         Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            limits=(every_request,), any_origin=True,
+            access=ANY_PAGE, limits=(every_request,),
+            about=About(
+                work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+            ),
         ),
     )  # fmt: skip

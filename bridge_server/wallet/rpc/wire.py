@@ -4,9 +4,10 @@ A wrong value is refused with its place, such as `params[1]`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
 import structlog
+from pydantic import Field, WithJsonSchema
 
 from bridge_server.ethereum.address import HexError, address_of, data_of
 from bridge_server.ethereum.signing_key import SECRET_BYTES
@@ -42,6 +43,50 @@ from bridge_server.wallet.models import (
 from bridge_server.wallet.parameters import Params, address, arguments, chain_id, data, text
 from bridge_server.web.bodies import parse_value
 from bridge_server.web.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MOST_VALUES, RpcError
+from bridge_server.web.shapes import TypedDict
+
+_MOST_CALLS = 100
+
+CallName = Annotated[
+    str | float | None, WithJsonSchema({"type": ["string", "number", "null"], "examples": [1]})
+]
+
+
+class RpcCallShape(TypedDict):
+    """A call. Without an id it is a notification, which gets no response."""
+
+    jsonrpc: Literal["2.0"]
+    id: NotRequired[CallName]
+    method: str
+    params: NotRequired[list[Any] | dict[str, Any]]
+
+
+class RpcFailureAnswer(TypedDict):
+    """The failure of a call."""
+
+    code: int
+    message: str
+    data: NotRequired[Any]
+
+
+class RpcResultAnswer(TypedDict):
+    """The response to a call that succeeded."""
+
+    jsonrpc: Literal["2.0"]
+    id: CallName
+    result: Any
+
+
+class RpcErrorAnswer(TypedDict):
+    """The response to a call that failed."""
+
+    jsonrpc: Literal["2.0"]
+    id: CallName
+    error: RpcFailureAnswer
+
+
+RpcBody: Any = RpcCallShape | Annotated[list[RpcCallShape], Field(min_length=1, max_length=_MOST_CALLS)]
+RpcAnswer: Any = RpcResultAnswer | RpcErrorAnswer | list[RpcResultAnswer | RpcErrorAnswer]
 
 _ORDER = " personal_sign takes [message, account]; eth_sign and eth_signTypedData take the account first."
 _SIGNATURE_BYTES = 65

@@ -1,7 +1,8 @@
-"""Broadcasting: a signed transaction is given to the node, and the outcome is stored."""
+"""Broadcasting and confirming: the node is given a signed transaction, and asked for its block."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import structlog
@@ -38,116 +39,6 @@ class OtherChainError(WrongChainError):
     """The transaction was requested for another chain than the wallet is on now."""
 
 
-class Broadcasting:
-    """Broadcasts transactions, an account's one after the other: the account's lock must be held.
-
-    `attempt` is passed to `Node.ask`.
-    """
-
-    def __init__(self, store: TransactionStore, node: Node, stopping: Stopping, clock: Clock) -> None:
-        self._store = store
-        self._node = node
-        self._stopping = stopping
-        self._clock = clock
-
-    async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
-        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
-
-        Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
-        """
-        assert stored.signed is not None
-        try:
-            refusal = await self._try(stored, attempt)
-        except NoNodeError as error:
-            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
-            return ZERO_HASH
-        except WrongChainError as error:  # no node has seen it
-            await self.refuse(stored, error.detail)
-            raise
-        if refusal is not None:
-            await self.refuse(stored, refusal.detail)
-            raise TransactionRefusedError(refusal.detail, refusal.data)
-        return stored.signed.transaction_hash
-
-    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
-        """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
-
-        A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
-        """
-        refusal = await self._try(stored, attempt)
-        if refusal is None:
-            return
-        if says_not_at_this_price(refusal):
-            transaction_id = stored.request.transaction_id
-            if refusal.detail != stored.error:
-                log.warning("transaction_postponed", transaction_id=transaction_id, reason=refusal.detail)
-            await self.postpone({transaction_id: stored.attempts}, refusal.detail)
-        else:
-            await self.refuse(stored, refusal.detail)
-
-    async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
-        """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
-        chain_id = await self._node.chain_id(attempt)
-        if stored.chain_id not in (None, chain_id):
-            raise OtherChainError(
-                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
-            )
-
-    async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
-        """Store the reason why a waiting transaction was not broadcast, for good or for now."""
-        if isinstance(error, TransactionRefusedError):
-            return  # that is stored already
-        if isinstance(error, UnavailableError) and self._stopping.has_begun:
-            return  # it goes on after the restart
-        if isinstance(error, SignatureRejectedError | InvalidInputError):
-            await self.refuse(stored, error.detail)
-        else:  # such as an account that is locked, or a node that gives no price
-            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
-
-    async def refuse(self, stored: StoredTransaction, error: str) -> None:
-        """Give the transaction up, and its nonce back."""
-        transaction_id = stored.request.transaction_id
-        log.info("transaction_refused", transaction_id=transaction_id, reason=error)
-        await _try_to_store(self._store.refuse(transaction_id, error, self._clock.now_ms()))
-
-    async def postpone(self, attempts: Mapping[TransactionId, int], error: str) -> None:
-        """Try these again later, and later still after each attempt that fails."""
-        now_ms = self._clock.now_ms()
-        due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
-        await _try_to_store(self._store.postpone(due, error))
-
-    async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
-        """None when the node has it now, and that is stored; otherwise the reason why it is invalid."""
-        signed = stored.signed
-        assert signed is not None
-        await self.require_chain(stored, attempt)
-        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
-        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
-            return answer
-        accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())
-        await _try_to_store(accepted)
-        return None
-
-    async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
-        """Whether the node, which did not take the transaction, has it already, in its pool or in a block."""
-        if says_known(error):
-            return True
-        if says_not_now(error):
-            raise NoNodeError(f"The node does not take it now: {error.detail}")
-        (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
-        if isinstance(found, NodeError):
-            raise NoNodeError(f"The node does not report whether it has it: {found.detail}") from error
-        return found is not None
-
-
-async def _try_to_store(change: Awaitable[None]) -> None:
-    """Store it if that is possible. Otherwise the transaction still waits, and is broadcast once more."""
-    try:
-        await change
-    except UnavailableError as error:
-        log.warning("transaction_not_settled", reason=error.detail)
-
-
 # Log lines for transactions that the node has lost: one a minute for each account and reason.
 
 _MINUTE_US = 60_000_000
@@ -178,8 +69,6 @@ class LossReport:
             del self._written_at_us[key]
 
 
-# Confirmation of broadcast transactions: mined, replaced, dropped by the node, or lost with their chain.
-
 _ASKED_AT_ONCE = 50
 
 _REASONS = {
@@ -190,28 +79,112 @@ _REASONS = {
 _LOSSES = (TransactionEvent.DROP, TransactionEvent.SET_BACK)
 
 
-class Confirming:
-    """Compares the stored transactions, sent or mined, with the node's.
+class Broadcasting:
+    """Gives transactions to the node, an account's one after the other, and compares what is stored, sent or
+    mined, with what the node knows. The account's `turn` must be held.
 
     A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
     not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
     account that the node does not know are forgotten: they belong to a history that is gone.
+
+    `attempt` is passed to `Node.ask`.
     """
 
-    def __init__(
-        self, store: TransactionStore, node: Node, filling: Filling, locks: KeyedLock, clock: Clock
-    ) -> None:
+    def __init__(self, store: TransactionStore, node: Node, stopping: Stopping, clock: Clock) -> None:
         self._store = store
         self._node = node
-        self._filling = filling
-        self._locks = locks
+        self._stopping = stopping
         self._clock = clock
+        self.filling = Filling(node)
+        """Asks the node for what a request leaves open."""
+        self._locks = KeyedLock()
         self._pauses = DropPauses(clock)
         self._losses = LossReport(clock)
         self._is_set_back = False  # and not every account has been read since
         self._awaits_blocks = True
         self._announced = 0
         node.on_set_back(self._forget)
+
+    def turn(self, sender: Address) -> AbstractAsyncContextManager[None]:
+        """Have the account for oneself inside."""
+        return self._locks.taken(sender)
+
+    async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
+        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
+
+        Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
+        """
+        assert stored.signed is not None
+        try:
+            refusal = await self._try(stored, attempt)
+        except NoNodeError as error:
+            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
+            return ZERO_HASH
+        except WrongChainError as error:  # no node has seen it
+            await self._refuse(stored, error.detail)
+            raise
+        if refusal is not None:
+            await self._refuse(stored, refusal.detail)
+            raise TransactionRefusedError(refusal.detail, refusal.data)
+        return stored.signed.transaction_hash
+
+    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+        """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
+
+        A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
+        """
+        refusal = await self._try(stored, attempt)
+        if refusal is None:
+            return
+        if says_not_at_this_price(refusal):
+            transaction_id = stored.request.transaction_id
+            if refusal.detail != stored.error:
+                log.warning("transaction_postponed", transaction_id=transaction_id, reason=refusal.detail)
+            await self.postpone({transaction_id: stored.attempts}, refusal.detail)
+        else:
+            await self._refuse(stored, refusal.detail)
+
+    async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+        """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
+        chain_id = await self._node.chain_id(attempt)
+        if stored.chain_id not in (None, chain_id):
+            raise OtherChainError(
+                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
+            )
+
+    async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
+        """Store the reason why a waiting transaction was not broadcast, for good or for now."""
+        if isinstance(error, TransactionRefusedError):
+            return  # that is stored already
+        if isinstance(error, UnavailableError) and self._stopping.has_begun:
+            return  # it goes on after the restart
+        if isinstance(error, SignatureRejectedError | InvalidInputError):
+            await self._refuse(stored, error.detail)
+        else:  # such as an account that is locked, or a node that gives no price
+            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
+
+    async def _refuse(self, stored: StoredTransaction, error: str) -> None:
+        """Give the transaction up, and its nonce back."""
+        transaction_id = stored.request.transaction_id
+        log.info("transaction_refused", transaction_id=transaction_id, reason=error)
+        await _try_to_store(self._store.refuse(transaction_id, error, self._clock.now_ms()))
+
+    async def postpone(self, attempts: Mapping[TransactionId, int], error: str) -> None:
+        """Try these again later, and later still after each attempt that fails."""
+        now_ms = self._clock.now_ms()
+        due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
+        await _try_to_store(self._store.postpone(due, error))
+
+    async def catch_up(self, sender: Address, attempt: Attempt) -> int:
+        """The account's next nonce as far as the node knows; transactions from there on are read.
+
+        Transactions that the node has dropped are in the account's queue after that. Raises NoNodeError,
+        WrongChainError, NodeError.
+        """
+        chain_id = await self._node.chain_id(attempt)
+        count = await self.filling.pending_count(sender, attempt)
+        await self._look_at(chain_id, sender, count, count)
+        return count
 
     def is_paused(self, transaction_id: TransactionId) -> bool:
         """Whether the node has dropped it too often for an immediate broadcast."""
@@ -239,6 +212,29 @@ class Confirming:
         if is_set_back:  # from the beginning: all of them were read after that
             self._is_set_back = False
 
+    async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
+        """None when the node has it now, and that is stored; otherwise the reason why it is invalid."""
+        signed = stored.signed
+        assert signed is not None
+        await self.require_chain(stored, attempt)
+        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
+        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
+            return answer
+        accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())
+        await _try_to_store(accepted)
+        return None
+
+    async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
+        """Whether the node, which did not take the transaction, has it already, in its pool or in a block."""
+        if says_known(error):
+            return True
+        if says_not_now(error):
+            raise NoNodeError(f"The node does not take it now: {error.detail}")
+        (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
+        if isinstance(found, NodeError):
+            raise NoNodeError(f"The node does not report whether it has it: {found.detail}") from error
+        return found is not None
+
     async def _check_all(self) -> None:
         chain_id = await self._node.chain_id()
         announced = self._announced
@@ -246,21 +242,10 @@ class Confirming:
         lowest_sent = await self._store.lowest_sent(chain_id)
         self._awaits_blocks = is_any_waiting or bool(lowest_sent) or announced != self._announced
         for sender in await self._store.senders(chain_id):
-            async with self._locks.taken(sender):
+            async with self.turn(sender):
                 count = await self._count(sender)
                 if count is not None:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
-
-    async def catch_up(self, sender: Address, attempt: Attempt) -> int:
-        """The account's next nonce as far as the node knows; transactions from there on are read.
-
-        Transactions that the node has dropped are in the account's queue after that. The account's lock must
-        be held; `attempt` is passed to `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
-        """
-        chain_id = await self._node.chain_id(attempt)
-        count = await self._filling.pending_count(sender, attempt)
-        await self._look_at(chain_id, sender, count, count)
-        return count
 
     async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
         """Read everything from the `count` on, or from a lower nonce if that is one.
@@ -324,6 +309,14 @@ class Confirming:
             ids = [each.request.transaction_id for each in transactions]
             pauses_ms = {transaction_id: self._pauses.add(transaction_id) for transaction_id in ids}
         await self._store.move(transactions, event, reason, self._clock.now_ms(), pauses_ms=pauses_ms)
+
+
+async def _try_to_store(change: Awaitable[None]) -> None:
+    """Store it if that is possible. Otherwise the transaction still waits, and is broadcast once more."""
+    try:
+        await change
+    except UnavailableError as error:
+        log.warning("transaction_not_settled", reason=error.detail)
 
 
 def _nonce(stored: StoredTransaction) -> int:

@@ -11,16 +11,14 @@ import structlog
 
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.transactions import RawTransaction, sign_transaction
-from bridge_server.kernel.background import KeyedLock, cancelled
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.approvals import MOST_WAITING, Approvals
+from bridge_server.wallet.approvals import MOST_WAITING
 from bridge_server.wallet.models import (
     Address,
     ApprovalId,
-    AuditEntry,
     Caller,
     InvalidParamsError,
     NodeError,
@@ -35,81 +33,11 @@ from bridge_server.wallet.models import (
 )
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.signing import AuditLog
-from bridge_server.wallet.transactions.broadcasting import (
-    ZERO_HASH,
-    Broadcasting,
-    Confirming,
-    OtherChainError,
-)
-from bridge_server.wallet.transactions.requests import (
-    Filling,
-    TransactionRequest,
-    read_transaction,
-    write_transaction,
-)
+from bridge_server.wallet.signing import Signing
+from bridge_server.wallet.transactions.broadcasting import ZERO_HASH, Broadcasting, OtherChainError
+from bridge_server.wallet.transactions.requests import TransactionRequest, read_transaction, write_transaction
 from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsPostponed, delay_ms
 from bridge_server.wallet.transactions.store import TransactionStore
-
-# Signing transactions: approved first if that is wanted, and in the audit log before anybody sees them.
-
-
-class TransactionSigning:
-    """Signs transactions that are filled in, with the keys that are unlocked."""
-
-    def __init__(self, accounts: Accounts, approvals: Approvals, audit: AuditLog, clock: Clock) -> None:
-        self._accounts = accounts
-        self._approvals = approvals
-        self._audit = audit
-        self._clock = clock
-
-    @property
-    def asks_for_approval(self) -> bool:
-        """Whether a signature may take as long as a human does."""
-        return self._approvals.is_on
-
-    def require_key(self, address: Address) -> None:
-        """Raise UnknownAccountError, LockedError unless the account's key is open."""
-        self._accounts.key(address)
-
-    async def approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
-        """Return the approval's id once it is given; None when none is required.
-
-        Raises as `Approvals.approved` does.
-        """
-        if not self._approvals.is_on:
-            return None
-        subject = orjson.dumps(write_transaction(filled))
-        return await self._approvals.approved(method, filled.sender, subject, caller)
-
-    def ready(
-        self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
-    ) -> Callable[[int], SignedTransaction]:
-        """The function that signs it with a nonce, in any thread; it may raise UnavailableError.
-
-        Raises UnknownAccountError, LockedError.
-        """
-        key = self._accounts.key(filled.sender)
-
-        def sign(nonce: int) -> SignedTransaction:
-            transaction = filled.transaction(nonce)
-            raw, transaction_hash, signed_hash = sign_transaction(transaction, key)
-            signed = SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
-            self._audit.append(
-                AuditEntry(
-                    self._clock.now_ms(),
-                    method,
-                    filled.sender,
-                    hex_of(signed_hash),
-                    caller,
-                    approval_id,
-                    signed.transaction_hash,
-                )
-            )
-            return signed
-
-        return sign
-
 
 SEND = "eth_sendTransaction"
 SIGN = "eth_signTransaction"
@@ -120,30 +48,30 @@ _SWEEP_SLICE = 500
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
 
-    `locks` has a lock for each account. `attempt` is passed to `Node.ask`.
+    Settled transactions are kept for `kept_ms`. `attempt` is passed to `Node.ask`.
     """
 
     def __init__(
         self,
         store: TransactionStore,
         node: Node,
-        filling: Filling,
-        signing: TransactionSigning,
+        signing: Signing,
         broadcasting: Broadcasting,
-        confirming: Confirming,
-        locks: KeyedLock,
         clock: Clock,
         kept_ms: int,
     ) -> None:
         self._store = store
         self._node = node
-        self._filling = filling
+        self._filling = broadcasting.filling
         self._signing = signing
         self._broadcasting = broadcasting
-        self._confirming = confirming
-        self._locks = locks
         self._clock = clock
         self._kept_ms = kept_ms
+
+    @property
+    def asks_for_approval(self) -> bool:
+        """Whether a signature may take as long as a human does."""
+        return self._signing.asks_for_approval
 
     async def send(self, asked: SendRequest, request: TransactionRequest) -> str:
         """Send a transaction object; queue it when the node cannot be reached.
@@ -151,7 +79,7 @@ class TransactionService:
         Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, WrongChainError,
         NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
         """
-        self._signing.require_key(request.sender)
+        self._signing.key(request.sender)
         try:
             return await self._send(asked, request)
         except NoNodeError:  # if it was approved already, it is shown again, filled in anew
@@ -171,7 +99,7 @@ class TransactionService:
         attempt = self._node.attempt()
         chain_id = await self._chain_of(transaction)
         signed = SignedTransaction(chain_id, transaction.nonce, hex_of(transaction.hash), raw)
-        async with self._locks.taken(asked.sender):
+        async with self._broadcasting.turn(asked.sender):
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
             return await self._broadcasting.broadcast(stored, attempt)
 
@@ -181,11 +109,11 @@ class TransactionService:
         Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
         """
-        self._signing.require_key(request.sender)
+        self._signing.key(request.sender)
         filled = await self._filling.filled(request)
-        approval_id = await self._signing.approved(SIGN, filled, caller)
+        approval_id = await self._approved(SIGN, filled, caller)
         nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
-        return self._signing.ready(SIGN, filled, caller, approval_id)(nonce).raw
+        return self._ready(SIGN, filled, caller, approval_id)(nonce).raw
 
     async def send_queued(self, queued: StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
@@ -197,10 +125,10 @@ class TransactionService:
         Requests that a person must approve are left to `send_queued`. Raises NoNodeError, WrongChainError,
         NodeError: the rest comes later.
         """
-        async with self._locks.taken(sender):
+        async with self._broadcasting.turn(sender):
             attempt = self._node.attempt()
             try:
-                count = await self._confirming.catch_up(sender, attempt)
+                count = await self._broadcasting.catch_up(sender, attempt)
             except (NoNodeError, WrongChainError, NodeError) as error:
                 await self._broadcasting.postpone(await self._store.queue(sender), error.detail)
                 raise
@@ -219,17 +147,17 @@ class TransactionService:
         approval_id = None
         if self._signing.asks_for_approval:
             request = await self._filling.filled(request)
-            approval_id = await self._signing.approved(SEND, request, asked.caller)
+            approval_id = await self._approved(SEND, request, asked.caller)
         attempt = self._node.attempt()
-        async with self._locks.taken(request.sender):
-            count = await self._confirming.catch_up(request.sender, attempt)
+        async with self._broadcasting.turn(request.sender):
+            count = await self._broadcasting.catch_up(request.sender, attempt)
             if request.nonce is None:
                 await self._work_off(await self._store.queue(request.sender), count, attempt)
             return await self._sign_and_broadcast(asked, request, approval_id, count, attempt)
 
     async def _work_off(self, queue: Mapping[TransactionId, int], count: int, attempt: Attempt) -> None:
         for position, transaction_id in enumerate(queue):
-            if self._confirming.is_paused(transaction_id):
+            if self._broadcasting.is_paused(transaction_id):
                 continue
             stored = await self._store.get(transaction_id)
             if stored is None:
@@ -262,11 +190,36 @@ class TransactionService:
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
         filled = await self._filling.filled(request, attempt)
         assert filled.chain_id is not None
-        sign = self._signing.ready(SEND, filled, asked.caller, approval_id)
+        sign = self._ready(SEND, filled, asked.caller, approval_id)
         stored = await self._store.reserve(
             asked, filled.chain_id, filled.nonce, count, sign, self._first_attempt_at_ms()
         )
         return await self._broadcasting.broadcast(stored)
+
+    async def _approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
+        return await self._signing.approved(
+            method, filled.sender, lambda: orjson.dumps(write_transaction(filled)), caller
+        )
+
+    def _ready(
+        self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
+    ) -> Callable[[int], SignedTransaction]:
+        """The function that signs it with a nonce, in any thread; it may raise UnavailableError.
+
+        Raises UnknownAccountError, LockedError.
+        """
+        key = self._signing.key(filled.sender)
+
+        def sign(nonce: int) -> SignedTransaction:
+            transaction = filled.transaction(nonce)
+            raw, transaction_hash, signed_hash = sign_transaction(transaction, key)
+            signed = SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
+            self._signing.record(
+                method, filled.sender, signed_hash, caller, approval_id, signed.transaction_hash
+            )
+            return signed
+
+        return sign
 
     async def _read_queued(
         self, stored: StoredTransaction, attempt: Attempt | None = None
@@ -331,18 +284,14 @@ class TransactionWorker:
         self,
         store: TransactionStore,
         service: TransactionService,
-        signing: TransactionSigning,
         broadcasting: Broadcasting,
-        confirming: Confirming,
         node: Node,
         events: Events,
         clock: Clock,
     ) -> None:
         self._store = store
         self._service = service
-        self._signing = signing
         self._broadcasting = broadcasting
-        self._confirming = confirming
         self._node = node
         self._clock = clock
         self._due_at_ms = 0  # by the clock on the wall, as the rows have it
@@ -419,7 +368,7 @@ class TransactionWorker:
     async def _settle_mined(self) -> None:
         seen, self._seen_mined = self._seen_mined, set()
         for transaction_hash in seen:
-            await self._confirming.settle_mined(transaction_hash)
+            await self._broadcasting.settle_mined(transaction_hash)
 
     async def _broadcast_due(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()
@@ -442,7 +391,7 @@ class TransactionWorker:
         elif not is_woken:
             return
         try:
-            await self._confirming.check()
+            await self._broadcasting.check()
         except (NoNodeError, WrongChainError) as error:
             self._is_woken = False
             log.warning("node_not_asked", reason=error.detail)
@@ -452,7 +401,7 @@ class TransactionWorker:
     async def _work_off(self, sender: Address) -> None:
         try:
             await self._service.work_off(sender)
-            if self._signing.asks_for_approval:
+            if self._service.asks_for_approval:
                 await self._ask_for_approvals(sender)
         except (UnavailableError, WrongChainError, NodeError):
             self._is_woken = False  # the connection on which it failed is no reason to hurry
@@ -501,14 +450,14 @@ class TransactionWorker:
         self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
         self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
         self._check_after_us = _SECOND_CHECK_US
-        self._confirming.expect_blocks()
+        self._broadcasting.expect_blocks()
         self._has_news.set()
 
     def _on_postponed(self, event: TransactionsPostponed) -> None:
         self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
 
     def _on_mined(self, transaction_hash: str) -> None:
-        if self._confirming.awaits_blocks:
+        if self._broadcasting.awaits_blocks:
             self._seen_mined.add(transaction_hash)
             self._has_news.set()
 

@@ -214,7 +214,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
 async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once_is_settled(
     processes: Processes,
 ) -> None:
-    stores = [IrnStore(process, Unlimited(), Unlimited()) for process in processes]
+    stores = [IrnStore(process, Unlimited(), Unlimited(), RULES.notice) for process in processes]
     topic, clients = Topic("t1"), (ClientKey("c1"), ClientKey("c2"))
 
     def subscribe() -> Transaction[None]:
