@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -40,11 +41,17 @@ def rfc3339(moment_ms: int) -> str:
 
     Raises ValueError outside of the years 1 to 9999.
     """
+    second, milliseconds = divmod(moment_ms, 1_000)
+    return f"{_spell_second(second)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=16)  # under load, there are many moments of one second
+def _spell_second(second: int) -> str:
     try:
-        moment = _EPOCH + moment_ms * _MILLISECOND
+        moment = _EPOCH + timedelta(seconds=second)
     except OverflowError:
         raise ValueError("a date and time must lie in the years 1 to 9999") from None
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return moment.replace(tzinfo=None).isoformat()
 
 
 def _rest(match: re.Match[str]) -> timedelta:

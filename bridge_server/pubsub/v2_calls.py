@@ -296,13 +296,17 @@ class IrnCalls:
                 return -(-len(call.receipts) // _TOPICS_FOR_A_MESSAGE)
         return -(-len(call.topics) // _TOPICS_FOR_A_MESSAGE)
 
-    def perform(self, socket: IrnSocket, request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
-        """Perform a client's call; its next frame waits for the awaitable that is returned."""
+    def perform(
+        self, socket: IrnSocket, request: ClientRequest, call: IrnCall, paid: int
+    ) -> Awaitable[None] | None:
+        """Perform a call, for which the client's address has `paid` so many messages. The client's next frame
+        waits for the awaitable that is returned.
+        """
         id_text = request.id_text
         match call:
             case PublishCall():
                 is_priced = socket.address is None or self._counts.has_all(call.publications)
-                self._publish(socket, request, call)
+                self._publish(socket, request, call, paid)
                 if not is_priced:  # its next frame is heard once the receivers have been counted, and charged
                     return self._until_stored()
             case SubscribeCall():
@@ -319,7 +323,7 @@ class IrnCalls:
         with suppress(UnavailableError):  # which each call is answered with
             await self._journal.caught_up()
 
-    def _publish(self, socket: IrnSocket, request: ClientRequest, call: PublishCall) -> None:
+    def _publish(self, socket: IrnSocket, request: ClientRequest, call: PublishCall, paid: int) -> None:
         if call.subscribes is not None:
             socket.sending.require_room((call.subscribes,))
         now_ms = self._clock.now_ms()
@@ -335,10 +339,7 @@ class IrnCalls:
             is_sure = len(envelopes) == 1 and call.subscribes is None and not socket.is_doubtful
             self._offer(socket, envelopes, is_sure)
         self._remembered.begin(key, done)
-        charged = 0 if socket.address is None else self.price(call)
-        self._journal.submit(
-            Publishing(socket.client, socket.address, key, envelopes, call.subscribes, charged)
-        )
+        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes, paid))
 
     def _in_words(self, socket: IrnSocket, call: PublishCall, frames: Frames) -> str:
         """The message that a call publishes, and whether it has a receiver."""

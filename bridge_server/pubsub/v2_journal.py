@@ -45,8 +45,8 @@ def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
     digest them whole would be a tenth of the cost of a publication.
     """
     parts = [client, id_text.decode().strip('"')]
-    for topic, message, *_ in call.publications:
-        parts += (topic, f"{len(message)}-{crc32(message.encode())}")
+    for each in call.publications:
+        parts += (each.topic, f"{len(each.message)}-{crc32(each.message.encode())}")
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -28,7 +28,8 @@ Done: TypeAlias = Callable[[BridgeError | None], None]
 """Is called once a change is on disk, or with the reason why nothing of it is."""
 
 
-class Publication(NamedTuple):
+@dataclass(slots=True)
+class Publication:
     """A message that a client wants to be published."""
 
     topic: Topic
@@ -39,7 +40,8 @@ class Publication(NamedTuple):
     attestation: str | None
 
 
-class PublishCall(NamedTuple):
+@dataclass(slots=True)
+class PublishCall:
     """Publish all of these messages, and subscribe the client to a topic: all or nothing."""
 
     publications: tuple[Publication, ...]
@@ -90,7 +92,8 @@ class ReceiveCall(NamedTuple):
 IrnCall: TypeAlias = PublishCall | SubscribeCall | UnsubscribeCall | FetchCall | ReceiveCall
 
 
-class ClientRequest(NamedTuple):
+@dataclass(slots=True)
+class ClientRequest:
     """A client's request. `id_text` is the JSON of the id that it gave the request."""
 
     id_text: bytes

@@ -45,11 +45,12 @@ _PONG_SECONDS = 1.0
 class Answers:
     """The answers that wait for one socket, or that it was written a moment ago."""
 
-    __slots__ = ("_ping", "_ping_number", "_pong", "_written_at", "pending")
+    __slots__ = ("_now", "_ping", "_ping_number", "_pong", "_written_at", "pending")
 
     def __init__(self) -> None:
         self.pending = 0
         """Publications that are on their way to the disk."""
+        self._now = asyncio.get_running_loop().time
         self._written_at: float | None = None
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
@@ -61,7 +62,7 @@ class Answers:
     def has_answer(self) -> None:
         """The answer to a publication was written."""
         self.pending -= 1
-        self._written_at = asyncio.get_running_loop().time()
+        self._written_at = self._now()
 
     def recognise(self, pong: bytes) -> None:
         """The client has read what was written before the ping."""
@@ -73,7 +74,7 @@ class Answers:
         """Whether an answer was written just now, and the client may not have read it yet."""
         if self._written_at is None:
             return False
-        if asyncio.get_running_loop().time() < self._written_at + _IS_NEW_SECONDS:
+        if self._now() < self._written_at + _IS_NEW_SECONDS:
             return True
         self._written_at = None
         return False
@@ -251,7 +252,7 @@ class Sending:
 
     def _offer(self, attachment: Attachment, envelope: Envelope, is_sure: bool) -> None:
         if is_sure and self._behind is None and self._keeps_up(attachment, len(envelope.data)):
-            self._send(attachment, WaitingMessage(envelope.number, envelope.topic, envelope.data))
+            self._send(attachment, envelope.number, envelope.data)
         else:
             self._fall_behind(attachment)
 
@@ -282,15 +283,15 @@ class Sending:
             and 2 * (attachment.unconfirmed_bytes + size_bytes) <= self._share.size_bytes
         )
 
-    def _send(self, attachment: Attachment, message: WaitingMessage) -> None:
+    def _send(self, attachment: Attachment, number: int, data: bytes) -> None:
         if self._outlet is None:
             return
-        request_id, size_bytes = self._ids.next(), len(message.data)
-        self._sent[request_id] = (attachment, message.number, size_bytes)
-        attachment.position = message.number
+        request_id, size_bytes = self._ids.next(), len(data)
+        self._sent[request_id] = (attachment, number, size_bytes)
+        attachment.position = number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        text = v2_wire.write_message(request_id, attachment.subscription, message.data)
+        text = v2_wire.write_message(request_id, attachment.subscription, data)
         self._outlet.push_joined(text_frame(text))
 
     def _fall_behind(self, attachment: Attachment) -> None:
@@ -334,7 +335,7 @@ class Sending:
                 if message.is_received and attachment.is_new:
                     attachment.position = message.number
                     continue
-                self._send(attachment, message)
+                self._send(attachment, message.number, message.data)
                 await self._drain()
             position = page[-1].number
 
@@ -376,8 +377,12 @@ class Sending:
 class Performer(Protocol):
     """Performs the calls of clients."""
 
-    def perform(self, socket: "IrnSocket", request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
-        """Perform a client's call; its next frame waits for the awaitable that is returned."""
+    def perform(
+        self, socket: "IrnSocket", request: ClientRequest, call: IrnCall, paid: int
+    ) -> Awaitable[None] | None:
+        """Perform a client's call, for which so many messages were charged; its next frame waits for the
+        awaitable that is returned.
+        """
         ...
 
     def price(self, call: IrnCall) -> int:
@@ -454,6 +459,9 @@ class IrnSocket:
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         self._is_quiet = False
+        confirmed = v2_wire.read_confirmed(text)
+        if confirmed is not None:
+            return None if self.sending.confirm(confirmed) else self._pay(1)
         frame = v2_wire.read_frame(text)
         if isinstance(frame, Confirmation):
             is_known = frame.is_received and self.sending.confirm(frame.request_id)
@@ -464,8 +472,9 @@ class IrnSocket:
         except BridgeError as error:
             self._refuse(frame, error)
             return self._pay(1)
-        late = None if self.address is None else self._pay(self._price(call))
-        return self._do(frame, call) if late is None else self._do_after(late, frame, call)
+        price = 0 if self.address is None else self._price(call)
+        late = self._pay(price)
+        return self._do(frame, call, price) if late is None else self._do_after(late, frame, call, price)
 
     async def settle(self) -> None:
         self._is_quiet, self._is_settling = False, True
@@ -529,9 +538,9 @@ class IrnSocket:
             self.frames.note(request.method, "", error)
         self.answer(v2_wire.write_error(request.id_text, error))
 
-    def _do(self, request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
+    def _do(self, request: ClientRequest, call: IrnCall, paid: int) -> Awaitable[None] | None:
         try:
-            pending = self._perform(self, request, call)
+            pending = self._perform(self, request, call, paid)
         except BridgeError as error:
             self._refuse(request, error)
             return None
@@ -546,9 +555,11 @@ class IrnSocket:
         finally:
             self._is_quiet = self._is_settling = False
 
-    async def _do_after(self, late: Awaitable[None], request: ClientRequest, call: IrnCall) -> None:
+    async def _do_after(
+        self, late: Awaitable[None], request: ClientRequest, call: IrnCall, paid: int
+    ) -> None:
         await late
-        pending = self._do(request, call)
+        pending = self._do(request, call, paid)
         if pending is not None:
             await pending
 

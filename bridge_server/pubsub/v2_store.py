@@ -625,7 +625,10 @@ class _Changes:
 def _have_all(envelope: Envelope, subscribers: Sequence[ClientKey]) -> bool:
     """Whether there are subscribers but the sender, and all of them have acknowledged the message."""
     acknowledged, sender = envelope.acknowledged, envelope.sender
-    return bool(acknowledged) and all(client in acknowledged or client == sender for client in subscribers)
+    for client in subscribers:
+        if client not in acknowledged and client != sender:
+            return False
+    return bool(acknowledged)
 
 
 # Bytes that clients of generation 2.x may store, at hand where several processes charge for them.

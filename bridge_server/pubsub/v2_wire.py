@@ -48,13 +48,18 @@ _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
+def read_confirmed(text: bytes) -> int | None:
+    """The id of the request that a frame confirms as clients write it, which every second frame does."""
+    if len(text) > _LONGEST_CONFIRMED or (confirmed := _CONFIRMED.fullmatch(text)) is None:
+        return None
+    return int(confirmed[1])
+
+
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
     """The request or answer in a frame. Raises FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
 
     A request whose id is wrong is read as one without an id.
     """
-    if len(text) <= _LONGEST_CONFIRMED and (confirmed := _CONFIRMED.fullmatch(text)):
-        return Confirmation(int(confirmed[1]), is_received=True)  # every second frame, as clients write it
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -118,10 +123,14 @@ def write_fetched(messages: Sequence[WaitingMessage], has_more: bool) -> bytes:
 
 def write_data(publication: Publication, published_at_ms: int) -> bytes:
     """The parameters of the request that brings a publication to a receiver."""
-    topic, message, _, tag, _, attestation = publication
-    values = {"topic": topic, "message": message, "publishedAt": published_at_ms, "tag": tag}
-    if attestation is not None:
-        values["attestation"] = attestation
+    values = {
+        "topic": publication.topic,
+        "message": publication.message,
+        "publishedAt": published_at_ms,
+        "tag": publication.tag,
+    }
+    if publication.attestation is not None:
+        values["attestation"] = publication.attestation
     return orjson.dumps(values)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
@@ -34,8 +34,6 @@ MOST_BYTES = 2**20
 _BLOCK_BYTES = 2**16
 _SYNC_SECONDS = 1.0
 _NOT_OPEN = -1
-
-_rfc3339 = lru_cache(maxsize=4)(rfc3339)  # under load, several are signed in a millisecond
 
 log = structlog.get_logger()
 
@@ -151,7 +149,7 @@ def _sync_and_close(file: int) -> None:
 def _line(entry: AuditEntry) -> bytes:
     caller = entry.caller
     fields = {
-        "at": _rfc3339(entry.at_ms),
+        "at": rfc3339(entry.at_ms),
         "method": entry.method,
         "account": entry.address,
         "hash": entry.signed_hash,

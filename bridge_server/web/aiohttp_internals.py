@@ -195,6 +195,7 @@ class QuickRoute(NamedTuple):
     route: web.AbstractRoute
 
 
+_NONE: tuple[str, Any] = ("", None)
 _QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
 
 
@@ -222,7 +223,8 @@ def quick_routes(
     """
     table = {(each.route.method, each.first, each.rest): (each.name, each.route) for each in routes}
     whole = {(route.method, path): route for path, route in fixed}
-    words = {path.split("/")[2] for _, path in whole if path.count("/") > 1}
+    paths = {path for _, path in whole}
+    words = {path.split("/")[2] for path in paths if path.count("/") > 1}
     is_known = has_known_requests() and all(hasattr(UrlMappingMatchInfo, name) for name in _OF_MATCHES)
     if not is_known or app.middlewares:
         return otherwise
@@ -230,18 +232,17 @@ def quick_routes(
 
     def handle(request: Any) -> Awaitable[web.StreamResponse]:
         head = head_of(request)
-        found = find(head.path)
-        if found is not None:
+        path, name, value, route = head.path, "", "", None
+        if path in paths:
+            route = whole.get((head.method, path))
+        elif (found := find(path)) is not None:
             first, value, rest = found.groups()
-            entry = None if value in words else table.get((head.method, first, rest))
-            if entry is not None and hdrs.EXPECT not in head.headers:
-                request._match_info = match = _QuickMatch(entry[1], apps)
-                match[entry[0]] = value
-                return entry[1].handler(request)
-        route = whole.get((head.method, head.path))
+            name, route = table.get((head.method, first, rest), _NONE) if value not in words else _NONE
         if route is None or hdrs.EXPECT in head.headers:
             return otherwise(request)
-        request._match_info = _QuickMatch(route, apps)
+        request._match_info = match = _QuickMatch(route, apps)
+        if name:
+            match[name] = value
         return route.handler(request)
 
     return handle

@@ -27,9 +27,7 @@ _NO_CONTENT = 204
 REQUEST_ID_HEADER = istr("X-Request-ID")
 _POLICY, _STANDING = istr("RateLimit-Policy"), istr("RateLimit")
 _EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
-_SHARED_WITH_ANY = f"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {_EXPOSED}\r\n".encode(
-    "ascii"
-)
+_SHARED_WITH_ANY = f"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {_EXPOSED}\r\n"
 
 _MOST_HEADS = 256
 
@@ -116,6 +114,8 @@ class WholeAnswer(ReadyResponse):
     limits: tuple[str, str] | None = None
     """The fields RateLimit-Policy and RateLimit."""
     is_for_any_origin = False
+    depends_on_origin = False
+    """Whether pages of some origins may read it, and this client is no such page."""
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None
     """The request of a long body that is still to be sent."""
@@ -132,6 +132,8 @@ class WholeAnswer(ReadyResponse):
             headers[_POLICY], headers[_STANDING] = self.limits
         if self.is_for_any_origin:
             share(headers)
+        if self.depends_on_origin:
+            headers[hdrs.VARY] = hdrs.ORIGIN
         if self.request_id is not None:
             headers[REQUEST_ID_HEADER] = self.request_id
 
@@ -180,22 +182,28 @@ class WholeAnswer(ReadyResponse):
 
     def _written(self, body: bytes) -> bytes:
         """The whole answer."""
-        fields = b""
         if self.own_headers is not None:
-            head = _lines(self._status, self._reason, self.own_headers).encode()
+            head, fields = _lines(self._status, self._reason, self.own_headers).encode(), ""
         else:
-            head = _head_of(self._status, self._reason, self.ready)
-            if self.limits is not None:
-                policy, standing = self.limits
-                fields = f"RateLimit-Policy: {policy}\r\nRateLimit: {standing}\r\n".encode()
-            if self.is_for_any_origin:
-                fields += _SHARED_WITH_ANY
-            if self.request_id is not None:
-                fields += b"X-Request-ID: %b\r\n" % self.request_id.encode()
-        date = rfc822_formatted_time().encode()
+            head, fields = _head_of(self._status, self._reason, self.ready), self._fields()
+        fields = f"{fields}Date: {rfc822_formatted_time()}\r\n"
         if self._status == _NO_CONTENT:
-            return b"%b%bDate: %b\r\n\r\n" % (head, fields, date)
-        return b"%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b" % (head, fields, date, len(body), body)
+            return head + f"{fields}\r\n".encode()
+        return b"".join((head, f"{fields}Content-Length: {len(body)}\r\n\r\n".encode(), body))
+
+    def _fields(self) -> str:
+        """The lines of the header fields that the layers have added."""
+        fields = ""
+        if self.limits is not None:
+            policy, standing = self.limits
+            fields = f"RateLimit-Policy: {policy}\r\nRateLimit: {standing}\r\n"
+        if self.is_for_any_origin:
+            fields += _SHARED_WITH_ANY
+        if self.depends_on_origin:
+            fields += "Vary: Origin\r\n"
+        if self.request_id is not None:
+            fields += f"X-Request-ID: {self.request_id}\r\n"
+        return fields
 
     async def write_eof(self, data: bytes = b"") -> None:
         if self._is_sent:
@@ -255,6 +263,23 @@ def share_on(response: web.StreamResponse) -> None:
         response.is_for_any_origin = True
     else:
         share(response.headers)
+
+
+def share_with(response: web.StreamResponse, origin: str | None, *, is_allowed: bool) -> None:
+    """Let web pages of this origin read it if that is allowed; others would get another answer."""
+    if (
+        not is_allowed
+        and isinstance(response, WholeAnswer)
+        and response.own_headers is None
+        and hdrs.VARY not in response.ready
+    ):
+        response.depends_on_origin = True
+        return
+    headers = response.headers
+    vary = headers.get(hdrs.VARY)
+    headers[hdrs.VARY] = hdrs.ORIGIN if vary is None else f"{vary}, {hdrs.ORIGIN}"
+    if origin is not None and is_allowed:
+        share(headers, origin)
 
 
 def share(headers: CIMultiDict[str], origin: str = "*") -> None:

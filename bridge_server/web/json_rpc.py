@@ -112,10 +112,11 @@ def _parse(body: bytes) -> tuple[Any, dict[int, bytes]]:
     except TooLargeNumberError:
         numbers, plain = _number_ids(body)
         return parse_value(plain, "The body", MOST_VALUES), numbers
-    requests = document if isinstance(document, list) else [document]
-    ids = [request.get("id") for request in requests if isinstance(request, dict)]
-    may_differ = any(type(each) is float for each in ids) or (0 in ids and b"-0" in body)
-    return document, _number_ids(body)[0] if may_differ else {}
+    for request in document if isinstance(document, list) else (document,):
+        sent = request.get("id") if isinstance(request, dict) else None
+        if type(sent) is float or (sent == 0 and b"-0" in body):
+            return document, _number_ids(body)[0]
+    return document, {}
 
 
 def _number_ids(body: bytes) -> tuple[dict[int, bytes], bytes]:

@@ -25,7 +25,7 @@ from bridge_server.kernel.errors import (
 )
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import take_body
-from bridge_server.web.answers import EventStream, declare_on, name_on, share, share_on
+from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
 from bridge_server.web.limits import (
     NOTHING_CHARGED,
     Charged,
@@ -266,11 +266,8 @@ def _share_with_any(passage: Passage, response: web.StreamResponse) -> None:
 
 def _for_origins(origins: AllowedOrigins) -> Layer:
     def leave(passage: Passage, response: web.StreamResponse) -> None:
-        headers, origin = response.headers, passage.request.headers.get(hdrs.ORIGIN)
-        vary = headers.get("Vary")
-        headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
-        if origin is not None and origin in origins:
-            share(headers, origin)
+        origin = passage.request.headers.get(hdrs.ORIGIN)
+        share_with(response, origin, is_allowed=origin is not None and origin in origins)
 
     return Layer(leave=leave)
 

@@ -96,6 +96,7 @@ class Socket(PromptSocket):
         self._failed = come_back or WSCloseCode.INTERNAL_ERROR
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
         self._request: web.BaseRequest | None = None
+        self._call_soon = asyncio.get_running_loop().call_soon  # kept: to find it takes a system call
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
@@ -175,7 +176,7 @@ class Socket(PromptSocket):
             return
         self._is_joining = True
         self.push(frame)
-        asyncio.get_running_loop().call_soon(self._end_turn)
+        self._call_soon(self._end_turn)
 
     async def drain(self) -> None:
         """Wait while much is on its way."""
