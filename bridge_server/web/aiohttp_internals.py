@@ -27,7 +27,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from inspect import signature
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aiohttp import StreamReader, WSMsgType, hdrs, web
 from aiohttp.http import HttpVersion11
@@ -196,6 +196,8 @@ class QuickRoute(NamedTuple):
 
 
 _NONE: tuple[str, Any] = ("", None)
+_ROUTE_HANDLER = "_handler"
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
 
 
@@ -246,6 +248,27 @@ def quick_routes(
         return route.handler(request)
 
     return handle
+
+
+def made_when_asked(
+    add: Callable[[_Handler], web.AbstractRoute], make: Callable[[], _Handler]
+) -> web.AbstractRoute:
+    """The route that `add` adds, with the handler that `make` makes at its first request.
+
+    A server has hundreds of routes, of which a process seldom serves all: a start makes no handler.
+    """
+    made: _Handler | None = None
+
+    async def first(request: web.Request) -> web.StreamResponse:
+        nonlocal made
+        if made is None:
+            made = make()
+            if getattr(route, _ROUTE_HANDLER, None) is first:
+                setattr(route, _ROUTE_HANDLER, made)
+        return await made(request)
+
+    route = add(first)
+    return route
 
 
 class ObservedHandler(web.RequestHandler):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.web.aiohttp_internals import QuickRoute
+from bridge_server.web.aiohttp_internals import QuickRoute, made_when_asked
 from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made, share
 from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, QUICK_ROUTES, GuardedRunner, RefusingRunner
 from bridge_server.web.limits import TokenBuckets
@@ -91,6 +91,10 @@ class Gateway:
         self._figures = figures
         self._lines = lines
         self._watchers = watchers
+
+    def count(self, row: Route) -> None:
+        """Show the row's figures, which are zero before its first request."""
+        self._figures.of_route(row.name)
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
@@ -188,7 +192,8 @@ def _add(application: web.Application, row: Route, gateway: Gateway) -> web.Abst
         if row.method == "GET"
         else partial(application.router.add_route, row.method)
     )
-    return add(row.path, gateway.around(row), expect_handler=_continue)
+    gateway.count(row)
+    return made_when_asked(partial(add, row.path, expect_handler=_continue), partial(gateway.around, row))
 
 
 async def _continue(request: web.Request) -> None:
