@@ -5,6 +5,7 @@ from typing import Any
 
 from bridge_server.kernel.errors import (
     BridgeError,
+    DatabaseFullError,
     ForbiddenError,
     InvalidInputError,
     LimitError,
@@ -15,7 +16,6 @@ from bridge_server.kernel.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import About, Route
 
