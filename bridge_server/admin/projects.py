@@ -521,9 +521,7 @@ _UNKNOWN = (ProjectNotFoundError,)
 def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Projects with what belongs to them, and the devices of an account."""
     rows = rows.under("Projects")
-    return (
-        *_own_routes(projects, rows), *_type_routes(projects, rows), *_subscriber_routes(projects, rows)
-    )  # fmt: skip
+    return _own_routes(projects, rows) + _type_routes(projects, rows) + _subscriber_routes(projects, rows)
 
 
 def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:

@@ -54,7 +54,8 @@ class Schemas:
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     """The document of these rows, as JSON values."""
     pairs = [(row, row.about) for row in rows if row.about is not None]
-    schemas = Schemas([*_shapes(about for _, about in pairs), *SHAPES])
+    shapes = [shape for _, about in pairs for shape in (about.body, *(each.shape for each in about.answers))]
+    schemas = Schemas([*(shape for shape in shapes if shape is not None), *SHAPES])
     paths: dict[str, Any] = {}
     for row, about in pairs:
         paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, about, schemas)
@@ -84,13 +85,6 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _shapes(described: Any) -> list[Any]:
-    found = []
-    for about in described:
-        found += [about.body, *(answer.shape for answer in about.answers)]
-    return [shape for shape in found if shape is not None]
-
-
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
     kinds = problems_of(row, about)
     failures = {str(status): problem_response(codes, kinds) for status, codes in by_status(kinds).items()}
@@ -104,7 +98,8 @@ def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
         fields["parameters"] = parameters
     if about.body is not None:
         fields["requestBody"] = _request_body(about, schemas)
-    fields["responses"] = {**_answers(row, about, schemas), **failures}
+    answers = {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
+    fields["responses"] = answers | failures
     fields["security"] = [{name: []} for name in _schemes(row)]
     return fields | dict(about.extensions)
 
@@ -118,10 +113,6 @@ def _parameters(row: Route, about: About) -> list[dict[str, Any]]:
 def _request_body(about: About, schemas: Schemas) -> dict[str, Any]:
     content = {"schema": schemas.of(about.body), "example": about.body_example}
     return {"required": not about.body_is_optional, "content": {JSON: content}}
-
-
-def _answers(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    return {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
 
 
 def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas) -> dict[str, Any]:

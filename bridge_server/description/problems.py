@@ -5,6 +5,7 @@ from typing import Any
 
 from bridge_server.kernel.errors import (
     BridgeError,
+    DatabaseFullError,
     ForbiddenError,
     InvalidInputError,
     LimitError,
@@ -15,7 +16,6 @@ from bridge_server.kernel.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import About, Route
 
@@ -50,6 +50,7 @@ _EVERYWHERE = {
 def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
     """The failures that a request of the row may have, by code: the row's, and the operation's own."""
     kinds: list[type[BridgeError]] = [*about.problems]
+    has_query = any(parameter.place == "query" for parameter in about.parameters)
     if row.access.guard is not None:
         kinds.append(ForbiddenError)
     if row.access.takes_token:
@@ -58,7 +59,7 @@ def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
         kinds.append(NotFoundError)
     if about.body is not None:
         kinds.append(UnsupportedMediaError)
-    if about.body is not None or about.polls or _has_query(about):
+    if about.body is not None or about.polls or has_query:
         kinds.append(InvalidInputError)
     if row.body_limit_bytes:
         kinds += (InvalidInputError, TooLargeError, TooSlowError)
@@ -125,10 +126,6 @@ def schema_name(code: str) -> str:
 def every_kind(kinds: Iterable[Mapping[str, type[BridgeError]]]) -> dict[str, type[BridgeError]]:
     """All of these failures by code."""
     return {code: kind for each in kinds for code, kind in each.items()}
-
-
-def _has_query(about: About) -> bool:
-    return any(parameter.place == "query" for parameter in about.parameters)
 
 
 def _meaning(kind: type[BridgeError]) -> str:

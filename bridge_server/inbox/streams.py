@@ -147,13 +147,12 @@ class Streams:
         events: Events,
         clock: Clock,
         most_per_account: int,
-        keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     ) -> None:
         self._store = store
         self._confirm = confirm
         self._clock = clock
         self.most_per_account = most_per_account
-        self._keep_alive_seconds = keep_alive_seconds
+        self.keep_alive_seconds = KEEP_ALIVE_SECONDS
         self._audiences: dict[int, AccountStreams] = {}
         self._touched: set[int] = set()
         self._must_confirm = False
@@ -223,7 +222,7 @@ class Streams:
         """Write a comment to every stream at intervals, and end streams whose token has expired."""
         comment = piece(KEEP_ALIVE)
         while True:
-            await asyncio.sleep(self._keep_alive_seconds)
+            await asyncio.sleep(self.keep_alive_seconds)
             await self._write(self._all(), comment, None)
 
     async def _deliver(self, touched: AbstractSet[int]) -> None:

@@ -122,3 +122,21 @@ class UnavailableError(BridgeError):
     def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
+
+
+_FULL_RETRY_SECONDS = 60
+
+
+class DatabaseFullError(UnavailableError):
+    """The database holds as much as the operator lets it."""
+
+    code = "database-full"
+    title = "The database is full"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
+            "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
+            "something expires.",
+            _FULL_RETRY_SECONDS,
+        )

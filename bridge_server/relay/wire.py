@@ -1,14 +1,13 @@
 """The bridge's JSON (docs/protocol.md, B): bodies to models, models to answers, in both of its dialects."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import orjson
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
-from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.outbox.topics import Topic
 from bridge_server.relay.models import (
@@ -244,8 +243,7 @@ def _push(shape: SessionUpdateShape) -> PushDetails | Keep | None:
 # Dialects of the bridge's protocol: one set of rules, and an envelope for each kind of client.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The paths and the spelling of the bridge for one kind of client."""
 
     path: str

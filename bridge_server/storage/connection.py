@@ -38,7 +38,6 @@ log = structlog.get_logger()
 sqlite3.register_adapter(bytes, bytes)
 
 _BUSY_RETRY_SECONDS = 2
-_FULL_RETRY_SECONDS = 60
 
 # Failures that may pass, by SQLite's primary codes.
 _PASSING = {
@@ -183,21 +182,6 @@ class Presence:
         if not self._is_lost:
             self._is_lost = True
             log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
-
-
-class DatabaseFullError(UnavailableError):
-    """The database holds as much as the operator lets it."""
-
-    code = "database-full"
-    title = "The database is full"
-
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(
-            f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
-            "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
-            "something expires.",
-            _FULL_RETRY_SECONDS,
-        )
 
 
 def passing_failure(error: BaseException) -> str | None:

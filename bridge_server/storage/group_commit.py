@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 import aiosqlite
 import structlog
 
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import DatabaseFullError, UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.connection import (
-    DatabaseFullError,
     LogFile,
     Presence,
     passing_failure,

@@ -7,7 +7,6 @@ row answers every other path (404). A request that cannot be read is refused wit
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -152,7 +151,7 @@ def build_application(
     application[HAS_PAGES] = any(row.path == PAGES_PATH for row in rows)
     quick: list[QuickRoute] = []
     fixed: list[tuple[str, web.AbstractRoute]] = []
-    forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
+    forgiven = tuple(row._replace(path=forgiving(row.path)) for row in rows if row.forgives_slashes)
     for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             route = _add(application, row, gateway)

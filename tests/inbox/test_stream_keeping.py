@@ -109,9 +109,8 @@ class Hub:
         self.inbox, self.events, self.clock = Inbox(), Events(), ManualClock()
         self.arrivals = Arrivals(Signals())
         self.revoked: set[bytes] = set()
-        self.streams = Streams(
-            self.inbox, self.arrivals, self.confirm, self.events, self.clock, most, keep_alive_seconds
-        )
+        self.streams = Streams(self.inbox, self.arrivals, self.confirm, self.events, self.clock, most)
+        self.streams.keep_alive_seconds = keep_alive_seconds
 
     async def confirm(self, reader: Reader) -> None:
         """The question whether a token is valid."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.kernel.errors import DatabaseFullError
 from bridge_server.kernel.events import Events
-from bridge_server.storage.connection import DatabaseFullError
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import put
