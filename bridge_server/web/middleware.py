@@ -37,7 +37,7 @@ from bridge_server.web.limits import (
 )
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import Connections
-from bridge_server.web.prefer import asks_for_dry_run
+from bridge_server.web.prefer import asks_for_dry_run, is_plain
 from bridge_server.web.problems import (
     REQUEST_ID,
     RequestIds,
@@ -157,7 +157,7 @@ def request_log(
         passage.request_id = name(passage.request)
         if row.reads_id:
             passage.request[REQUEST_ID] = passage.request_id
-        if begin is not None:
+        if begin is not None and not is_plain(passage.request):
             passage.held = begin(passage.request)
 
     def depart(passage: Passage) -> None:
