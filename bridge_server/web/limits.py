@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError
@@ -111,7 +110,7 @@ class QuotaError(LimitError):
         self.limit_name = refused.limit.name
 
 
-def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
+def declare(charges: list[Charge], response: web.StreamResponse) -> None:
     """Add the RateLimit and RateLimit-Policy header fields for these charges.
 
     Headers about other limits stay.
@@ -123,8 +122,7 @@ def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
         f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
         for charge in charges
     )
-    for name, value in (("RateLimit-Policy", policy), ("RateLimit", standing)):
-        headers[name] = f"{value}, {headers[name]}" if name in headers else value
+    declare_on(response, policy, standing)
 
 
 def _policy_of(limits: Iterable[Limit]) -> str:
@@ -631,7 +629,7 @@ class Bill:
         if self._reset_us is not None and not self._more_bytes:
             declare_on(answer, *self._shown.standing(self._reset_us))
         else:
-            declare([self._quotas.standing(*self._buckets[0])], answer.headers)
+            declare([self._quotas.standing(*self._buckets[0])], answer)
         return answer
 
     async def _charge_late(self, late: Awaitable[None]) -> None:
