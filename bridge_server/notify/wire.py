@@ -253,6 +253,8 @@ def account_keys(
     """
     if not isinstance(accounts, list) or len(accounts) > most:
         return {}, []
+    with suppress(ValueError, TypeError):  # nearly always all are valid, and read at once
+        return dict(zip(accounts, map(key_of, accounts), strict=True)), []
     keys: dict[str, str] = {}
     faults = []
     for number, account in enumerate(accounts):

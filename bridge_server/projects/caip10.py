@@ -20,6 +20,7 @@ _ACCOUNT = re.compile(
 )
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_ETHEREUM_CHAIN = re.compile(r"eip155:[0-9]+:")
 _ETHEREUM_LINES = re.compile(r"(?:eip155:[0-9]{1,32}:0x[0-9a-fA-F]{40}(?:\n(?!\Z)|\Z))++")
 
 
@@ -51,10 +52,10 @@ def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
     joined = "\n".join(texts)
     if _ETHEREUM_LINES.fullmatch(joined) is None:
         return None
-    lines = joined.lower().split("\n")
-    if len(lines) != len(texts):  # a text has several lines
+    keys = _ETHEREUM_CHAIN.sub(_ETHEREUM, joined.lower()).split("\n")
+    if len(keys) != len(texts):  # a text has several lines
         return None
-    return {text: _ETHEREUM + line[-_ADDRESS_CHARACTERS:] for text, line in zip(texts, lines, strict=True)}
+    return dict(zip(texts, keys, strict=True))
 
 
 def unproven_account_key(text: str) -> str:

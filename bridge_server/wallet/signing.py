@@ -6,7 +6,7 @@ The audit log has a line of JSON for each signature, in a file that is only appe
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from functools import partial
@@ -299,31 +299,31 @@ class Signing:
             )
         )  # fmt: skip
 
-    async def sign_message(
+    def sign_message(
         self,
         method: str,
         address: Address,
         message: bytes,
         caller: Caller,
         passphrase: str | None = None,
-    ) -> bytes:
+    ) -> Awaitable[bytes]:
         """Sign a message (EIP-191, 0x45).
 
         Raises UnknownAccountError, LockedError, WrongPassphraseError, SignatureRejectedError;
         UnavailableError when the log cannot be written.
         """
-        return await self._sign(method, address, personal_message_hash(message), message, caller, passphrase)
+        return self._sign(method, address, personal_message_hash(message), message, caller, passphrase)
 
-    async def sign_typed_data(
+    def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
-    ) -> bytes:
+    ) -> Awaitable[bytes]:
         """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from.
 
         Raises what `sign_message` raises.
         """
         is_message = self._scheme is TypedDataScheme.EIP191
         digest = personal_message_hash(typed_data.preimage) if is_message else typed_data.digest
-        return await self._sign(method, address, digest, document, caller, None)
+        return self._sign(method, address, digest, document, caller, None)
 
     async def _sign(
         self,

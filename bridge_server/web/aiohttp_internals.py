@@ -156,12 +156,16 @@ def has_known_responses() -> bool:
 class ReadyResponse(web.Response):
     """A response with ready-made headers, which become a mapping of its own when somebody asks for them."""
 
+    ready: CIMultiDictProxy[str]  # a subclass has those of an answer that is given none
     own_headers: CIMultiDict[str] | None = None
 
-    def __init__(self, ready: CIMultiDictProxy[str], body: bytes | None, status: int) -> None:
-        self.ready = ready
+    def __init__(
+        self, *, headers: CIMultiDictProxy[str] | None = None, body: bytes | None = None, status: int = 200
+    ) -> None:
+        if headers is not None:
+            self.ready = headers
         if not has_known_responses():
-            super().__init__(headers=ready, body=body, status=status)
+            super().__init__(headers=self.ready, body=body, status=status)
             return
         self._state = {}
         self._status = status
@@ -323,22 +327,20 @@ class FrameQueue(WebSocketDataQueue):
         if data.type is not _IS_TEXT or not self.is_idle or self._buffer:
             super().feed_data(data, size)
             return
-        later = self._heard(data.data)
-        if later is not None:
-            self._later = later
-            super().feed_data(WSMessageTextBytes(LATER, later, None), size)
+        try:
+            pending = self._hear(data.data)
+        except Exception as error:
+            self._later = _failed(error)
+        else:
+            if pending is None:
+                return
+            self._later = asyncio.ensure_future(pending)
+        super().feed_data(WSMessageTextBytes(LATER, self._later, None), size)
 
     def drop(self) -> None:
         """Cancel the processing that is not finished."""
         if self._later is not None:
             self._later.cancel()
-
-    def _heard(self, text: bytes) -> asyncio.Future[None] | None:
-        try:
-            pending = self._hear(text)
-        except Exception as error:
-            return _failed(error)
-        return None if pending is None else asyncio.ensure_future(pending)
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
+from time import time
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -74,27 +75,27 @@ _EVENT_HEADERS = ready_made(
 )
 
 
-_heads: dict[tuple[int, int], tuple[bytes, CIMultiDictProxy[str]]] = {}
-"""The beginnings of heads by their status and the identity of their ready-made headers, which are kept alive
-beside them. These are constants, some dozens in all.
+_heads: dict[tuple[int, int], tuple[bytes, int, CIMultiDictProxy[str]]] = {}
+"""The beginnings of heads by their status and the identity of their ready-made headers, each with the second
+in which it was made, and with the headers, which are kept alive. These are constants, some dozens in all.
 """
 
 
 def _head_of(status: int, reason: str, headers: CIMultiDictProxy[str]) -> bytes:
-    """The status line and the ready-made header fields."""
+    """The status line, the ready-made header fields and the date."""
+    second = int(time())
     found = _heads.get((status, id(headers)))
-    if found is not None:
+    if found is not None and found[1] == second:
         return found[0]
     head = _lines(status, reason, headers).encode()
-    if len(_heads) < _MOST_HEADS:
-        _heads[status, id(headers)] = head, headers
+    if found is not None or len(_heads) < _MOST_HEADS:
+        _heads[status, id(headers)] = head, second, headers
     return head
 
 
 def _lines(status: int, reason: str, headers: Mapping[str, str]) -> str:
-    return "".join(
-        [f"HTTP/1.1 {status} {reason}\r\n", *(f"{name}: {value}\r\n" for name, value in headers.items())]
-    )
+    fields = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    return "".join([f"HTTP/1.1 {status} {reason}\r\n", *fields, f"Date: {rfc822_formatted_time()}\r\n"])
 
 
 class WholeAnswer(ReadyResponse):
@@ -110,6 +111,7 @@ class WholeAnswer(ReadyResponse):
     body itself, which others may be sent too, and no copy of it.
     """
 
+    ready = _NOTHING
     request_id: str | None = None
     limits: tuple[str, str] | None = None
     """The fields RateLimit-Policy and RateLimit."""
@@ -121,11 +123,6 @@ class WholeAnswer(ReadyResponse):
     """The request of a long body that is still to be sent."""
     _is_sent = False
     _ends_connection = False
-
-    def __init__(
-        self, *, headers: CIMultiDictProxy[str] | None = None, body: bytes | None = None, status: int = 200
-    ) -> None:
-        super().__init__(_NOTHING if headers is None else headers, body, status)
 
     def add_fields(self, headers: CIMultiDict[str]) -> None:
         if self.limits is not None:
@@ -186,7 +183,6 @@ class WholeAnswer(ReadyResponse):
             head, fields = _lines(self._status, self._reason, self.own_headers).encode(), ""
         else:
             head, fields = _head_of(self._status, self._reason, self.ready), self._fields()
-        fields = f"{fields}Date: {rfc822_formatted_time()}\r\n"
         if self._status == _NO_CONTENT:
             return head + f"{fields}\r\n".encode()
         return b"".join((head, f"{fields}Content-Length: {len(body)}\r\n\r\n".encode(), body))

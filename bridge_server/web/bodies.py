@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -33,6 +34,7 @@ WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][T
 """The schema of a URL that `http_url` checks, in the server's description."""
 
 _PLACES_NAMED = 10
+_CONTAINERS = frozenset((dict, list))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,8 @@ def _load_with_any_number(body: bytes) -> Any:
 
 def _check_size(text: bytes, document: Any, most_values: int | None, what: str) -> None:
     """Refuse a document that is too deep, or has so many values that reading them keeps others waiting."""
-    if most_values is None and _is_shallow(document):
-        return  # judged by its few members: counting brackets takes two passes over the text
+    if (most_values is None or len(text) <= 2 * most_values) and _is_shallow(document):
+        return  # judged by its few members: counting takes three passes over the text
     is_flat = text.count(b"{") + text.count(b"[") <= MAX_DEPTH
     if is_flat and (most_values is None or text.count(b",") < most_values):
         return
@@ -162,15 +164,16 @@ def _check_size(text: bytes, document: Any, most_values: int | None, what: str) 
 
 
 def _is_shallow(document: Any) -> bool:
-    """Whether it has members, and members of these, that are texts: so it is two levels deep."""
-    if len(document) > MAX_DEPTH:
+    """Whether it is an object of few members with no object or array in theirs: so it is two levels deep."""
+    if type(document) is not dict or len(document) > MAX_DEPTH:
         return False
     for member in document.values():
-        if type(member) is dict:
-            for inner in member.values():
-                if type(inner) is not str:
-                    return False
-        elif type(member) is not str:
+        kind = type(member)
+        if kind is dict:
+            member = member.values()
+        elif kind is not list:
+            continue
+        if not _CONTAINERS.isdisjoint(map(type, member)):
             return False
     return True
 
@@ -230,16 +233,27 @@ def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]
     """
     if not isinstance(values, dict):
         return []
-    names = {_letters(name): name for name in shape.model_fields}
+    names, inner = _names_of(shape)
     faults = [
         Fault(f"{place}/{_escaped(name)}", f"is not known: write {names[_letters(name)]}")
         for name in values
-        if name not in shape.model_fields and _letters(name) in names
+        if name not in inner and _letters(name) in names
     ]
-    for name, field in shape.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Shape):
-            faults += misspelled(field.annotation, values.get(name), f"{place}/{name}")
+    for name, kind in inner.items():
+        if kind is not None:
+            faults += misspelled(kind, values.get(name), f"{place}/{name}")
     return faults
+
+
+@lru_cache(maxsize=64)
+def _names_of(shape: type[Shape]) -> tuple[dict[str, str], dict[str, type[Shape] | None]]:
+    """The members of a shape by their letters; and their own shapes by their names."""
+    kinds = {name: field.annotation for name, field in shape.model_fields.items()}
+    inner = {
+        name: kind if isinstance(kind, type) and issubclass(kind, Shape) else None
+        for name, kind in kinds.items()
+    }
+    return {_letters(name): name for name in inner}, inner
 
 
 def _letters(name: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError
@@ -111,7 +110,7 @@ class QuotaError(LimitError):
         self.limit_name = refused.limit.name
 
 
-def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
+def declare(charges: list[Charge], response: web.StreamResponse) -> None:
     """Add the RateLimit and RateLimit-Policy header fields for these charges.
 
     Headers about other limits stay.
@@ -123,8 +122,7 @@ def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
         f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
         for charge in charges
     )
-    for name, value in (("RateLimit-Policy", policy), ("RateLimit", standing)):
-        headers[name] = f"{value}, {headers[name]}" if name in headers else value
+    declare_on(response, policy, standing)
 
 
 def _policy_of(limits: Iterable[Limit]) -> str:
@@ -136,27 +134,22 @@ Standing: TypeAlias = tuple[str, str]
 
 
 class _Shown:
-    """The header fields about some limits. That of their policies is made once a change of a limit."""
+    """The header fields about one limit. That of its policy is made once a change of the limit."""
 
-    __slots__ = ("_limits", "_policy")
+    __slots__ = ("_burst", "_limit", "_policy", "_window_us")
 
-    def __init__(self, limits: Iterable[Limit]) -> None:
-        self._limits = [(limit, 0, 0) for limit in limits]
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self._burst = self._window_us = 0
         self._policy = ""
 
-    def standing(self, resets_us: Sequence[int]) -> Standing:
-        """The fields for buckets that are full again after these times."""
-        standing = ""
-        for (limit, burst, window_us), reset_us in zip(self._limits, resets_us, strict=False):
-            if limit.burst != burst or limit.window_us != window_us:
-                limits = [each for each, *_ in self._limits]
-                self._limits = [(each, each.burst, each.window_us) for each in limits]
-                self._policy = _policy_of(limits)
-                return self.standing(resets_us)
-            left = (window_us - reset_us) * limit.gain // limit.interval_us
-            each = f'"{limit.name}";r={left};t={-(-reset_us // MICROSECONDS)}'
-            standing = f"{standing}, {each}" if standing else each
-        return self._policy, standing
+    def standing(self, reset_us: int) -> Standing:
+        """The fields for a bucket that is full again after this time."""
+        limit, window_us = self._limit, self._limit.window_us
+        if limit.burst != self._burst or window_us != self._window_us:
+            self._burst, self._window_us, self._policy = limit.burst, window_us, _policy_of((limit,))
+        left = (window_us - reset_us) * limit.gain // limit.interval_us
+        return self._policy, f'"{limit.name}";r={left};t={-(-reset_us // MICROSECONDS)}'
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
@@ -165,11 +158,17 @@ def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str],
     It makes no object but the text of a header field. It returns None, and has charged nothing, if
     `TokenBuckets.charge` is to do it.
     """
-    take_one_each, standing = quotas.take_one_each, _Shown(limits).standing
+    take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
 
     def charge(key: str) -> Standing | None:
         resets_us = take_one_each(key, limits)
-        return None if resets_us is None else standing(resets_us)
+        if resets_us is None:
+            return None
+        policy, standing = standing_of(resets_us[0])
+        for place, other in enumerate(others, 1):
+            more, left = other(resets_us[place])
+            policy, standing = f"{policy}, {more}", f"{standing}, {left}"
+        return policy, standing
 
     return charge
 
@@ -526,7 +525,7 @@ class StoredBytes:
         self._per_address = per_address
         self._in_all = in_all
         self._together = (in_all.name, _ALL_CLIENTS), in_all
-        self._shown = _Shown((per_address,))
+        self._shown = _Shown(per_address)
 
     @property
     def per_address(self) -> Limit:
@@ -628,9 +627,9 @@ class Bill:
         if len(self._buckets) == 1:
             return answer
         if self._reset_us is not None and not self._more_bytes:
-            declare_on(answer, *self._shown.standing((self._reset_us,)))
+            declare_on(answer, *self._shown.standing(self._reset_us))
         else:
-            declare([self._quotas.standing(*self._buckets[0])], answer.headers)
+            declare([self._quotas.standing(*self._buckets[0])], answer)
         return answer
 
     async def _charge_late(self, late: Awaitable[None]) -> None:

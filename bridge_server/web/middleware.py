@@ -37,7 +37,7 @@ from bridge_server.web.limits import (
 )
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import Connections
-from bridge_server.web.prefer import asks_for_dry_run
+from bridge_server.web.prefer import asks_for_dry_run, is_plain
 from bridge_server.web.problems import (
     REQUEST_ID,
     RequestIds,
@@ -157,7 +157,7 @@ def request_log(
         passage.request_id = name(passage.request)
         if row.reads_id:
             passage.request[REQUEST_ID] = passage.request_id
-        if begin is not None:
+        if begin is not None and not is_plain(passage.request):
             passage.held = begin(passage.request)
 
     def depart(passage: Passage) -> None:
@@ -232,7 +232,7 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
     if isinstance(error, BridgeError):
         response = problem_of_error(error, request)
         if isinstance(error, QuotaError):
-            declare(error.charges, response.headers)
+            declare(error.charges, response)
         if isinstance(error, LimitError):
             request[REFUSED_BY] = error.code if not isinstance(error, QuotaError) else error.limit_name
         note_refusal(request, route, response.status, error, request_id)
@@ -391,7 +391,7 @@ def _declare_standing(passage: Passage, response: web.StreamResponse) -> None:
     if passage.standing is not None:
         declare_on(response, *passage.standing)
     elif passage.charged is not NOTHING_CHARGED:
-        declare(passage.charged.charges, response.headers)
+        declare(passage.charged.charges, response)
 
 
 def _declaring(
@@ -400,7 +400,7 @@ def _declaring(
     """Declares what is left of the caller's limits, once its charges are on disk."""
 
     def leave(passage: Passage, response: web.StreamResponse) -> Awaitable[None] | None:
-        declare(passage.charged.charges, response.headers)
+        declare(passage.charged.charges, response)
         return None if quotas.is_kept(passage.charged) else _keep(save, response)
 
     return leave

@@ -417,13 +417,7 @@ class Observer:
     def _begin_of(self, row: Route) -> Begin:
         record, clients, addresses = self._record, self._clients, self._addresses
 
-        is_known = has_known_requests()
-
         def begin(request: web.Request) -> HeldPoll | None:
-            if is_known:
-                head = head_of(request)
-                if "?" not in head.path and PREFER not in head.headers:
-                    return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
             address = getattr(request.protocol, "client", "") or addresses.counted(request)

@@ -235,14 +235,14 @@ class WalletHandlers:
         require_json(request, is_declared=True)
         requests = read_requests(await request.read())
         caller = Caller(self._addresses.client(request), request.headers.get("Origin"), request[REQUEST_ID])
-        relay_url = self._relay_url(request)
+        relay_url = partial(self._relay_url, request)
         if isinstance(requests, list):
             answer = await self._answer_batch(requests, caller, relay_url)
         else:
             answer = await self._answer(requests, caller, relay_url)
         return no_content() if answer is None else json_answer(answer)
 
-    async def _answer(self, request: Request, caller: Caller, relay_url: str) -> bytes | None:
+    async def _answer(self, request: Request, caller: Caller, relay_url: Callable[[], str]) -> bytes | None:
         """The response object; None for a notification."""
         if isinstance(request, Unreadable):
             return write_error(request.id_text, request.error)
@@ -256,7 +256,7 @@ class WalletHandlers:
         return await _run(method, request, caller)
 
     async def _answer_batch(
-        self, requests: Sequence[Request], caller: Caller, relay_url: str
+        self, requests: Sequence[Request], caller: Caller, relay_url: Callable[[], str]
     ) -> bytes | None:
         """Answer a batch. Calls that wait run beside the others; the node gets its calls in one request."""
         responses: dict[int, bytes | None] = {}
@@ -283,7 +283,7 @@ class WalletHandlers:
         said = [response for _, response in sorted(responses.items()) if response is not None]
         return write_batch(said) if said else None
 
-    def _method(self, name: str, relay_url: str) -> Method | None:
+    def _method(self, name: str, relay_url: Callable[[], str]) -> Method | None:
         """The function that answers the method; None when the node answers it."""
         method = self._methods.get(name)
         if method is not None:
@@ -327,10 +327,12 @@ async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoRetu
     )
 
 
-async def _method_of_the_relay(name: str, relay_url: str, _params: Params, _caller: Caller) -> NoReturn:
+async def _method_of_the_relay(
+    name: str, relay_url: Callable[[], str], _params: Params, _caller: Caller
+) -> NoReturn:
     raise MethodNotFoundError(
         f"{name[:_SHOWN_CHARACTERS]} is a method of the relay, not of the wallet, and the node is not asked "
-        f"for it. The relay is the WebSocket at {relay_url}"
+        f"for it. The relay is the WebSocket at {relay_url()}"
     )
 
 
