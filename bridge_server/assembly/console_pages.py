@@ -133,10 +133,11 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
             operator.lives,
             operator.handles,
             operator.neighbours,
+            operator.approvals if settings.admin_wallet else None,
             _bridge_url(settings),
             answers_calls=answers_calls,
         ),
-        SessionsPage(operator.sessions),
+        SessionsPage(operator.sessions, operator.topics),
         WalletPage(
             operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
         ),

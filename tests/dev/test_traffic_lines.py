@@ -84,6 +84,20 @@ def test_a_notification_that_missed_somebody_is_a_warning(summary: str, is_warni
     assert ("\x1b[33m" in text) == is_warning
 
 
+def test_a_request_that_waits_for_a_person_is_shown_with_what_approves_it() -> None:
+    exchange = Exchange(
+        "rpc", "approval", "657316b8-fc25", "approval", 0, 0.0, summary="personal_sign: waits"
+    )
+    recorded = Recorded(1, 1, 1_800_000_000_000, exchange, is_waiting=True)
+
+    text = request_line(recorded, Screen(has_colours=True))
+
+    assert re.search(
+        r"rpc +approval 657316b8-fc25 +waits  personal_sign: waits \(approvals approve 657316b8\)", text
+    )
+    assert "\x1b[33m" in text
+
+
 @each_row("screen", [PLAIN, WIDE, NARROW])
 def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
     assert "\x1b" not in line(screen, status=500)
