@@ -46,7 +46,7 @@ const PAGES = {
   inbox: { path: '/inbox/?project=corner-shop', act: readInbox },
   'inbox-signed-out': { path: '/inbox/?project=corner-shop' },
   'console-traffic': { path: '/console/traffic' },
-  'console-request': { path: '/console/traffic', act: openCall },
+  'console-request': { path: '/console/traffic?filter=Example', act: openCall },
   'console-sessions': { path: '/console/sessions' },
   'console-session': { path: '/console/sessions', act: openFirst },
   'console-wallet': { path: '/console/wallet' },
@@ -222,12 +222,14 @@ async function opened({ path, width, height, isSignedOut, act, colorScheme = 'li
   return page
 }
 
-async function take(file, picture, visit, clip) {
+async function take(file, picture, visit, most) {
   const page = await opened(picture, visit)
   try {
-    const height = clip && Math.min(clip, await page.evaluate(() => document.documentElement.scrollHeight))
-    const area = clip && { fullPage: true, clip: { x: 0, y: 0, width: picture.width, height } }
-    writeFileSync(file, smallerPng(await page.screenshot(area)))
+    if (most) {
+      const height = await page.evaluate(() => document.documentElement.scrollHeight)
+      await page.setViewportSize({ width: picture.width, height: Math.min(most, height) })
+    }
+    writeFileSync(file, smallerPng(await page.screenshot()))
     console.log(file)
   } finally {
     await page.context().close()

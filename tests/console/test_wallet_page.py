@@ -90,7 +90,7 @@ async def test_a_rejected_request_is_not_signed_and_cannot_be_decided_again(desk
     again = await desk.console.send(path, "approve")
     assert again.status == 409
     assert "it is rejected" in again.body.decode()
-    assert "Nothing was signed yet." in await desk.console.page(f"{PATH}/signatures")
+    assert "Nothing was signed yet: <a" in await desk.console.page(f"{PATH}/signatures")
 
 
 @each_row(

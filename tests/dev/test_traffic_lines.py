@@ -50,8 +50,7 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
     sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
     text = line(
         who="page", path="/rpc", route="rpc", status=403, request=sent,
-        summary="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must "
-        "name the origin",
+        summary="Web pages of 'http://a.example:3000' may not call the wallet. Allow them",
     )  # fmt: skip
 
     remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"

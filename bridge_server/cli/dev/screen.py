@@ -41,7 +41,7 @@ _COLOURS = {0: "red", 4: "yellow", 5: "red"}
 
 
 class TrafficLines:
-    """Follows the record of requests. A terminal that stands still delays only its own lines."""
+    """Follows the record of requests. A terminal that is stopped delays only its own lines."""
 
     def __init__(self, traffic: TrafficLog, write: Callable[[str], None], screen: Screen) -> None:
         self._traffic = traffic

@@ -155,7 +155,7 @@
         head.append(link)
         cell(row, 'td', line.status, `tone-${line.tone}`)
         cell(row, 'td', line.took, 'number')
-        cell(row, 'td', line.summary)
+        cell(row, 'td', line.summary, 'summary')
       }
       if (line.waits !== null) this.wait(row, line.waits)
       row.querySelector('.decision')?.remove()
