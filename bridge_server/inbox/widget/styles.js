@@ -24,7 +24,7 @@ const SHEET = `
 .header, .filters, .bar, .actions { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; padding: .75rem 1rem; }
 .actions { padding: 0; }
 .menu { display: none; }
-@container (max-width: 34rem) {
+@container (max-width: 28rem) {
   .menu { display: block; }
   .actions:not(.open) { display: none; }
   .actions { flex-basis: 100%; }

@@ -47,7 +47,7 @@ test('what waits for a person is rejected in its row of the traffic', async ({ p
   await rows.first().getByRole('button', { name: 'Reject' }).click()
   await expect(page.getByRole('status').first()).toContainText('personal_sign is rejected.')
   expect((await signed).error.code).toBe(4001)
-  await expect(page.getByRole('row', { name: /The request was rejected/ })).toBeVisible()
+  await expect(page.getByRole('row', { name: /approval .*The request was rejected/ }).first()).toBeVisible()
 })
 
 test('a choice in a drop-down acts at once', async ({ page }) => {

@@ -25,6 +25,7 @@ for (const [colorScheme, width] of [['light', 1280], ['dark', 390]]) {
     await expect(titles(page)).toHaveText(['Hello', ...before])
     await page.reload()
     await expect(titles(page)).toHaveText(['Hello', ...before])
+    if (width < 500) await page.getByRole('button', { name: 'Menu' }).click()
     await page.getByRole('button', { name: 'Sign out' }).click()
     await expect(button(page)).toBeVisible()
     if (width > 1000) {
