@@ -1,7 +1,7 @@
-// The pictures of the documentation: `scripts/screenshots` runs this. A picture is a line in PICTURES; a page that
-// this version of the server does not have is left out, with a word.
+// The pictures of the documentation, each a line in PICTURES, and with `--pages` a picture of every page, each a
+// line in PAGES: `scripts/screenshots` runs this.
 
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createCipheriv, createHash, createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { parseArgs, promisify } from 'node:util'
 
 import { startProgram, temporaryFolder } from '../javascript/test/source/program.js'
 import { startWallet } from '../javascript/test/source/wallet.js'
@@ -18,22 +18,76 @@ import { smallerPng } from './smaller_png.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const IMAGES = join(ROOT, 'docs', 'images')
+const IMAGES_OF_PAGES = join(ROOT, 'tests', 'console', 'pictures')
+const WIDTHS = { 1280: 1600, 390: 2000 } // pixels, with the greatest height
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const WALLET = 'Example wallet'
 const { chromium } = createRequire(join(ROOT, 'tests', 'node', 'package.json'))('@playwright/test')
 
 /** By name: the path of the page, its size, and what a person does there before the picture is taken. */
 const PICTURES = {
-  'console-traffic': { path: '/console/traffic', width: 1280, height: 720, isConsole: true, act: openCall },
-  'console-wallet': { path: '/console/wallet', width: 1280, height: 720, isConsole: true, act: openApproval },
-  'console-compose': { path: '/console/compose?project_id=corner-shop', width: 1280, height: 900, isConsole: true, act: compose },
+  'console-traffic': { path: '/console/traffic', width: 1280, height: 720, act: openCall },
+  'console-wallet': { path: '/console/wallet', width: 1280, height: 720, act: openApproval },
+  'console-compose': { path: '/console/compose?project_id=corner-shop', width: 1280, height: 900, act: compose },
   inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 560, act: readInbox },
+}
+
+/** By name: the path of each page, and what a person does there before the picture is taken. */
+const PAGES = {
+  front: { path: '/' },
+  docs: { path: '/docs/' },
+  'docs-page': { path: '/docs/quickstart' },
+  'docs-reference': { path: '/docs/reference' },
+  'docs-api': { path: '/docs/api' },
+  'docs-operations': { path: '/docs/api/sessions' },
+  'docs-methods': { path: '/docs/methods' },
+  'docs-error': { path: '/docs/errors/limit-exceeded' },
+  'docs-missing': { path: '/docs/quickstrat' },
+  inbox: { path: '/inbox/?project=corner-shop', act: readInbox },
+  'inbox-signed-out': { path: '/inbox/?project=corner-shop' },
+  'console-traffic': { path: '/console/traffic' },
+  'console-request': { path: '/console/traffic?filter=Example', act: openCall },
+  'console-sessions': { path: '/console/sessions' },
+  'console-session': { path: '/console/sessions', act: openFirst },
+  'console-wallet': { path: '/console/wallet' },
+  'console-approval': { path: '/console/wallet', act: openApproval },
+  'console-transactions': { path: '/console/wallet/transactions' },
+  'console-signatures': { path: '/console/wallet/signatures' },
+  'console-webhooks': { path: '/console/webhooks' },
+  'console-webhook-attempts': { path: '/console/webhooks/attempts' },
+  'console-webhook-attempt': { path: '/console/webhooks/attempts', act: openFirst },
+  'console-pushes': { path: '/console/pushes' },
+  'console-push-preview': { path: '/console/pushes/preview' },
+  'console-projects': { path: '/console/projects' },
+  'console-project': { path: '/console/projects/corner-shop' },
+  'console-compose': { path: '/console/compose?project_id=corner-shop', act: compose },
+  'console-notifications': { path: '/console/notifications?project_id=corner-shop' },
+  'console-notification': { path: '/console/notifications?project_id=corner-shop', act: openFirst },
+  'console-analytics': { path: '/console/analytics?project_id=corner-shop' },
+  'console-inbox': { path: '/console/inbox', act: previewInbox },
+  'console-clients': { path: '/console/clients' },
+  'console-client': { path: '/console/clients', act: openFirst },
+  'console-faults': { path: '/console/faults' },
+  'console-settings': { path: '/console/settings' },
+  'console-missing': { path: '/console/no-such-page' },
+  'console-signed-out': { path: '/console', isSignedOut: true },
+}
+
+async function openFirst(page) {
+  await page.locator('main.whole tbody th a').first().click()
+  await page.locator('main.split .detail').waitFor()
+}
+
+async function previewInbox(page, { account }) {
+  await page.getByLabel(/^Account/).first().fill(account)
+  await page.keyboard.press('Enter')
+  await page.getByRole('article').first().waitFor()
 }
 
 async function readInbox(page) {
   await page.getByRole('button', { name: `Sign in with ${WALLET}` }).click()
   await page.getByRole('button', { name: 'Your order is on its way' }).click()
-  await page.getByRole('link').waitFor()
+  await page.getByRole('link', { name: /shop.example/ }).waitFor()
   await page.mouse.move(0, 0)
 }
 
@@ -149,43 +203,79 @@ async function consoleLink({ data_dir: dataDir }) {
   return promisify(execFile)(...command).then(({ stdout }) => JSON.parse(stdout).link, () => null)
 }
 
-async function take(name, { path, width, height, isConsole, act }, { browser, facts, wallet, pairingUri }) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: 'light', locale: 'en-GB', timezoneId: 'UTC' })
+/** Dapps and wallets of three generations, whose calls wait for approval. */
+function startSessions(facts) {
+  const lines = ['import asyncio, json, sys', 'from bridge_server.cli.dev.demo import demonstrate', 'asyncio.run(demonstrate(json.loads(sys.argv[1])))']
+  return spawn(join(ROOT, '.venv', 'bin', 'python'), ['-c', lines.join('\n'), JSON.stringify(facts)], { stdio: 'inherit' })
+}
+
+/** A window at a page, ready for its picture; null if this version of the server does not have the page. */
+async function opened({ path, width, height, isSignedOut, act, colorScheme = 'light' }, { browser, facts, wallet, pairingUri }) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, locale: 'en-GB', timezoneId: 'UTC' })
   const page = await context.newPage()
+  const link = path.startsWith('/console') && !isSignedOut && (await consoleLink(facts))
+  if (link) await page.goto(link)
+  await wallet.install(page, { name: WALLET })
+  await page.goto(facts.url + path)
+  await act?.(page, { pairingUri, account: `eip155:1:${facts.accounts[0].address}` })
+  await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)))
+  return page
+}
+
+async function take(file, picture, visit, most) {
+  const page = await opened(picture, visit)
   try {
-    const link = isConsole && (await consoleLink(facts))
-    if (link) await page.goto(link)
-    await wallet.install(page, { name: WALLET })
-    const response = await page.goto(facts.url + path)
-    if (!response.ok()) return console.log(`${name}: left out, ${path} answers ${response.status()}`)
-    await act?.(page, { pairingUri })
-    await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)))
-    writeFileSync(join(IMAGES, `${name}.png`), smallerPng(await page.screenshot()))
-    console.log(`${name}: docs/images/${name}.png`)
+    if (most) {
+      const height = await page.evaluate(() => document.documentElement.scrollHeight)
+      await page.setViewportSize({ width: picture.width, height: Math.min(most, height) })
+    }
+    writeFileSync(file, smallerPng(await page.screenshot()))
+    console.log(file)
   } finally {
-    await context.close()
+    await page.context().close()
   }
 }
 
-async function main(names) {
-  const unknown = names.filter((name) => !(name in PICTURES))
-  if (unknown.length) throw new Error(`no picture ${unknown.join(', ')}: choose from ${Object.keys(PICTURES).join(', ')}`)
-  mkdirSync(IMAGES, { recursive: true })
+async function takePages(folder, names, colorScheme, visit) {
+  mkdirSync(folder, { recursive: true })
+  for (const name of names.length ? names : Object.keys(PAGES)) {
+    for (const [width, most] of Object.entries(WIDTHS)) {
+      const picture = { ...PAGES[name], width: Number(width), height: 800, colorScheme }
+      await take(join(folder, `${name}-${width}.png`), picture, visit, most).catch((error) => console.error(`${name}: ${error.message}`))
+    }
+  }
+}
+
+async function main() {
+  const { values: { pages, dark, to }, positionals: names } = parseArgs({
+    options: { pages: { type: 'boolean' }, dark: { type: 'boolean' }, to: { type: 'string' } }, allowPositionals: true,
+  })
+  const known = pages ? PAGES : PICTURES
+  const unknown = names.filter((name) => !(name in known))
+  if (unknown.length) throw new Error(`no picture ${unknown.join(', ')}: choose from ${Object.keys(known).join(', ')}`)
   const { server, pairingUri } = await startDemo()
   const wallet = await startWallet()
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
+  const visit = { browser, facts: server.facts, wallet, pairingUri }
+  const sessions = pages && startSessions(server.facts)
   try {
-    for (const name of names.length ? names : Object.keys(PICTURES)) {
-      await take(name, PICTURES[name], { browser, facts: server.facts, wallet, pairingUri })
+    if (pages) {
+      await sleep(4000) // until the sessions have calls
+      await takePages(to ?? IMAGES_OF_PAGES, names, dark ? 'dark' : 'light', visit)
+    } else {
+      for (const name of names.length ? names : Object.keys(PICTURES)) {
+        await take(join(to ?? IMAGES, `${name}.png`), PICTURES[name], visit)
+      }
     }
   } finally {
+    sessions && sessions.kill()
     await browser.close()
     await wallet.stop()
     await server.stop()
   }
 }
 
-await main(process.argv.slice(2)).catch((error) => {
+await main().catch((error) => {
   console.error(`scripts/screenshots: ${error.message}`)
   process.exitCode = 1
 })

@@ -26,7 +26,7 @@ from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
 from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
 from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, TypedDict, number, one_of, text
-from bridge_server.web.traffic import Contents, Exchange, Recorded, TrafficLog, with_short_ids
+from bridge_server.web.traffic import APPROVAL, Contents, Exchange, Recorded, TrafficLog, with_short_ids
 
 
 class TooManyFollowersError(LimitError):
@@ -60,7 +60,9 @@ class KeptContentsAnswer(TypedDict):
 
 
 class RequestLine(TypedDict):
-    """A request without its contents, and without the session and the call that it is about."""
+    """A request without its contents, and without the session and the call that it is about. While it waits
+    for a person, `approval` is the id of the approval.
+    """
 
     number: Count
     change: Count
@@ -74,6 +76,7 @@ class RequestLine(TypedDict):
     waits: Seconds | None
     waited: Seconds
     summary: str
+    approval: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")] | None
 
 
 class KeptRequestAnswer(RequestLine):
@@ -538,6 +541,7 @@ def line_fields(recorded: Recorded, traffic: TrafficLog) -> RequestLine:
         "waits": traffic.waited_seconds(recorded) if is_waiting else None,
         "waited": exchange.waited_seconds,
         "summary": exchange.summary,
+        "approval": exchange.path if is_waiting and exchange.route == APPROVAL else None,
     }
 
 

@@ -25,6 +25,7 @@ from bridge_server.admin.server import (
     stats_routes,
 )
 from bridge_server.admin.sessions import SessionAdmin, session_routes
+from bridge_server.admin.topics import TopicAdmin, topic_routes
 from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
 from bridge_server.admin.traffic_records import CallLives, Requests
 from bridge_server.admin.traffic_stream import TrafficStreams
@@ -39,6 +40,7 @@ from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
 from bridge_server.outbox.message_store import MessageStore, pending_of
+from bridge_server.pubsub.v2_list import TopicList
 from bridge_server.relay.store import SessionList
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
@@ -96,6 +98,8 @@ class Admin:
         self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
         relay, seen = relay_service(foundation), observation.activities
         self.sessions = SessionAdmin(sessions, relay, seen, self.requests, neighbours, status_ms)
+        sockets_on = services.sockets.second.sockets_on
+        self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
         sources = _figure_sources(foundation, rooms, services)
         self.stats = StatsAdmin(sessions, observation.made, observation.clients, sources, clock, neighbours)
@@ -161,6 +165,7 @@ class Admin:
             *traffic_routes(traffic, rows),
             *client_routes(self.clients, rows),
             *session_routes(self.sessions, rows),
+            *topic_routes(self.topics, rows),
             *stats_routes(self.stats, rows),
         )
 

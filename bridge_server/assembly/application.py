@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from aiohttp import web
 from pydantic import SecretStr
 
-from bridge_server.assembly.bridge import pubsub_room, relay_room
+from bridge_server.assembly.bridge import pubsub_room, pubsub_services, relay_room
 from bridge_server.assembly.foundation import (
     Foundation,
     lay_foundation,
@@ -76,6 +76,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     push = push_services(foundation)
     inbox = inbox_services(foundation, projects, push.addresses)
     wallet = assembled_wallet(foundation, foundation.backend.wallet_role())
+    sockets = pubsub_services(foundation)
     pages = _console_pages(foundation)
     serving = (
         relay_room(foundation),
@@ -84,7 +85,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         push_room(foundation, push),
         wallet_room(foundation, wallet),
         inbox_room(foundation, inbox),
-        pubsub_room(foundation, documentation.front),
+        pubsub_room(foundation, sockets, documentation.front),
         Room(name="console-access") if pages is None else pages.access_room(foundation),
     )
     leases = foundation.backend.leases()
@@ -101,7 +102,9 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         demo,
     )
     readiness = readiness_of(foundation, rooms)
-    services = Services(projects, notifications, inbox.reading, wallet, push, dispatcher, stock, readiness)
+    services = Services(
+        projects, notifications, inbox.reading, wallet, push, sockets, dispatcher, stock, readiness
+    )
     house = _with_operator(foundation, rooms, services)
     return (*house, *documentation.rooms(house))
 

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -131,12 +132,23 @@ _IRN_HEARTBEAT_SECONDS = 20
 """JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
 
 
-def pubsub_room(foundation: Foundation, front: Handler) -> Room:
-    """Sockets, topics, and the messages that wait on them. `front` answers browsers at the root."""
-    settings = foundation.settings
+class PubSubServices(NamedTuple):
+    """The services of the sockets: of generation 1.x and of 2.x."""
+
+    first: PubSub
+    second: Irn
+
+
+def pubsub_services(foundation: Foundation) -> PubSubServices:
+    """Both generations, whose sockets are counted together by address."""
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
     shares = SocketShares(foundation.live.held(_socket_limits), open_from)
-    pubsub, irn = _first(foundation, shares), _second(foundation, shares)
+    return PubSubServices(_first(foundation, shares), _second(foundation, shares))
+
+
+def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler) -> Room:
+    """Sockets, topics, and the messages that wait on them. `front` answers browsers at the root."""
+    settings, (pubsub, irn) = foundation.settings, services
     handlers = PubSubHandlers(
         pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit, front
     )

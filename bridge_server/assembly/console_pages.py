@@ -90,7 +90,9 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
-    rendering = Rendering({"root": ROOT, "static": static_files.paths})
+    docs = f"{_bridge_url(settings) or ''}/docs"
+    constants = {"root": ROOT, "static": static_files.paths, "docs": docs, "mode": _mode(settings)}
+    rendering = Rendering(constants)
     ends = SessionEnds(access, foundation.events)
     handlers = ConsoleHandlers(
         Door(access, cookies, ends, Hosts((own_host,)), refused.note),
@@ -133,10 +135,11 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
             operator.lives,
             operator.handles,
             operator.neighbours,
+            operator.approvals if settings.admin_wallet else None,
             _bridge_url(settings),
             answers_calls=answers_calls,
         ),
-        SessionsPage(operator.sessions),
+        SessionsPage(operator.sessions, operator.topics),
         WalletPage(
             operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
         ),
@@ -213,7 +216,6 @@ async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
     return ServerState(
         is_ready=await _is_ready(services.readiness),
         troubles=services.readiness.troubles(),
-        mode=_mode(foundation.settings),
         due=stock.due,
         dead=stock.dead,
         chain_id=services.wallet.node.known_chain_id,
@@ -232,6 +234,7 @@ async def _is_ready(readiness: Readiness) -> bool:
 
 
 def _mode(settings: Settings) -> str | None:
+    """The reason why the server is not fit for the public, in a few words."""
     if settings.dev_accounts:
-        return "development: everybody knows the keys"
-    return "test mode: tests can empty this server" if settings.test else None
+        return "keys are public"
+    return "test mode" if settings.test else None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from bridge_server.assembly.bridge import PubSubServices
 from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
@@ -39,6 +40,7 @@ class Services(NamedTuple):
     inbox: InboxReads
     wallet: AssembledWallet
     push: PushServices
+    sockets: PubSubServices
     dispatcher: Dispatcher
     stock: StockOf
     readiness: Readiness

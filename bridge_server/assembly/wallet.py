@@ -1,28 +1,31 @@
 """The wallet's JSON-RPC endpoint, its accounts, approvals and transactions."""
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple
 
 from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, node_failure
 from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
+from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
-from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore
+from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore, not_shown
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountSource
+from bridge_server.wallet.models import AccountSource, ApprovalRequest
 from bridge_server.wallet.node.connections import NodeWatch
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.methods import (
@@ -46,9 +49,10 @@ from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.service import TransactionService, TransactionWorker
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.web.json_rpc import summary
+from bridge_server.web.problems import status_of
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.traffic import APPROVAL, CLIENT_LEFT, Exchange, TrafficLog
 
 # The wallet's accounts, for the server and for commands beside it.
 
@@ -100,6 +104,7 @@ def wallet_transactions(
     return WalletTransactions(store, service, worker)
 
 
+_APPROVED = 200
 _FORWARDING_SECONDS = 60
 """The longest time of a forwarded call beside the waits for the node and for a person."""
 
@@ -256,12 +261,39 @@ def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, fa
     )
 
 
+@contextmanager
+def _shown_waiting(traffic: TrafficLog, approval: ApprovalRequest) -> Iterator[None]:
+    """Show in the record that a request waits for a person, and then its outcome."""
+    address, who = checksummed(approval.address), "rpc" if approval.caller.origin is None else "page"
+    about = f"{approval.method} of {address[:6]}…{address[-4:]}"
+    began = perf_counter()
+
+    def exchange(status: int, said: str) -> Exchange:
+        seconds = perf_counter() - began
+        return Exchange(
+            who, APPROVAL, approval.approval_id, APPROVAL, status, round(seconds * 1_000, 1),
+            waited_seconds=round(seconds, 3) if status else 0.0, summary=f"{about}: {said}",
+        )  # fmt: skip
+
+    recorded = traffic.begin_approval(exchange(0, "waits for approval"))
+    status, said = CLIENT_LEFT, "the client left"
+    try:
+        yield
+        status, said = _APPROVED, "approved"
+    except BridgeError as error:
+        status, said = status_of(error), error.detail
+        raise
+    finally:
+        traffic.finish(recorded, exchange(status, said))
+
+
 def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
-    settings = foundation.settings
+    settings, traffic = foundation.settings, foundation.traffic
     rules = ApprovalRules(
         is_on=settings.approve == "queue",
         timeout_seconds=settings.approval_timeout,
         kept_ms=settings.settled_request_ttl * 1000,
+        shown=not_shown if traffic is None else partial(_shown_waiting, traffic),
     )
     return Approvals(
         ApprovalStore(foundation.database, fence),

@@ -241,7 +241,10 @@ Read = TypeVar("Read")
 @click.argument("uris", metavar="[URI]...", nargs=-1)
 @click.option("--scan", metavar="FILE", help="Read the URI from a PNG of a QR code; - is standard input.")
 @click.option("--relay-url", metavar="URL", help="The relay of URIs of generation 2.x, which name none.")
-@click.option("--generation", type=click.Choice(("plain", "0.7", "1.x", "2.x")), help="Of wc:...@1: plain.")
+@click.option(
+    "--generation", type=click.Choice(("plain", "0.7", "1.x", "2.x")),
+    help="Read wc:...@1 URIs as this generation.  [default: plain]",
+)  # fmt: skip
 @click.option("--accounts", metavar="0,1", help="The numbers of the accounts that dapps are given.")
 @click.option("--mnemonic-file", metavar="FILE", help="Sign with the accounts of these words.")
 @click.option("--private-key-file", metavar="FILE", help="Sign with these keys, one a line.")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from bridge_server.console.models import (
     ConsolePage,
     ConsoleSession,
     Done,
+    NavigationGroup,
     PagePath,
     PageStream,
     View,
@@ -195,11 +197,26 @@ class ConsoleHandlers:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 self._door.require_own_window(request)
-                return await work(request, await self._door.session(request))
+                session = await self._door.session(request)
             except BridgeError as error:
                 return self._refused(request, error)
+            try:
+                return await work(request, session)
+            except BridgeError as error:
+                return await self._failed(request, session, error)
 
         return handle
+
+    async def _failed(
+        self, request: web.Request, session: ConsoleSession, error: BridgeError
+    ) -> web.StreamResponse:
+        """The failure in the frame of every page; without it if that cannot be made either."""
+        if not isinstance(error, REFUSED_ATTEMPTS):
+            page = ConsolePage("", error.title, NavigationGroup.SERVER, ())
+            with suppress(BridgeError):
+                frame = self._framing.begin(request, session, page)
+                return await self._framing.finish(frame, View("layout/missing.html", {}), error=error)
+        return self._refused(request, error)
 
     def _events(self, source: Source, session: ConsoleSession) -> EventStream:
         return EventStream(SignedInSource(source, partial(self._door.ends.of, session)))

@@ -113,8 +113,6 @@ class ServerState:
 
     is_ready: bool
     troubles: Sequence[str]
-    mode: str | None
-    """The reason why the server is not fit for the public, in a few words."""
     due: int
     dead: int
     chain_id: int | None

@@ -212,9 +212,13 @@ def duration_of(milliseconds: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def moment_of(text: str | None) -> str:
-    """A moment of the admin API in the words of a table, such as `2026-01-31 12:00:00`, in UTC."""
-    return "" if text is None else text[:19].replace("T", " ")
+def moment_of(at: str | None) -> Markup:
+    """A moment of the admin API. A script writes it in the viewer's time zone: of this day the time alone."""
+    if not at:
+        return Markup()
+    at = seen(at)
+    title = f"{at[:10]} {at[11:].removesuffix('Z')} UTC"
+    return Markup('<time datetime="{}" title="{}">{} {}</time>').format(at, title, at[:10], at[11:19])
 
 
 def seen_lines(text: str) -> str:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import segno
 
 from bridge_server.admin.sessions import SessionAdmin
+from bridge_server.admin.topics import TopicAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
@@ -33,10 +34,11 @@ _PAIRINGS = ("wc:", "ethereum:wc-")
 
 
 class SessionsPage:
-    """Views and changes of sessions."""
+    """Views and changes of sessions; topics of generation 2.x are listed below them."""
 
-    def __init__(self, sessions: SessionAdmin) -> None:
+    def __init__(self, sessions: SessionAdmin, topics: TopicAdmin) -> None:
         self._sessions = sessions
+        self._topics = topics
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -52,8 +54,12 @@ class SessionsPage:
         )
 
     async def show_all(self, asked: Asked) -> View:
-        """Living sessions, newest first."""
-        return View("sessions/sessions.html", await self._list(asked), _LIVE)
+        """Living sessions, newest first, and topics of generation 2.x, renewed last first."""
+        topics_after = asked.query.get("topics_after", "")
+        topics = await self._topics.page(topics_after, _PAGE)
+        listed = await self._list(asked)
+        fields = {"topics": topics["topics"], "next_topics": topics["next"], "topics_after": topics_after}
+        return View("sessions/sessions.html", {**listed, **fields}, _LIVE)
 
     async def show(self, asked: Asked) -> View:
         """One session with what happened in it."""

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from bridge_server.admin.approvals import ApprovalAdmin
 from bridge_server.admin.other_processes import Neighbours, read_positions
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
@@ -26,11 +27,22 @@ from bridge_server.admin.traffic_stream import (
     TrafficStreams,
     WantedStream,
 )
-from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, PageStream, View
+from bridge_server.console.models import (
+    ROOT,
+    Asked,
+    Change,
+    ConsolePage,
+    Done,
+    NavigationGroup,
+    PagePath,
+    PageStream,
+    View,
+)
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
+from bridge_server.wallet.models import ApprovalState
 from bridge_server.web.traffic import (
     CLIENT_LEFT,
     FIRST_FAILURE,
@@ -50,7 +62,7 @@ _KINDS = ("errors", "waits", "rpc")
 # Rows of the list of requests, for the page and for its stream of events.
 
 _BRIDGE = "bridge"
-_TIME = slice(11, 23)
+_GENERATIONS = ("1.x", "2.x")
 
 
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,14 +72,14 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "number": line["number"],
         "change": line["change"],
         "at": line["at"],
-        "time": line["at"][_TIME],
         "who": line["who"],
-        "request": seen(request_text(line)),
+        "request": seen(f"{line['method']} {line['summary']}" if is_of_socket(line) else request_text(line)),
         "status": status_text(line),
         "tone": _tone(line),
         "took": _took(line),
         "waits": line["waits"],
-        "summary": seen(line["summary"]),
+        "summary": "" if is_of_socket(line) else seen(line["summary"]),
+        "approval": line["approval"],
     }
 
 
@@ -78,6 +90,11 @@ def placed(line: Mapping[str, Any], query: str) -> dict[str, Any]:
         return {**line, "key": f"{line['number']}", "link": f"{line['number']}{query}"}
     link = f"{line['number']}{query}{'&' if query else '?'}process={process}"
     return {**line, "key": f"{process}-{line['number']}", "link": link}
+
+
+def is_of_socket(line: Mapping[str, Any]) -> bool:
+    """Whether the line is a call of a socket, whose summary says all of it."""
+    return line["method"] in _GENERATIONS
 
 
 def request_text(line: Mapping[str, Any]) -> str:
@@ -323,8 +340,9 @@ class _Wanted:
 class TrafficPage:
     """The views of the record. `streams` spell the rows of this page; without them no record is kept.
 
-    `bridge_url` is the address of the bridge, None where it is the console's. `answers_calls` says
-    whether a page may answer a call as the wallet does: in test mode, where the record has the ids of calls.
+    `approvals` decides requests that wait for a person; None where the console may not. `bridge_url` is the
+    address of the bridge, None where it is the console's. `answers_calls` says whether a page may answer a
+    call as the wallet does: in test mode, where the record has the ids of calls.
     """
 
     def __init__(
@@ -333,10 +351,12 @@ class TrafficPage:
         lives: CallLives,
         handles: Handles,
         neighbours: Neighbours | None,
+        approvals: ApprovalAdmin | None,
         bridge_url: str | None,
         *,
         answers_calls: bool,
     ) -> None:
+        self._approvals = approvals
         self._streams = streams
         self._lists = None if streams is None else _lists(streams, handles, neighbours)
         self._lives = lives
@@ -351,7 +371,7 @@ class TrafficPage:
             "traffic",
             "Traffic",
             NavigationGroup.LIVE,
-            (PagePath(_PATH, self.show_all), PagePath(_REQUEST, self.show)),
+            (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show)),
             None if self._streams is None or self._neighbours is not None else self._count,
             (PageStream(_STREAM, self.stream),),
         )
@@ -386,12 +406,35 @@ class TrafficPage:
         streams.admit(stream)
         return stream
 
+    def _changes(self) -> Mapping[str, Change]:
+        """The buttons of a row that waits for a person."""
+        approvals = self._approvals
+        if approvals is None:
+            return {}
+
+        async def approve(asked: Asked) -> Done:
+            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.APPROVED)
+            return Done(_list_of(asked), f"{decided['method']} is approved: the wallet signs it.")
+
+        async def reject(asked: Asked) -> Done:
+            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.REJECTED)
+            return Done(_list_of(asked), f"{decided['method']} is rejected.")
+
+        return {"approve": approve, "reject": reject}
+
     async def _count(self) -> int:
         return 0 if self._streams is None else len(self._streams.traffic)
 
     async def _view(self, asked: Asked, more: Mapping[str, Any], error: BridgeError | None) -> View:
         wanted = _wanted(asked)
-        fields = {"filter": wanted.text, "only": wanted.kind, "query": wanted.query, "kinds": _KINDS, **more}
+        fields = {
+            "filter": wanted.text,
+            "only": wanted.kind,
+            "query": wanted.query,
+            "kinds": _KINDS,
+            "may_sign": self._approvals is not None,
+            **more,
+        }
         if self._lists is None:
             return View("traffic/off.html", fields, error=error)
         fault = self._fault(wanted)
@@ -484,6 +527,11 @@ class TrafficPage:
 def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> RequestLists:
     traffic = streams.traffic
     return RequestLists(streams, lambda each: line_fields(each, traffic), handles, neighbours)
+
+
+def _list_of(asked: Asked) -> str:
+    """The address of the list that the form stands in."""
+    return f"{ROOT}{_PATH}{_wanted(asked).query}"
 
 
 def _wanted(asked: Asked) -> _Wanted:

@@ -29,7 +29,10 @@ _DOORS: Mapping[str, tuple[str, ...]] = {
     "Look up": ("api", "methods", "errors", "try", "reference", "protocol"),
     "The project": ("architecture", "speed"),
 }
-"""The navigation: pages by what readers come for. A page that is not named here is in the last part."""
+"""The navigation: pages by what readers come for. A page that is not named here is in the last part;
+records of decisions are listed by a page of theirs.
+"""
+_RECORD = re.compile(r"/[0-9]{4}-")
 MADE = {"api": "Operations", "methods": "Wallet methods", "errors": "Errors", "try": "Try operations"}
 """The titles of pages that no file holds."""
 
@@ -46,7 +49,7 @@ class Library:
     def doors(self) -> dict[str, list[tuple[str, str]]]:
         """Name and title of each page of the navigation, by its heading there."""
         named = {name for names in _DOORS.values() for name in names}
-        others = sorted(name for name in self.pages if name not in named)
+        others = sorted(name for name in self.pages if name not in named and not _RECORD.search(name))
         last = list(_DOORS)[-1]
         return {
             heading: [
@@ -96,8 +99,8 @@ def _files(folder: Path) -> Iterator[Path]:
 # Markdown as HTML: headings have the anchors that GitHub makes, and links lead to the pages at `/docs/`.
 
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
-_FIRST_SENTENCE = re.compile(r".*?[.:](?=\s|$)")
-_TABLE = '<div class="scrolls" role="region" aria-label="Table" tabindex="0">'
+_FIRST_SENTENCE = re.compile(r"(?:\([^)]*\)|[^(])*?[.:](?=\s|$)")
+_TABLE = '<div class="scrolls" role="group" aria-label="Table" tabindex="0">'
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ def _lead(tokens: Sequence[Token]) -> str:
     """The first sentence of the paragraph that follows the title."""
     for before, token, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if before.type == "heading_close":
-            sentence = _FIRST_SENTENCE.match(_words(inline)) if token.type == "paragraph_open" else None
+            words = _words(inline).replace("( ", "(").replace(" )", ")")
+            sentence = _FIRST_SENTENCE.match(words) if token.type == "paragraph_open" else None
             return "" if sentence is None else sentence[0].removesuffix(":")
     return ""

@@ -59,7 +59,7 @@ class MovableClock:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the clock stands still."""
+        """Whether the clock is frozen."""
         return self._stopped_at is not None
 
     def now_us(self) -> int:

@@ -136,7 +136,7 @@ def _no_caller(request: web.Request) -> str:
     """One text for all causes: a secret that is missing or wrong, and a project that is not there."""
     project_id = request.match_info["project_id"]
     project = f"no project '{project_id}'" if _PLAIN_ID.fullmatch(project_id) else "no such project"
-    return f"The secret is missing, wrong or revoked, or there is {project}: send {_FIELD}."
+    return f"The secret is wrong or revoked, or there is {project}: send {_FIELD}."
 
 
 async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

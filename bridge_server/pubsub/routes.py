@@ -24,13 +24,12 @@ _PAGE = f"""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width">
 <title>{escape(NAME)}</title>
 <h1>{escape(NAME)} {VERSION}</h1>
-<p>This is where wallets and dapps meet. It is up, and there is nothing else to see here.</p>
+<p>A WalletConnect relay for clients of generations 2.x, 1.x and 0.7.</p>
 <ul>
-<li>Clients of generations 2.x and 1.x connect to this very address by WebSocket: give them it as
-their relay, or as their bridge.
+<li>Clients of generations 2.x and 1.x connect to this address by WebSocket: it is their relay or bridge.
 <li>Clients that speak HTTP find <a href="/info">/info</a> and <a href="/hello">/hello</a>, and open sessions
 at <code>/session/new</code>.
-<li>How everything works is at <a href="{escape(REPOSITORY)}">{escape(REPOSITORY)}</a>.
+<li>The documentation is at <a href="{escape(REPOSITORY)}">{escape(REPOSITORY)}</a>.
 </ul>
 </html>
 """

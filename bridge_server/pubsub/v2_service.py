@@ -92,6 +92,10 @@ class Irn:
         """The number of topics of open sockets."""
         return len(self._attachments)
 
+    def sockets_on(self, topic: Topic) -> int:
+        """The number of open sockets that are sent messages of the topic."""
+        return len(self._attachments.of(topic))
+
     def welcome(self, client: ClientKey, address: str | None) -> IrnSocket:
         """A socket of this client, which must leave. Raises TooManySocketsError, UnavailableError."""
         self.open.require_place(address)

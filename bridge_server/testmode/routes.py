@@ -55,7 +55,7 @@ class TestModeHandlers:
         return wire.clock_fields(self._controls.reading())
 
     async def move_clock(self, request: web.Request) -> wire.TestClockAnswer:
-        """Lets seconds pass, or sets the clock. The answer comes when what became due is done."""
+        """Lets seconds pass, or sets the clock. Answers once what became due has been processed."""
         move = wire.read_clock((await json_object(request, is_labelled=False)).values)
         return wire.clock_fields(await self._controls.move(move))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import structlog
@@ -191,12 +191,19 @@ def _approval(row: Row) -> ApprovalRequest:
     )
 
 
+def not_shown(_: ApprovalRequest) -> AbstractContextManager[None]:
+    """Show nothing: no record of requests is kept."""
+    return nullcontext()
+
+
 class ApprovalRules(NamedTuple):
     """Whether signatures are approved by a person, how long a request waits, and how long it is kept."""
 
     is_on: bool
     timeout_seconds: int
     kept_ms: int
+    shown: Callable[[ApprovalRequest], AbstractContextManager[None]] = not_shown
+    """Shows a request to an operator while it waits, and then its outcome."""
 
 
 class Approvals:
@@ -249,12 +256,12 @@ class Approvals:
                 _TRY_AGAIN_SECONDS,
             )
         approval = self._asked(method, address, subject, caller)
-        with self._wait_of(approval.approval_id):
+        with self._rules.shown(approval), self._wait_of(approval.approval_id):
             state = await self._state_in_time(approval)
-        if state is ApprovalState.REJECTED:
-            raise SignatureRejectedError("The request was rejected.")
-        if state is not ApprovalState.APPROVED:
-            raise self._not_decided()
+            if state is ApprovalState.REJECTED:
+                raise SignatureRejectedError("The request was rejected.")
+            if state is not ApprovalState.APPROVED:
+                raise self._not_decided()
         return approval.approval_id
 
     async def some_wait(self) -> None:

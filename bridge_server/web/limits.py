@@ -27,6 +27,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
 from bridge_server.web.answers import declare_on
 
+_SECOND_US = 1_000_000
 _WORTH_SAVING_US = 1_000_000
 _SAVED_SHARE = 100
 _BUCKETS_BEFORE_PRUNING = 100_000
@@ -101,13 +102,16 @@ class QuotaError(LimitError):
     def __init__(self, charges: list[Charge]) -> None:
         refused = max(charges, key=lambda charge: charge.spending.retry_after_us)
         seconds = whole_seconds(refused.spending.retry_after_us)
-        super().__init__(
-            f"The limit of {refused.limit.burst} {refused.limit.name} at once is used up. "
-            f"Try again in {seconds} s.",
-            seconds,
-        )
+        super().__init__(f"{_in_words(refused.limit)} Try again in {seconds} s.", seconds)
         self.charges = charges
         self.limit_name = refused.limit.name
+
+
+def _in_words(limit: Limit) -> str:
+    """The limit as a sentence: what may come at once, and what comes back."""
+    many, seconds = _SECOND_US // limit.token_us, whole_seconds(limit.token_us)
+    more = f"{many} more every second" if many else f"1 more every {seconds} s"
+    return f"The limit is {limit.burst} {limit.name.replace('-', ' ')} at once, and {more}."
 
 
 def declare(charges: list[Charge], response: web.StreamResponse) -> None:

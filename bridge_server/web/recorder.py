@@ -44,8 +44,10 @@ _MICROSECONDS = 1_000_000
 
 _MINUTE_SECONDS = 60
 
-LEFT_OUT = frozenset({"console", "operator", "test"})
-"""The sides (`Route.who`) whose requests are not recorded: an operator who reads it would fill the record."""
+LEFT_OUT = frozenset({"console", "operator", "reader", "test"})
+"""The sides (`Route.who`) whose requests are not recorded: an operator who reads the record would fill it,
+and so would the pages of the documentation with their stylesheets and scripts.
+"""
 
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The name of the limit that refused a request."""
@@ -378,7 +380,7 @@ _NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, Held
 class Observer:
     """Counts the requests of clients, and records them unless `record` is None.
 
-    Requests of the sides in LEFT_OUT, operators and tests, are neither counted nor recorded.
+    Requests of the sides in LEFT_OUT, such as operators and tests, are neither counted nor recorded.
     """
 
     def __init__(

@@ -276,8 +276,13 @@ def _title(kind: Kind) -> str:
         return ""
 
 
+APPROVAL = "approval"
+"""The route of a request that waits for a person; its path is the id of the approval."""
+
 Watch: TypeAlias = Callable[[Recorded], None]
-"""Sees each exchange when it is over. It must be quick, for the answer waits for it, and must not raise."""
+"""Sees each exchange when it is over, and an approval also when it begins to wait. It must be quick, for the
+answer waits for it, and must not raise.
+"""
 
 
 class TrafficLog:
@@ -337,6 +342,14 @@ class TrafficLog:
         if len(self._waiting) >= MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[recorded.number] = recorded
+        return recorded
+
+    def begin_approval(self, exchange: Exchange) -> Recorded:
+        """Show a request that begins to wait for a person, who is told of it at once."""
+        recorded = self.begin(exchange)
+        for watch in self._watches:
+            watch(recorded)
+        self.announce()
         return recorded
 
     def finish(self, recorded: Recorded, exchange: Exchange) -> None:
@@ -470,13 +483,15 @@ def exchange_line(
     waited_seconds: float = 0.0,
     summary: str = "",
     path_columns: int = 0,
+    is_waiting: bool = False,
 ) -> str:
     """A request and its answer on one line, for people. A status of 0 stands for no answer.
 
     The path has at least `path_columns` columns.
     """
     head = f"{who:<7} {method:<6} {path:<{path_columns}}"
-    return f"{head}  {_outcome(status, milliseconds, waited_seconds)}  {summary}".rstrip()
+    outcome = "waits" if is_waiting else _outcome(status, milliseconds, waited_seconds)
+    return f"{head}  {outcome}  {summary}".rstrip()
 
 
 def _outcome(status: int, milliseconds: float, waited_seconds: float) -> str:

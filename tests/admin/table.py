@@ -46,6 +46,7 @@ ROUTES: dict[str, set[str]] = {
     "/admin/clients/me": {"GET"},
     "/admin/sessions": {"GET"},
     "/admin/sessions/handle": {"GET", "DELETE"},
+    "/admin/topics": {"GET"},
     "/admin/stats": {"GET"},
 }
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in sorted(methods)]
@@ -70,6 +71,7 @@ ANSWERS_WITHOUT_ROWS = (
     "/admin/clients/192.0.2.1",
     "/admin/clients/me",
     "/admin/sessions",
+    "/admin/topics",
     "/admin/stats",
 )
 """Paths that are answered on a server on which nothing has happened."""

@@ -63,7 +63,7 @@ async def test_a_check_shows_who_would_get_it_and_how_it_looks_and_sends_nothing
     assert "<bdi>Two lines</bdi>" in page
     assert ">Send to 3 accounts</button>" in page
     assert 'name="title" value="Title"' in page
-    assert "Nothing was sent yet." in await last_title(console, "checked")
+    assert "Nothing was sent yet: <a" in await last_title(console, "checked")
 
 
 async def test_a_notification_is_sent_and_its_page_says_who_did_not_get_it(console: ConsoleClient) -> None:

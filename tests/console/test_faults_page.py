@@ -66,7 +66,7 @@ async def test_time_passes_and_the_clock_is_set(console: ConsoleClient) -> None:
     assert "clock +1 d 12 h" in await console.page(PATH)
     page = await console.change(PATH, "set-clock", now="2030-01-01T00:00:00Z", frozen="on")
     assert "It is 2030-01-01T00:00:00.000Z now." in page
-    assert "the clock stands still" in page
+    assert "the clock is frozen" in page
     for wrong in ("soon", "nan", "-1", "1e99", ""):
         assert (await console.send(PATH, "advance", number=wrong, unit="days")).status == 400
     assert (await console.send(PATH, "set-clock", now="soon")).status == 400
@@ -80,7 +80,7 @@ async def test_a_reset_empties_the_server(console: ConsoleClient) -> None:
 
     assert "The server is reset" in page
     assert "clock +0 s" in page
-    assert "There are no projects yet." in await console.page("/console/projects")
+    assert "There are no projects yet: create one" in await console.page("/console/projects")
 
 
 async def test_a_server_that_no_test_controls_has_no_such_page(console: ConsoleClient) -> None:

@@ -44,7 +44,7 @@ async def test_without_projects_the_pages_say_so(console: ConsoleClient) -> None
 
 async def test_notifications_are_listed_newest_first_page_by_page(console: ConsoleClient) -> None:
     await make_project(console, "listed", "news")
-    assert "Nothing was sent yet." in await console.page("/console/notifications?project_id=listed")
+    assert "Nothing was sent yet: <a" in await console.page("/console/notifications?project_id=listed")
     await subscribe(console, "listed", ACCOUNT)
     for number in range(27):
         await send(console, "listed", ACCOUNT, title=f"Number {number:02d}.")
@@ -90,7 +90,7 @@ async def test_a_notification_shows_its_figures_and_each_account_with_its_outcom
     assert "https://app.example/x" in page
     assert "<dt>Rate limited</dt><dd>1</dd>" in page
     assert "<dt>Type not chosen</dt><dd>1</dd>" in page
-    assert "over its rate limit until 20" in page
+    assert 'over its rate limit until <time datetime="20' in page
     assert "has not chosen the type" in page
     assert ACCOUNT in limited
     assert OTHER not in limited
@@ -170,8 +170,8 @@ async def test_an_inbox_shows_what_its_account_sees_and_is_marked_as_read(consol
 
 
 async def test_an_inbox_of_nobody_and_a_mistyped_account_are_explained(console: ConsoleClient) -> None:
-    assert "An account sees here" in await console.page("/console/inbox")
-    assert "The inbox is empty." in await console.page(inbox("test:chain:nobody"))
+    assert "Enter an account to see its inbox as its owner does." in await console.page("/console/inbox")
+    assert "The inbox is empty: <a" in await console.page(inbox("test:chain:nobody"))
     assert "has a wrong checksum" in await console.page(inbox(ACCOUNT[:-1] + "B"))
     assert "The query has parameters" in await console.page(inbox(OTHER, unread="maybe"))
     assert (await console.send(inbox(OTHER), "mark-read", ids="")).status == 400

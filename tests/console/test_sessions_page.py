@@ -10,6 +10,7 @@ import pytest
 from bridge_server.console.sessions import qr_image
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements
+from tests.support.irn_client import Identity, irn_connected
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
@@ -42,8 +43,27 @@ async def test_sessions_are_listed_without_their_ids(console: ConsoleClient, bri
     assert "No session lives." not in page
 
 
-async def test_a_server_without_sessions_says_so(console: ConsoleClient) -> None:
-    assert "No session lives." in await console.page(PATH)
+async def test_a_server_without_sessions_says_how_to_open_one(console: ConsoleClient) -> None:
+    page = await console.page(PATH)
+
+    assert 'lives: <a href="/docs/connect">' in page
+    assert "No client of 2.x is subscribed to a topic." in page
+
+
+async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: ConsoleClient) -> None:
+    server, topic = console.server, "9f2c6a01" * 8
+    async with irn_connected(server.client, server.url, Identity()) as dapp:
+        await dapp.subscribe(topic)
+        await dapp.publish(topic, tag=1108)
+        page = await console.page(PATH)
+        traffic = await console.page(f"/console/traffic?filter={topic[:8]}")
+
+    row = re.findall(rf"<tr>\s*<th[^>]*><a [^>]*>{topic[:8]}….*?</tr>", page, re.DOTALL)[0]
+    words = " ".join(re.sub("<[^>]*>", " ", row).split()).split()
+    assert words[:5] == [f"{topic[:8]}…", "session", "1", "1", "1"]
+    assert topic not in page
+    assert f'href="/console/traffic?filter={topic[:8]}"' in row
+    assert "2.x irn_publish, tag 1108, 7 B" in traffic
 
 
 async def test_older_sessions_are_on_other_pages(console: ConsoleClient, bridge: BridgeClient) -> None:

@@ -50,7 +50,7 @@ async def test_a_link_works_once(server: RunningServer) -> None:
     first, second = await ConsoleClient(server).get(link), await ConsoleClient(server).get(link)
 
     assert (first.status, second.status) == (303, 410)
-    assert "Run `bridge-server console` again" in second.body.decode()
+    assert "Run <code>bridge-server console</code> again" in second.body.decode()
     assert "Set-Cookie" not in second.headers
 
 
@@ -88,7 +88,7 @@ async def test_a_session_lasts_twelve_hours(console: ConsoleClient, seconds: int
 
     assert answer.status == status
     if status == 401:
-        assert "Run `bridge-server console` on the server" in answer.body.decode()
+        assert "Run <code>bridge-server console</code> on the server" in answer.body.decode()
 
 
 async def test_a_session_ends_when_its_user_signs_out(console: ConsoleClient) -> None:
@@ -144,6 +144,7 @@ async def test_a_signed_in_browser_is_shown_that_a_page_is_missing(console: Cons
 
     assert answer.status == 404
     assert "no such page" in answer.body.decode()
+    assert 'aria-label="Pages"' in answer.body.decode()
 
 
 async def test_refused_attempts_are_logged_at_a_limited_rate(server: RunningServer) -> None:

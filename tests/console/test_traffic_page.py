@@ -57,7 +57,7 @@ async def test_requests_are_listed_newest_first(console: ConsoleClient, bridge: 
 
     listed = rows(await console.page(PATH))
 
-    assert [line.split(" ", 2)[1] for line in listed] == ["dapp", "wallet", "dapp"]
+    assert [line.split(" ", 3)[2] for line in listed] == ["dapp", "wallet", "dapp"]
     assert f"POST /session/{session_id[:8]}…/call/new 400" in listed[0]
     assert "#/dappName" in listed[0]
     assert session_id not in "".join(listed)

@@ -90,7 +90,31 @@ async def test_a_rejected_request_is_not_signed_and_cannot_be_decided_again(desk
     again = await desk.console.send(path, "approve")
     assert again.status == 409
     assert "it is rejected" in again.body.decode()
-    assert "Nothing was signed yet." in await desk.console.page(f"{PATH}/signatures")
+    assert "Nothing was signed yet: <a" in await desk.console.page(f"{PATH}/signatures")
+
+
+@each_row(
+    ("decision", "outcome"),
+    [("approve", "200 .*: approved"), ("reject", "403 .*: The request was rejected.")],
+)
+async def test_what_waits_is_decided_in_its_row_of_the_traffic(
+    desk: Desk, decision: str, outcome: str
+) -> None:
+    asks = desk.asks()
+    approval_id = (await desk.waiting()).rpartition("/")[2]
+    page = await desk.console.page("/console/traffic?only=waits")
+    row = re.findall(r"<tr id=.*?</tr>", page, re.DOTALL)[0]
+    assert re.search(r"approval [0-9a-f]{8}….*waits .*personal_sign of 0xf39F…2266: waits", row, re.DOTALL)
+    assert f'name="approval" value="{approval_id}"' in row
+
+    page = await desk.console.change("/console/traffic?only=waits", decision, approval=approval_id)
+
+    assert f"personal_sign is {'approved' if decision == 'approve' else 'rejected'}" in page
+    row = re.findall(r"<tr id=.*?</tr>", page, re.DOTALL)[0]
+    assert re.search(outcome, " ".join(re.sub("<[^>]*>", " ", row).split()))
+    assert "<form" not in row
+    await asyncio.wait([asks])
+    assert isinstance(asks.exception(), RpcError) == (decision == "reject")
 
 
 async def test_the_navigation_counts_what_waits(desk: Desk) -> None:

@@ -50,8 +50,7 @@ def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None
     sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
     text = line(
         who="page", path="/rpc", route="rpc", status=403, request=sent,
-        summary="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must "
-        "name the origin",
+        summary="Web pages of 'http://a.example:3000' may not call the wallet. Allow them",
     )  # fmt: skip
 
     remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"
@@ -82,6 +81,20 @@ def test_a_notification_that_missed_somebody_is_a_warning(summary: str, is_warni
     text = line(Screen(has_colours=True), who="backend", path="/demo/notify", route="notify", summary=summary)
 
     assert ("\x1b[33m" in text) == is_warning
+
+
+def test_a_request_that_waits_for_a_person_is_shown_with_what_approves_it() -> None:
+    exchange = Exchange(
+        "rpc", "approval", "657316b8-fc25", "approval", 0, 0.0, summary="personal_sign: waits"
+    )
+    recorded = Recorded(1, 1, 1_800_000_000_000, exchange, is_waiting=True)
+
+    text = request_line(recorded, Screen(has_colours=True))
+
+    assert re.search(
+        r"rpc +approval 657316b8-fc25 +waits  personal_sign: waits \(approvals approve 657316b8\)", text
+    )
+    assert "\x1b[33m" in text
 
 
 @each_row("screen", [PLAIN, WIDE, NARROW])

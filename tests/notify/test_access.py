@@ -51,8 +51,7 @@ async def test_the_refusal_names_the_project(app: App) -> None:
     answer = await knock(app, "notify", "shop", ["Bearer wrong"])
 
     assert answer.problem(401)["detail"] == (
-        "The secret is missing, wrong or revoked, or there is no project 'shop': "
-        "send 'Authorization: Bearer SECRET'."
+        "The secret is wrong or revoked, or there is no project 'shop': send 'Authorization: Bearer SECRET'."
     )
 
 

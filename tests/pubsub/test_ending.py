@@ -282,7 +282,7 @@ async def test_the_messages_of_an_address_are_rate_limited(tmp_path: Path) -> No
             await one.settled()
 
         assert code == 1013
-        assert reason.startswith("The limit of 5 messages at once is used up.")
+        assert reason.startswith("The limit is 5 messages at once, and ")
 
 
 async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:

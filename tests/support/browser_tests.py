@@ -15,6 +15,7 @@ from tests.support.slow import slow
 
 _MOST_TESTS = 20
 _RUN_SECONDS = 540.0
+_PAGE_CHECK = Path(__file__).parent / "page_check.js"
 _CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
 
 BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(600)]
@@ -33,7 +34,7 @@ def run_specification(
     """
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
-    project.write({each.name: each.read_text("utf-8") for each in specifications})
+    project.write({each.name: each.read_text("utf-8") for each in (_PAGE_CHECK, *specifications)})
     return project.run(
         project.program("@playwright/test"), "test", environment=environment, within_seconds=_RUN_SECONDS
     )

@@ -256,7 +256,7 @@ def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
 @each_row(
     ("settings", "headers", "cure"),
     [
-        ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet: rpc_origins must name the"),
+        ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet. Allow them with the"),
         ({}, {"Host": "evil.example"}, "The wallet does not answer to the host 'evil.example': reach it as"),
         ({}, {"Via": "1.1 proxy"}, "Without a token the wallet answers only callers on its own machine: set"),
         ({"rpc_token": TOKEN}, {}, "The bearer token is missing or wrong: send the value of rpc_token from"),
@@ -289,7 +289,7 @@ async def test_a_refused_preflight_is_a_log_line_too(tmp_path: Path, settings: d
 
     assert "Access-Control-Allow-Origin" not in answer.headers
     [(reason, _, _)] = refusals(logs)
-    assert reason.startswith("Web pages of 'https://other.example' may not call the wallet: rpc_origins must")
+    assert reason.startswith("Web pages of 'https://other.example' may not call the wallet. Allow them")
 
 
 async def test_an_answered_request_leaves_no_refusal_in_the_log(rpc: RpcClient) -> None:

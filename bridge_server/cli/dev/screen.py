@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import wrap
@@ -33,13 +34,14 @@ _WIDE_SCREEN, _USUAL_SCREEN = 100, 80
 """Columns from which on a terminal has room for paths of one width, the wider or the narrower."""
 
 _INDENT = 18
+_ID_CHARACTERS = 8
 _FIRST_FAILURE = 400
 _COLOURS = {0: "red", 4: "yellow", 5: "red"}
 """The colours by the first digit of a status."""
 
 
 class TrafficLines:
-    """Follows the record of requests. A terminal that stands still delays only its own lines."""
+    """Follows the record of requests. A terminal that is stopped delays only its own lines."""
 
     def __init__(self, traffic: TrafficLog, write: Callable[[str], None], screen: Screen) -> None:
         self._traffic = traffic
@@ -58,7 +60,7 @@ class TrafficLines:
 
     def _note(self, recorded: Recorded) -> None:
         self._missed += len(self._news) == _MOST_WAITING
-        self._news.append(recorded)
+        self._news.append(replace(recorded) if recorded.is_waiting else recorded)  # it will change
         self._some_came.set()
 
     def _lines(self) -> list[str]:
@@ -81,14 +83,17 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         status=exchange.status,
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
-        summary=visible(_remedy(exchange) or exchange.summary),
+        summary=visible(_remedy(exchange, is_waiting=recorded.is_waiting) or exchange.summary),
         path_columns=_path_columns(screen),
+        is_waiting=recorded.is_waiting,
     )
     text = f"{moment:%H:%M:%S}  {line}"
     if screen.columns is not None and len(text) > screen.columns:
         indented = " " * min(_INDENT, screen.columns // 4)
         lines = wrap(text, screen.columns, subsequent_indent=indented, break_on_hyphens=False)
         text = "\n".join(lines)
+    if recorded.is_waiting:
+        return screen.coloured(text, "yellow")
     if exchange.status >= _FIRST_FAILURE or not exchange.status:
         return screen.coloured(text, _COLOURS[exchange.status // 100])
     return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.summary) else text
@@ -100,8 +105,12 @@ def _path_columns(screen: Screen) -> int:
     return _NARROW_PATH_COLUMNS if screen.columns >= _USUAL_SCREEN else 0
 
 
-def _remedy(exchange: Exchange) -> str | None:
-    """The flag that lets a web page call the wallet, if it may not yet; else None."""
+def _remedy(exchange: Exchange, *, is_waiting: bool) -> str | None:
+    """What lets the request pass: the command that approves it, or the flag for a web page that may not call
+    the wallet yet; None for another one.
+    """
+    if is_waiting:
+        return f"{exchange.summary} (approvals approve {exchange.path[:_ID_CHARACTERS]})"
     if exchange.route != "rpc" or not exchange.summary.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
     headers = {name.lower(): value for name, value in exchange.request.headers.items()}

@@ -66,7 +66,7 @@
       this.pause.setAttribute('aria-pressed', isPaused)
       this.source.close()
       if (!isPaused) this.start()
-      this.state(isPaused ? 'The list stands still.' : '')
+      this.state(isPaused ? 'The list is paused.' : '')
     }
 
     /** Keep a row for the next frame; the oldest go when no frame is drawn, as in a tab that is not seen. */
@@ -138,8 +138,7 @@
       link.href = this.address(line)
       delete row.waitsSince
       if (known) {  // the link keeps the focus
-        const [time, who, , status, took, summary] = [...row.cells].filter((each) => !each.matches('.process'))
-        time.firstElementChild.textContent = line.time
+        const [, who, , status, took, summary] = [...row.cells].filter((each) => !each.matches('.process'))
         who.textContent = line.who
         status.textContent = line.status
         status.className = `tone-${line.tone}`
@@ -148,7 +147,6 @@
       } else {
         const time = document.createElement('time')
         time.dateTime = line.at
-        time.textContent = line.time
         cell(row, 'td', '').append(time)
         cell(row, 'td', line.who)
         if (line.process !== undefined) cell(row, 'td', line.process, 'process number')
@@ -157,9 +155,26 @@
         head.append(link)
         cell(row, 'td', line.status, `tone-${line.tone}`)
         cell(row, 'td', line.took, 'number')
-        cell(row, 'td', line.summary)
+        cell(row, 'td', line.summary, 'summary')
       }
       if (line.waits !== null) this.wait(row, line.waits)
+      row.querySelector('.decision')?.remove()
+      if (line.approval && this.dataset.token) cell(row, 'td', '', 'decision').append(this.decision(line.approval))
+    }
+
+    /** The buttons of a row that waits for a person. */
+    decision(approval) {
+      const form = document.createElement('form')
+      form.method = 'post'
+      form.action = `${this.dataset.path}${this.dataset.query}`
+      const fields = [['input', 'form_token', this.dataset.token], ['input', 'approval', approval], ['button', 'do', 'approve', 'Approve'], ['button', 'do', 'reject', 'Reject']]
+      for (const [tag, name, value, words] of fields) {
+        const field = form.appendChild(document.createElement(tag))
+        Object.assign(field, { name, value, className: { approve: 'main', reject: 'danger' }[value] ?? '' })
+        if (words) field.textContent = words
+        else field.type = 'hidden'
+      }
+      return form
     }
 
     wait(row, seconds) {

@@ -11,6 +11,8 @@ import { SubscriptionsView } from './subscriptions_view.js'
 import { filled, TEXTS } from './texts.js'
 import { NoAccountError, REQUEST_PENDING, signIn, USER_REJECTED, Wallets } from './wallets.js'
 
+const AGE_MILLISECONDS = 30_000
+
 class BridgeInbox extends HTMLElement {
   static observedAttributes = ['development', 'lang', 'project', 'server']
 
@@ -24,6 +26,7 @@ class BridgeInbox extends HTMLElement {
   #watched = null
   #view = null
   #unread = 0
+  #ageing = 0
 
   /** The texts that are shown, in English; an app replaces any of them, by name. */
   get texts() {
@@ -50,9 +53,11 @@ class BridgeInbox extends HTMLElement {
     this.#restart()
     this.#wallets.listen()
     document.addEventListener('visibilitychange', this.#visibilityChanged)
+    this.#ageing = setInterval(() => this.#view.list.age(), AGE_MILLISECONDS)
   }
 
   disconnectedCallback() {
+    clearInterval(this.#ageing)
     document.removeEventListener('visibilitychange', this.#visibilityChanged)
     this.#wallets.stop()
     this.#attempt = null
@@ -229,7 +234,13 @@ class BridgeInbox extends HTMLElement {
       list: new ListView(texts, this.closest('[lang]')?.lang || undefined, this.#reading()),
     })
     const { heading, markAll, signOut, account, error, status, signIn: choice, subscriptions, list } = view
-    const header = element('div', { className: 'header', part: 'header' }, heading, markAll, subscriptions.button, signOut)
+    const actions = element('div', { className: 'actions', id: 'actions' }, markAll, subscriptions.button, signOut)
+    const menu = button(texts.menu, () => this.#toggleMenu())
+    menu.className = 'menu'
+    menu.setAttribute('aria-controls', 'actions')
+    menu.ariaExpanded = 'false'
+    Object.assign(view, { menu, actions })
+    const header = element('div', { className: 'header', part: 'header' }, heading, menu, actions)
     const { offer, node: settings } = subscriptions
     shadow.replaceChildren(header, account, error, status, choice.node, offer, settings, ...list.nodes)
   }
@@ -239,12 +250,18 @@ class BridgeInbox extends HTMLElement {
     const inbox = this.#inbox
     const unread = inbox?.notifications.isLoaded ? inbox.notifications.unread.length : 0
     view.signIn.node.hidden = Boolean(inbox)
-    for (const node of [view.markAll, view.signOut, view.account]) node.hidden = !inbox
+    for (const node of [view.markAll, view.signOut, view.menu, view.account]) node.hidden = !inbox
     view.account.textContent = inbox ? filled(this.#texts.signedIn, { account: shortened(this.account) }) : ''
     view.markAll.disabled = !unread
     view.subscriptions.show(inbox)
     view.list.show(inbox)
     this.#count(Math.min(unread, MOST_UNREAD))
+  }
+
+  /** On a narrow page the actions stand behind a button. */
+  #toggleMenu() {
+    const { menu, actions } = this.#view
+    menu.ariaExpanded = String(actions.classList.toggle('open'))
   }
 
   #count(unread) {

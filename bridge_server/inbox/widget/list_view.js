@@ -3,6 +3,10 @@
 import { arrange, element, openable } from './elements.js'
 import { filled } from './texts.js'
 
+const FULL = { dateStyle: 'full', timeStyle: 'long' }
+/** Units of an age: their seconds, and up to which age they are used. Older ones have their date. */
+const UNITS = [['second', 60, 60], ['minute', 60, 3600], ['hour', 3600, 86_400], ['day', 86_400, 7 * 86_400]]
+
 export class ListView {
   #texts
   #language
@@ -78,6 +82,8 @@ export class ListView {
     row.mark.textContent = read ? '' : `${this.#texts.unread}: `
     row.button.ariaExpanded = String(isOpen)
     row.opened.hidden = !isOpen
+    row.preview.hidden = isOpen
+    row.time.textContent = this.#ageOf(notification.sent_at)
     row.facts.textContent = this.#factsOf(notification)
     return row.item
   }
@@ -94,9 +100,10 @@ export class ListView {
       element('span', { className: 'dot', 'aria-hidden': 'true' }),
       element('span', {}, mark, element('bdi', { className: 'title' }, title))
     )
-    const time = element('time', { dateTime: sentAt }, this.#timeOf(sentAt))
+    const preview = element('p', { className: 'preview', part: 'preview', dir: 'auto' }, body.trimStart().split('\n', 1)[0])
+    const time = element('time', { dateTime: sentAt, title: this.#formatted(Intl.DateTimeFormat, FULL, new Date(sentAt)) })
     const line = element('p', { className: 'facts', part: 'facts' }, facts, time)
-    return { item: element('li', {}, element('h3', {}, button), line, opened), mark, facts, button, opened }
+    return { item: element('li', {}, element('h3', {}, button), preview, line, opened), mark, facts, time, button, preview, opened }
   }
 
   /** At most one link, which says where it leads. */
@@ -115,12 +122,24 @@ export class ListView {
     return [...(this.#inbox.projectId ? [] : [projectName]), name, ''].join(' · ')
   }
 
-  #timeOf(text) {
-    const options = { dateStyle: 'medium', timeStyle: 'short' }
+  /** Brings the times up to date: they say how long ago something was sent. */
+  age() {
+    if (this.#inbox) this.#showLoaded(this.#inbox.notifications)
+  }
+
+  #ageOf(sentAt) {
+    const at = new Date(sentAt)
+    const seconds = Math.round((at - Date.now()) / 1000)
+    const [unit, length] = UNITS.find(([, , most]) => -seconds < most) ?? []
+    if (!unit) return this.#formatted(Intl.DateTimeFormat, { dateStyle: 'medium' }, at)
+    return this.#formatted(Intl.RelativeTimeFormat, { numeric: 'auto' }, Math.min(0, Math.trunc(seconds / length)), unit)
+  }
+
+  #formatted(Format, options, ...values) {
     try {
-      return new Intl.DateTimeFormat(this.#language, options).format(new Date(text))
+      return new Format(this.#language, options).format(...values)
     } catch {
-      return new Intl.DateTimeFormat(undefined, options).format(new Date(text)) // `lang` is no language
+      return new Format(undefined, options).format(...values) // `lang` is no language
     }
   }
 }

@@ -8,7 +8,7 @@ const SHEET = `
   --bad: var(--bridge-inbox-error, #a8201a); --radius: var(--bridge-inbox-radius, .5rem);
   display: block; color: var(--ink); background: var(--paper); border: 1px solid var(--line);
   border-radius: var(--radius); font: var(--bridge-inbox-font, 15px/1.5 system-ui, sans-serif);
-  overflow-wrap: anywhere; text-align: start;
+  overflow-wrap: anywhere; text-align: start; container-type: inline-size;
 }
 @media (prefers-color-scheme: dark) {
   :host {
@@ -21,7 +21,14 @@ const SHEET = `
 :host([hidden]), [hidden] { display: none !important; }
 * { box-sizing: border-box; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: .2rem; }
-.header, .filters, .bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; padding: .75rem 1rem; }
+.header, .filters, .bar, .actions { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; padding: .75rem 1rem; }
+.actions { padding: 0; }
+.menu { display: none; }
+@container (max-width: 28rem) {
+  .menu { display: block; }
+  .actions:not(.open) { display: none; }
+  .actions { flex-basis: 100%; }
+}
 h2, h3, p, ul, fieldset { margin: 0; padding: 0; border: 0; }
 h2 { font-size: 1.1em; flex: 1; display: flex; gap: .5rem; align-items: center; white-space: nowrap; }
 h2:focus { outline: none; }
@@ -53,7 +60,8 @@ li button:hover { color: var(--accent); }
 .dot { flex: none; width: .6rem; height: .6rem; border-radius: 50%; background: var(--accent); visibility: hidden; }
 li.unread .dot { visibility: visible; }
 li.unread .title { font-weight: bold; }
-.facts, .opened { padding-inline-start: 1.2rem; }
+.facts, .opened, .preview { padding-inline-start: 1.2rem; }
+.preview { overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }
 .facts { color: var(--faint); font-size: .87em; }
 .opened { padding-block: .35rem; display: grid; gap: .35rem; justify-items: start; }
 a { color: var(--accent); }

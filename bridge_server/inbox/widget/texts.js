@@ -10,6 +10,7 @@ export const TEXTS = {
   none: 'No notifications yet.',
   noneUnread: 'Nothing unread.',
   older: 'Show older',
+  menu: 'Menu',
   markAll: 'Mark all as read',
   allMarked: 'All notifications are marked as read.',
   arrived: 'New notification: {title}',

@@ -218,12 +218,12 @@ class ServerClock:
     async def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> ClockReading:
-        """Let time pass; returns when everything that became due is done."""
+        """Let time pass; returns once everything that became due has been processed."""
         duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         return await self._put({"advance": duration.total_seconds()})
 
     async def set(self, now: datetime, *, frozen: bool = False) -> ClockReading:
-        """Set the time of day; a frozen clock stands still until it is moved. `now` has a time zone."""
+        """Set the time of day; a frozen clock stops until it is moved. `now` has a time zone."""
         if now.tzinfo is None:
             raise ValueError("now needs a time zone, such as datetime(2027, 1, 15, tzinfo=UTC)")
         return await self._put({"now": now.isoformat(), "frozen": frozen})

@@ -91,8 +91,8 @@ class WalletGuard:
         origin = headers.get("Origin")
         if origin is not None and origin not in self._origins:
             raise ForbiddenError(
-                f"{REFUSED_PAGES} {origin[:255]!r} may not call the wallet: rpc_origins must name the origin "
-                "if they shall."
+                f"{REFUSED_PAGES} {origin[:255]!r} may not call the wallet. Allow them with the setting "
+                "rpc_origins."
             )
         if not self._has_token and not self._is_local(request):
             raise ForbiddenError(

@@ -9,12 +9,12 @@ export class Clock {
     this.#request = request
   }
 
-  /** Lets time pass; resolves once all that became due is done. Seconds, or `{ days, hours, ... }`. */
+  /** Lets time pass; resolves once everything that became due has been processed. Seconds, or `{ days, hours, ... }`. */
   async advance(duration) {
     return this.#request('PUT', '/_test/clock', { body: { advance: secondsOf(duration) } })
   }
 
-  /** Sets the time, a Date or RFC 3339 text; a `frozen` clock stands still. */
+  /** Sets the time, a Date or RFC 3339 text; a `frozen` clock stops. */
   async set(time, { frozen = false } = {}) {
     const now = time instanceof Date ? time.toISOString() : time
     return this.#request('PUT', '/_test/clock', { body: { now, frozen } })

@@ -125,16 +125,39 @@ test('texts of strangers run nothing and lead nowhere', async ({ page }) => {
   expect(await page.evaluate(() => [window.hacked, document.querySelectorAll('img, [href^="javascript:"]').length])).toEqual([undefined, 0])
 })
 
-for (const scheme of ['light', 'dark']) {
-  for (const width of [1280, 390]) {
-    test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
-      await page.emulateMedia({ colorScheme: scheme })
-      await page.setViewportSize({ width, height: 800 })
-      await signIn(page, '/projects')
-      for (const path of PAGES) {
-        await page.goto(new URL(path, process.env.CONSOLE_URL).href)
-        await expectNoFault(page, path)
-      }
-    })
-  }
+for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
+  test(`pages have no fault: ${scheme}, ${width}`, async ({ browser, page }) => {
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.setViewportSize({ width, height: 800 })
+    await signIn(page, '/projects')
+    for (const path of PAGES) {
+      await page.goto(new URL(path, process.env.CONSOLE_URL).href)
+      await expectNoFault(page, path)
+    }
+    const stranger = await browser.newPage({ colorScheme: scheme, viewport: { width, height: 800 } })
+    await stranger.goto(process.env.CONSOLE_URL)
+    await expect(stranger.getByRole('heading', { name: 'You are not signed in' })).toBeVisible()
+    await expectNoFault(stranger, 'signed out')
+    await stranger.close()
+  })
 }
+
+test('times are those of the viewer, with the date of another day, and keep the full time in UTC', async ({ browser }) => {
+  const page = await browser.newPage({ timezoneId: 'Asia/Tokyo' })
+  await signIn(page, '/projects/shop')
+  const time = page.locator('dl time')
+  const at = new Date(await time.getAttribute('datetime'))
+  const [day, clock] = new Date(at.getTime() + 9 * 3_600_000).toISOString().split('T')
+  await expect(time).toHaveText(`${day} ${clock.slice(0, 8)}`)
+  await expect(time).toHaveAttribute('title', `${at.toISOString().replace('T', ' ').replace('Z', '')} UTC`)
+  await page.clock.setFixedTime(at)
+  await page.reload()
+  await expect(time).toHaveText(clock.slice(0, 8))
+  await page.close()
+})
+
+test('the reset and the sign-out come last by the keyboard', async ({ page }) => {
+  await signIn(page, '/projects')
+  const reached = await page.locator('a, button, summary, input:not([type=hidden]), select, textarea').allTextContents()
+  expect(reached.slice(-2)).toEqual(['Reset', 'Sign out'])
+})

@@ -181,7 +181,7 @@ test('texts of projects run nothing and lead nowhere', async ({ page }) => {
 })
 
 for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
-  test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+  test(`pages have no fault: ${scheme}, ${width}`, async ({ page }) => {
     const look = (path) => expectNoFault(page, path)
     await page.emulateMedia({ colorScheme: scheme })
     await page.setViewportSize({ width, height: 800 })

@@ -6,9 +6,8 @@ import { expectNoFault, open, signIn } from './window.js'
 const ACCOUNT = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 const PATHS = [
   '/wallet', '/wallet/transactions', '/wallet/signatures', '/webhooks', '/webhooks/attempts', '/pushes', '/pushes/attempts',
-  '/pushes/preview?peer_name=Shop&language=ar', '/settings',
+  '/pushes/preview?peer_name=Shop&language=ar', '/settings', '/traffic', '/sessions',
 ]
-const PICTURES = process.env.PICTURES
 
 test.afterEach(({ page }) => {
   expect(page.faults ?? []).toEqual([])
@@ -36,6 +35,26 @@ test('a request appears while the page is looked at, is read, and is approved', 
   expect((await signed).result).toMatch(/^0x/)
   await page.getByRole('link', { name: 'Signatures' }).click()
   await expect(page.getByRole('rowheader')).not.toHaveCount(0)
+})
+
+test('what waits for a person is rejected in its row of the traffic', async ({ page }) => {
+  await signIn(page, '/traffic')
+  const rows = page.getByRole('row', { name: /personal_sign of .*: waits for approval/ })
+  const before = await rows.count()
+  const signed = asks(page, 'in the row')
+  await expect(rows).toHaveCount(before + 1)
+  await expect(rows.first()).toContainText(/waits \d/)
+  await rows.first().getByRole('button', { name: 'Reject' }).click()
+  await expect(page.getByRole('status').first()).toContainText('personal_sign is rejected.')
+  expect((await signed).error.code).toBe(4001)
+  await expect(page.getByRole('row', { name: /approval .*The request was rejected/ }).first()).toBeVisible()
+})
+
+test('a choice in a drop-down acts at once', async ({ page }) => {
+  await signIn(page, '/webhooks')
+  await page.getByLabel('State').selectOption('dead-lettered')
+  await expect(page).toHaveURL(/state=dead/)
+  await expect(page.getByLabel('State')).toHaveValue('dead')
 })
 
 test('an account is unlocked with its passphrase, and locked', async ({ page }) => {
@@ -127,7 +146,7 @@ test('without JavaScript a webhook is tested and an account is locked', async ({
 })
 
 for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
-  test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+  test(`pages have no fault: ${scheme}, ${width}`, async ({ page }) => {
     await page.emulateMedia({ colorScheme: scheme })
     await page.setViewportSize({ width, height: 800 })
     await signIn(page, '/wallet')
@@ -140,7 +159,6 @@ for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
     for (const path of [...PATHS, ...details]) {
       await open(page, path)
       await expectNoFault(page, path)
-      if (PICTURES) await page.screenshot({ path: `${PICTURES}/${scheme}-${width}${path.replace(/[^a-z]+/g, '-')}.png`, fullPage: true })
     }
   })
 }

@@ -7,6 +7,7 @@ from typing import Any
 from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
+from tests.support.irn_client import Identity, irn_connected, topic_of
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import RunningServer, running_server
@@ -55,12 +56,18 @@ async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
 
 
 async def test_a_person_uses_the_pages_of_what_goes_out(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", **_SETTINGS) as server:
+    topic = topic_of("a topic of the browser")
+    async with (
+        running_server(tmp_path / "data", **_SETTINGS) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+    ):
         waits = await _fill(server)
+        await dapp.subscribe(topic)
+        await dapp.publish(topic, tag=1100)
 
         output = await run_console_specification(tmp_path, server, _SPECIFICATION)
 
         waits.cancel()
         await asyncio.gather(waits, return_exceptions=True)
 
-    assert "9 passed" in output
+    assert "11 passed" in output

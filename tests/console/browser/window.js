@@ -2,10 +2,9 @@
 // link on each line, one for each test.
 
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { expect } from '@playwright/test'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+export { expectNoFault } from './page_check.js'
 
 export function nextLink() {
   const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
@@ -20,19 +19,10 @@ export async function signIn(page, path = '') {
     if (message.type() === 'error' && !message.text().includes('status of 4')) page.faults.push(message.text())
   })
   await page.goto(nextLink())
-  await expect(page.getByRole('button', { name: 'Sign out' })).toBeVisible()
+  await expect(page.getByRole('heading', { level: 1, name: 'Traffic' })).toBeVisible()
   if (path) await open(page, path)
 }
 
 export async function open(page, path) {
   await page.goto(`${process.env.CONSOLE_URL}${path}`)
-}
-
-export async function expectNoFault(page, path) {
-  await page.evaluate(axe)
-  const found = await page.evaluate(async () => (await axe.run({ resultTypes: ['violations'] })).violations
-    .filter((each) => ['serious', 'critical'].includes(each.impact))
-    .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
-  expect(found, path).toEqual([])
-  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
 }

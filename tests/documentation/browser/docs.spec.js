@@ -1,12 +1,10 @@
 // The pages at /docs/ in a real browser: with and without JavaScript, by the keyboard, and what axe-core finds.
 // DOCS_URL names them; HAS_SWAGGER_UI is 1 if the server has Swagger UI.
 
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { expect, test } from '@playwright/test'
+import { expectNoFault } from './page_check.js'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const PAGES = ['/', '/errors', '/errors/limit-exceeded', '/protocol', '/try', '/nothing']
+const PAGES = ['/', '/quickstart', '/reference', '/errors', '/errors/limit-exceeded', '/protocol', '/try', '/nothing']
 const LONG_PAGES = ['/api', '/api/bridge', '/methods'] // examined once: axe-core takes long
 
 async function open(page, path) {
@@ -23,17 +21,12 @@ test.afterEach(({ page }) => {
 })
 
 for (const [scheme, width, paths] of [['light', 1280, PAGES], ['dark', 390, [...PAGES, ...LONG_PAGES]]]) {
-  test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+  test(`pages have no fault: ${scheme}, ${width}`, async ({ page }) => {
     await page.emulateMedia({ colorScheme: scheme })
     await page.setViewportSize({ width, height: 800 })
     for (const path of paths) {
       await open(page, path)
-      await page.evaluate(axe)
-      const found = await page.evaluate(async () => (await axe.run({ exclude: ['#swagger-ui'] }, { resultTypes: ['violations'] })).violations
-        .filter((each) => ['serious', 'critical'].includes(each.impact))
-        .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
-      expect(found, path).toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
+      await expectNoFault(page, path, ['#swagger-ui'])
     }
   })
 }
@@ -96,16 +89,13 @@ test('on a telephone the menu opens the navigation', async ({ page }) => {
   await expect(page.getByRole('heading', { level: 1, name: 'Wallet methods' })).toBeVisible()
 })
 
-test('the page at the root has addresses to copy, fits a telephone, and axe-core finds no serious fault', async ({ context, page }) => {
+test('the page at the root has addresses to copy, and no fault', async ({ context, page }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   for (const [colorScheme, width] of [['dark', 1280], ['light', 390]]) {
     await page.emulateMedia({ colorScheme })
     await page.setViewportSize({ width, height: 800 })
     await open(page, '/../')
-    await page.evaluate(axe)
-    const found = await page.evaluate(async () => (await axe.run({ resultTypes: ['violations'] })).violations.map(({ id }) => id))
-    expect(found).toEqual([])
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+    await expectNoFault(page, 'the root')
   }
   const relay = process.env.DOCS_URL.replace('http', 'ws').replace('/docs', '')
   await page.getByRole('button', { name: `Copy ${relay}` }).click()

@@ -25,6 +25,8 @@ test('the example counts unread notifications in its title, under its policy', a
   await expect(page).toHaveTitle('(1) Shop')
   const looks = await page.locator('[part=badge]').evaluate((each) => getComputedStyle(each).backgroundColor)
   expect(looks).toBe('rgb(185, 28, 28)')
+  const menu = page.getByRole('button', { name: 'Menu' })
+  if (await menu.isVisible()) await menu.click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await expect(page).toHaveTitle('Shop')
 })

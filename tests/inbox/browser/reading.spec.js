@@ -17,9 +17,9 @@ test('an account signs in, reads what arrives live, and marks it as read', async
   await expect(status(page)).toHaveText('New notification: Second')
   await expect(badge(page)).toHaveText('2')
 
-  await expect(page.getByText('About Second.')).toBeHidden()
+  await expect(page.locator('[part=body]', { hasText: 'About Second.' })).toBeHidden()
   await row(page, 'Unread: Second').click()
-  await expect(page.getByText('About Second.')).toBeVisible()
+  await expect(page.locator('[part=body]', { hasText: 'About Second.' })).toBeVisible()
   await expect(badge(page)).toHaveText('1')
   expect(await reads(page)).toBe('1')
   const link = page.getByRole('link', { name: 'Open shop.example' })
@@ -160,5 +160,5 @@ test('a read that the server refuses is unread again, with the reason', async ({
 
   await expect(alert(page)).toHaveText('The server cannot be reached.')
   await expect(badge(page)).toHaveText('1')
-  await expect(page.getByText('About Stubborn.')).toBeVisible()
+  await expect(page.locator('[part=body]', { hasText: 'About Stubborn.' })).toBeVisible()
 })
