@@ -5,6 +5,7 @@ xdist's workers would each import and collect every test, which is as much work 
 
 import os
 import signal
+import sys
 import traceback
 import warnings
 from collections import deque
@@ -68,6 +69,7 @@ class _Run:
 
     def run(self, count: int) -> None:
         self._session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # workers end with the run
         try:
             for number in range(count):
                 self._start(number)

@@ -96,7 +96,7 @@ async def test_a_payload_too_many_is_429_stores_nothing_and_spends_nothing(serve
     refused = [await call(server, session_id, 200) for _ in range(3)]
 
     for answer in refused:
-        assert "1000 payload-bytes" in answer.problem(429)["detail"]
+        assert "1000 payload bytes" in answer.problem(429)["detail"]
         assert (left(answer), answer.headers["Retry-After"]) == ("r=100", "360")
     assert len((await send(server, "GET", f"/session/{session_id}/calls")).json) == 1
     assert (await call(server, session_id, 100)).status == 200
@@ -163,7 +163,7 @@ async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(
 
         refused = await bridge.update(session_id, "x" * 198)
 
-        assert "1000 all-payload-bytes" in refused.problem(429)["detail"]
+        assert "1000 all payload bytes" in refused.problem(429)["detail"]
         assert refused.headers["Retry-After"] == "360"
         assert (await bridge.update(session_id, "x" * 98)).status == 200
 
