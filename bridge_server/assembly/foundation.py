@@ -16,7 +16,6 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import IdMaker, new_secret
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import (
@@ -223,8 +222,7 @@ def _sent(push: SinkPush, now_ms: int) -> Sent:
 # The foundation of these parts.
 
 
-@dataclass(frozen=True, slots=True)
-class Foundation:
+class Foundation(NamedTuple):
     """The parts that every room may use. The server has one, and each operator's command another."""
 
     settings: Settings

@@ -6,8 +6,8 @@ A backend as a value, too: everything that depends on the database, which is a f
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import field
-from typing import NamedTuple, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
@@ -22,6 +22,8 @@ from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
 
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
 """Opens a resource or starts background work; leaving the context closes it."""
 
@@ -33,8 +35,7 @@ async def afterwards(work: Callable[[], None]) -> AsyncIterator[None]:
     work()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(NamedTuple):
     """A part of the server with one subject. It leaves empty whatever it does not need."""
 
     name: str
@@ -64,11 +65,11 @@ class Room:
     """Names of the figures that begin at zero and only grow."""
     troubles: Callable[[], Sequence[str]] = tuple
     """Faults that last until an operator mends them; `/readyz` prints them."""
-    senders: Mapping[str, Sender] = field(default_factory=dict)
+    senders: Mapping[str, Sender] = _NOTHING
     """Deliver messages of the outbox, by the schemes of their URLs."""
     clients: tuple[Running, ...] = ()
     """HTTP clients of the senders: open before the outbox delivers, closed after its last delivery."""
-    gone_handlers: GoneHandlers = field(default_factory=dict)
+    gone_handlers: GoneHandlers = _NOTHING
     """Called with messages whose receiver answered that it is gone (410), by the purpose of the message."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,7 @@ async def open_rig(
     chosen = Settings(**{**own, **engine_settings(directory), **settings})
     if chosen.database is None:
         place_schema(chosen.database_file)
-    foundation = replace(lay_foundation(chosen, clock), stopping=stopping)
+    foundation = lay_foundation(chosen, clock)._replace(stopping=stopping)
     wallet = assembled_wallet(foundation, role=None)
     async with AsyncExitStack() as stack:
         for opened in (foundation.database.opened(), wallet.audit.opened(), wallet.node):
