@@ -123,8 +123,7 @@ class ProjectDetails(NamedTuple):
     subscribers: int
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(NamedTuple):
     """A subscription of an account to types of a project. `account` is the listed account id.
 
     With `follows_all` the account also receives types that are added later.

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 
 import orjson
 
@@ -130,7 +129,7 @@ class SubscriptionStore:
             for known, type_set in (yield from _subscription(project, key)):
                 yield Statement(DELETE_SUBSCRIPTION, (project.number, key))
                 moved[type_set] -= 1
-                left = replace(known, types=(), follows_all=False)
+                left = known._replace(types=(), follows_all=False)
                 yield from _queue_event(project, left, SubscriptionChange.UNSUBSCRIBED, now_ms, message_of)
         yield from _count(moved)
         yield ProjectChanged(project_id)
@@ -202,7 +201,7 @@ def _subscribe(
     moved[left] -= 1
     yield Statement(UPDATE_SUBSCRIPTION, (type_set, project.number, key))
     changed = None if set(known.types) == set(chosen) else SubscriptionChange.UPDATED
-    return replace(known, types=chosen, follows_all=new.types is None), changed
+    return known._replace(types=chosen, follows_all=new.types is None), changed
 
 
 def _queue_event(

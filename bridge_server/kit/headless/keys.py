@@ -1,7 +1,7 @@
 """Signers of a headless wallet: keys of its own, perhaps with a node, or another wallet's JSON-RPC."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
@@ -255,7 +255,7 @@ class Transactions:
                 f"params[0].chainId is {quantity(request.chain_id)}, and the session is on chain "
                 f"{quantity(chain_id)}: switch the chain first."
             )
-        request = replace(request, chain_id=chain_id)
+        request = request._replace(chain_id=chain_id)
         return await self._filling.filled(request) if self._node.exists else _with_usual_prices(request)
 
     async def _nonce(self, request: TransactionRequest) -> int:
@@ -278,14 +278,13 @@ class Transactions:
 
 
 def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
-    filled = replace(request, gas=USUAL_GAS if request.gas is None else request.gas)
+    filled = request._replace(gas=USUAL_GAS if request.gas is None else request.gas)
     if filled.type != FEE_MARKET_TYPE:
-        return replace(filled, gas_price=_USUAL_PRICE_WEI if filled.gas_price is None else filled.gas_price)
+        return filled._replace(gas_price=_USUAL_PRICE_WEI if filled.gas_price is None else filled.gas_price)
     tip, most = filled.max_priority_fee_per_gas, filled.max_fee_per_gas
     if tip is None:
         tip = _USUAL_PRICE_WEI if most is None else min(_USUAL_PRICE_WEI, most)
-    return replace(
-        filled,
+    return filled._replace(
         max_priority_fee_per_gas=tip,
         max_fee_per_gas=2 * _USUAL_PRICE_WEI + tip if most is None else most,
     )

@@ -5,8 +5,7 @@ Unknown fields are ignored. Fields of another kind of transaction are refused.
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.transactions import (
@@ -24,7 +23,6 @@ from bridge_server.ethereum.transactions import (
     Transaction,
     read_raw_transaction,
 )
-from bridge_server.kernel.values import dataclass
 from bridge_server.wallet.models import (
     Address,
     InvalidParamsError,
@@ -52,8 +50,7 @@ _NAMES_OF_TYPES = {
 _PRICES_OF_FEE_MARKET = ("maxFeePerGas", "maxPriorityFeePerGas")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRequest:
+class TransactionRequest(NamedTuple):
     """A requested transaction. A field that is left open is None. Prices and values are in wei."""
 
     sender: Address
@@ -253,7 +250,7 @@ class Filling:
                 f"{quantity(chain_id)}: it signs for no other."
             )
         gas = USUAL_GAS if request.gas is None else request.gas
-        return await self._priced(replace(request, chain_id=chain_id, gas=gas), attempt)
+        return await self._priced(request._replace(chain_id=chain_id, gas=gas), attempt)
 
     async def pending_count(self, address: Address, attempt: Attempt | None = None) -> int:
         """The lowest nonce that no transaction of the account known to the node has."""
@@ -276,7 +273,7 @@ class Filling:
             return request
         self._require_node("gasPrice")
         (answer,) = await self._node.ask([_GAS_PRICE], attempt)
-        return replace(request, gas_price=_quantity(_GAS_PRICE, answer))
+        return request._replace(gas_price=_quantity(_GAS_PRICE, answer))
 
     async def _with_fees(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
         tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
@@ -289,7 +286,7 @@ class Filling:
             tip = tip if most is None else min(tip, most)
         if most is None:  # the base fee may double before the transaction is left behind
             most = min(2 * _base_fee(block) + tip, MAX_WEI)
-        return replace(request, max_priority_fee_per_gas=tip, max_fee_per_gas=most)
+        return request._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
 
     def _require_node(self, names: str) -> None:
         if not self._node.exists:
