@@ -1,6 +1,7 @@
 """The record of requests in production: what it shows, what it leaves out, and how it is followed."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
@@ -223,9 +224,12 @@ async def test_news_come_in_order_and_go_on_where_they_were_cut(observed: Observ
     assert change_of(second["last"]) == 3
 
 
-async def test_requests_of_the_operator_are_left_out(observed: Observed) -> None:
+async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Observed) -> None:
     await observed.admin.get("/admin/projects")
     await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
+    page = (await observed.bridge.get("/docs/")).body.decode()
+    (stylesheet,) = re.findall(r'href="(/docs/static/docs[^"]*\.css)"', page)
+    await observed.bridge.get(stylesheet)
 
     assert await observed.traffic() == []
 
