@@ -15,7 +15,7 @@ from bridge_server.outbox import message_store, topics
 from bridge_server.outbox import store as outbox_store
 from bridge_server.projects import store as projects_store
 from bridge_server.projects import subscriptions
-from bridge_server.pubsub import v1_store, v2_store
+from bridge_server.pubsub import v1_store, v2_list, v2_store
 from bridge_server.push import store as push_store
 from bridge_server.relay import store as relay_store
 from bridge_server.storage.postgres.statements import numbers, swept, texts, with_parts
@@ -79,6 +79,7 @@ _OF_TOPICS = (
     v2_store.RENEW,
     v2_store.UNSUBSCRIBE,
     v2_store.CLOSE_OPEN,
+    v2_list.COUNT_SUBSCRIBERS,
     v2_store.SHARE_OF_TOPIC,
     v2_store.SHARE_OF_CLIENT,
     v2_store.SHARE_OF_ADDRESS,

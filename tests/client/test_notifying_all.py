@@ -131,7 +131,7 @@ async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, p
 
     waits = [each for each in seen if each.waits_seconds]
     assert waits
-    assert all(each.waits_seconds < 10 and "notify-calls" in each.because for each in waits)
+    assert all(each.waits_seconds < 10 and "notify calls" in each.because for each in waits)
     assert seen[-1].sent == 2_000
     assert delivered(app) == (2_000, 2_000)
 

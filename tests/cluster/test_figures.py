@@ -90,7 +90,7 @@ async def test_figures_are_added_up_and_each_process_is_named(pair: list[Cluster
     assert "processes" not in own
 
 
-async def test_messages_that_are_owed_or_dead_are_counted_once_and_at_once(
+async def test_messages_that_are_owed_or_dead_are_counted_once(
     pair: list[ClusterProcess], postgres: PostgresServer
 ) -> None:
     url = pair[0].server.settings.database
@@ -105,12 +105,15 @@ async def test_messages_that_are_owed_or_dead_are_counted_once_and_at_once(
         ]
         return [(each["outbox"]["due"], each["outbox"]["dead"]) for each in found]
 
+    async def comes_to(expected: list[tuple[int, int]]) -> bool:
+        return await outbox() == expected
+
     async with connected(url.get_secret_value()) as connection:
         await connection.execute(STORE_MESSAGES)
         assert await outbox() == [(3, 2)] * 4
         await connection.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
 
-        assert await outbox() == [(2, 1)] * 4
+        await eventually(lambda: comes_to([(2, 1)] * 4))  # a count that took long rests for a while
         listed = await answer_of_all(pair[0], "/admin/stats")
         assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
         for process in pair:

@@ -236,9 +236,9 @@ async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
     page = await page_of_all(console, "/console/traffic?filter=in-console")
 
     found = [row.split() for row in reversed(rows(page))]
-    assert in_turn([{"process": int(row[2]), "path": row[4]} for row in found], numbers) == paths
+    assert in_turn([{"process": int(row[3]), "path": row[5]} for row in found], numbers) == paths
     links = re.findall(r'<a href="(/console/traffic/[^"]+)"', page)
-    for link, (*_, path) in zip(reversed(links), [row[:5] for row in found], strict=True):
+    for link, (*_, path) in zip(reversed(links), [row[:6] for row in found], strict=True):
         shown = await console.page(link.replace("&amp;", "&"))
         assert f'<h2 class="mono">GET {path}</h2>' in shown
         process = re.search(r"process=(\d+)", link)
@@ -264,7 +264,7 @@ async def test_older_requests_of_all_processes_are_on_other_pages_of_the_console
     second = await page_of_all(console, after[1].replace("&amp;", "&"))
 
     assert (len(rows(first)), len(rows(second))) == (100, 50)
-    assert len({row.split()[4] for row in rows(first) + rows(second)}) == 150
+    assert len({row.split()[5] for row in rows(first) + rows(second)}) == 150
 
 
 async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(

@@ -53,27 +53,26 @@ class CorrectedClock:
     def elapsed_us(self) -> int:
         return self._clock.elapsed_us()
 
-    def correct(self, skew_us: int, uncertain_us: int = 0) -> int:
-        """The skew was measured; returns how far the database server's clock was ahead of this one.
+    def correct(self, theirs_us: int, uncertain_us: int = 0) -> int:
+        """Go by the database server's clock, which showed `theirs_us` when the elapsed time was 0.
 
-        The first difference counts at once, as a step does that is beyond the uncertainty of the measurement.
+        Returns how far it is ahead of this one. The machine's clock has no part in the measurement: it may be
+        set in the middle of one. The first difference counts at once, as a step does that is beyond the
+        uncertainty of the measurement.
         """
         is_first = self._moved_at_us is None
         if self._moved_at_us is None:
             self._moved_at_us = self._clock.elapsed_us()
         self._follow()
-        self.skew_us, self._parting_us = skew_us, self._machine_base_us()
-        difference_us = self._parting_us + skew_us - self._base_us
+        self._parting_us = self._machine_base_us()
+        self.skew_us = theirs_us - self._parting_us
+        difference_us = theirs_us - self._base_us
         if is_first or abs(difference_us) > _MOST_US + uncertain_us:
             self._base_us += difference_us
             self._behind_us = 0
         else:
             self._behind_us = difference_us
         return difference_us
-
-    def machine_us(self) -> int:
-        """The machine's own time."""
-        return self._clock.now_us()
 
     @property
     def has_parted(self) -> bool:
@@ -125,8 +124,8 @@ async def compare(clock: CorrectedClock, database: Database) -> int:
     async def theirs_us() -> int:
         return scalar(int, await database.read(_NOW_US))
 
-    lasted_us, skew_us = min([await _measured(clock, theirs_us) for _ in range(_EXCHANGES)])
-    difference_us = clock.correct(skew_us, lasted_us // 2)
+    lasted_us, base_us = min([await _measured(clock, theirs_us) for _ in range(_EXCHANGES)])
+    difference_us = clock.correct(base_us, lasted_us // 2)
     if abs(difference_us) > _MOST_US:
         seconds = round(difference_us / 1_000_000, 1)
         log.warning("clock_corrected", seconds=seconds, advice="keep the database server's clock by NTP")
@@ -139,11 +138,14 @@ async def is_right(clock: CorrectedClock, database: Database) -> bool:
 
 
 async def _measured(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int]]) -> tuple[int, int]:
-    """The time that an exchange took, and the skew, which is off by no more than half of that."""
-    began_us, sent_us = clock.elapsed_us(), clock.machine_us()
+    """The time that an exchange took, and their time when the elapsed time was 0.
+
+    The latter is off by no more than half of the former.
+    """
+    began_us = clock.elapsed_us()
     read_us = await theirs_us()
-    lasted_us = clock.elapsed_us() - began_us
-    return lasted_us, read_us - (sent_us + clock.machine_us()) // 2
+    ended_us = clock.elapsed_us()
+    return ended_us - began_us, read_us - (began_us + ended_us) // 2
 
 
 async def _compare_forever(clock: CorrectedClock, database: Database) -> None:

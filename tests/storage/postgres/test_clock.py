@@ -23,11 +23,16 @@ def ahead_us(clock: CorrectedClock, machine: ManualClock) -> int:
     return clock.now_us() - machine.now_us()
 
 
+def correct(clock: CorrectedClock, machine: ManualClock, skew_us: int) -> None:
+    """Have the database server's clock so far ahead of the machine's."""
+    clock.correct(machine.now_us() - machine.elapsed_us() + skew_us)
+
+
 def test_the_first_difference_counts_at_once(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
     assert ahead_us(clock, machine) == 0
 
-    clock.correct(-3 * SECOND_US)
+    correct(clock, machine, -3 * SECOND_US)
 
     assert ahead_us(clock, machine) == -3 * SECOND_US
     assert clock.now_ms() == machine.now_ms() - 3_000
@@ -35,14 +40,14 @@ def test_the_first_difference_counts_at_once(machine: ManualClock) -> None:
 
 def test_later_differences_are_approached_by_a_millisecond_a_second(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
-    clock.correct(0)
-    clock.correct(5_500)
+    correct(clock, machine, 0)
+    correct(clock, machine, 5_500)
 
     seen = []
     for _ in range(7):
         machine.advance(1)
         seen.append(ahead_us(clock, machine))
-    clock.correct(0)
+    correct(clock, machine, 0)
     machine.advance(2.5)
 
     assert seen == [1_000, 2_000, 3_000, 4_000, 5_000, 5_500, 5_500]
@@ -51,8 +56,8 @@ def test_later_differences_are_approached_by_a_millisecond_a_second(machine: Man
 
 def test_looking_often_makes_it_no_slower(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
-    clock.correct(0)
-    clock.correct(10_000)
+    correct(clock, machine, 0)
+    correct(clock, machine, 10_000)
 
     for _ in range(10_000):
         machine.advance(0.000_3)
@@ -63,8 +68,8 @@ def test_looking_often_makes_it_no_slower(machine: ManualClock) -> None:
 
 def test_time_never_goes_back_by_a_correction(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
-    clock.correct(0)
-    clock.correct(-SECOND_US)
+    correct(clock, machine, 0)
+    correct(clock, machine, -SECOND_US)
 
     seen = []
     for _ in range(1_000):
@@ -76,7 +81,7 @@ def test_time_never_goes_back_by_a_correction(machine: ManualClock) -> None:
 
 def test_elapsed_time_is_the_machines(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
-    clock.correct(7 * SECOND_US)
+    correct(clock, machine, 7 * SECOND_US)
 
     machine.advance(2)
 
@@ -93,16 +98,31 @@ def test_a_clock_that_is_far_off_is_reported_and_at_last_too_far(
 ) -> None:
     clock = CorrectedClock(machine)
 
-    clock.correct(skew_us)
+    correct(clock, machine, skew_us)
 
     assert (len(clock.troubles), len(clock.missing)) == (troubles, missing)
 
 
 def test_the_report_says_which_clock_is_wrong_and_what_to_do(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
-    clock.correct(-2_400_000)
+    correct(clock, machine, -2_400_000)
 
     assert clock.troubles == ["the machine's clock is 2.4 s ahead of the database server's: set both by NTP"]
+
+
+async def test_a_step_of_the_machines_clock_during_a_comparison_moves_nothing(machine: ManualClock) -> None:
+    clock, began_us = CorrectedClock(machine), machine.now_us()
+
+    class Server:
+        async def read(self, _: str) -> list[tuple[int]]:
+            machine.advance(0.01)
+            machine.set_by(86_400)
+            return [(began_us + machine.elapsed_us(),)]
+
+    for _ in range(2):
+        await compare(clock, Server())  # type: ignore[arg-type]
+
+        assert abs(clock.now_us() - began_us - machine.elapsed_us()) < SECOND_US
 
 
 @needs_postgres
