@@ -417,10 +417,10 @@ class Site:
         return MadePage(json.dumps(rows, ensure_ascii=False).encode(), _INDEX_HEADERS)
 
     def _missing(self, path: str) -> MadePage:
-        known = [
+        known = {
             *(name for name, _ in self._order), *self._library.pages,
             *(f"{_ERRORS}/{code}" for code in self._problems),
-        ]  # fmt: skip
+        }  # fmt: skip
         near = near_words(path[:_LONGEST_SHOWN].lower(), known, _MOST_NEAR)
         fields = {"asked": path[:_LONGEST_SHOWN], "near": near}
         return self._filled("missing.html", "No such page", "", fields, status=404)

@@ -89,7 +89,7 @@ async def test_a_notification_shows_its_figures_and_each_account_with_its_outcom
     assert "Its body" in page
     assert "https://app.example/x" in page
     assert "<dt>Rate limited</dt><dd>1</dd>" in page
-    assert "<dt>Type not chosen</dt><dd>1</dd>" in page
+    assert "<dt>Type not subscribed</dt><dd>1</dd>" in page
     assert 'over its rate limit until <time datetime="20' in page
     assert "has not chosen the type" in page
     assert ACCOUNT in limited

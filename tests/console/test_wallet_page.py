@@ -70,6 +70,7 @@ async def test_a_request_is_explained_in_words_and_approved(desk: Desk) -> None:
 
     assert "<dt>text</dt>\n  <dd>hello<br>&lt;U+202E&gt;world</dd>" in page
     assert f"<dd>{ACCOUNT}</dd>" in page
+    assert page.count("<dd><time datetime=") == 2  # asked, and until when
     assert "The request is approved" in decided
     assert ">approved<" in decided
     assert 'value="approve"' not in decided

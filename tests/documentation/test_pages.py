@@ -170,6 +170,12 @@ async def test_a_path_leads_to_no_other_file(server: RunningServer, path: str) -
     assert len(page) < 10_000
 
 
+async def test_a_misspelt_name_leads_to_each_page_that_resembles_it_once(server: RunningServer) -> None:
+    page = page_of(await ask(server, "GET", "/docs/quickstrat"))
+
+    assert re.findall(r'<li><a href="/docs/([a-z]+)">', page) == ["quickstart"]
+
+
 @each_row("path", ["static/docs.css", "static/..%2fsite.py", "try/index.html", "try/..%2fLICENSE"])
 async def test_only_the_files_of_pages_are_answered(server: RunningServer, path: str) -> None:
     (await ask(server, "GET", f"/docs/{path}")).problem(404)
