@@ -73,6 +73,7 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
     project_folder.makepyfile(
         """
         import structlog
+        from urllib.request import urlopen
 
         def test_it(bridge, bridge_project):
             structlog.get_logger().info("the test's own words")
@@ -82,7 +83,9 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
             bridge.faults.fcm("UNAVAILABLE", times=1)
             bridge_project.notify(0)
             bridge.clock.advance(seconds=60)
-            for _ in range(60):
+            for number in range(60):
+                urlopen(f"{bridge.url}/hello?{number}").close()
+            for _ in range(3):
                 bridge.dapp("Example")
             assert 0
         """
@@ -92,7 +95,8 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
 
     result.assert_outcomes(failed=1)
     lines = result.outlines
-    assert sum("POST   /session/new  200" in line for line in lines) == 50
+    assert sum("GET    /hello?" in line for line in lines) == 49
+    assert [line.endswith("(3 times)") for line in lines if "POST   /session/new  200" in line] == [True]
     assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
     result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
     result.stdout.no_fnmatch_line("*/_test/*")
