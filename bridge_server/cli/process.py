@@ -110,6 +110,10 @@ def _write_bytes(path: Path, content: bytes, mode: int) -> None:
         raise
 
 
+SIGN_OF_LIFE = "WATCHDOG=1"
+_PATIENCE_SECONDS = 1.0
+
+
 async def notify_watchdog() -> None:
     """Tell the service manager that the event loop runs, twice in each WatchdogSec; return if it is not set.
 
@@ -119,17 +123,21 @@ async def notify_watchdog() -> None:
     if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return
     while int(microseconds):
-        notify_systemd("WATCHDOG=1")
+        notify_systemd(SIGN_OF_LIFE)
         await asyncio.sleep(int(microseconds) / 2_000_000)
 
 
 def notify_systemd(state: str) -> None:
-    """Notify the service manager of a state, if there is one (the protocol sd_notify)."""
+    """Notify the service manager of a state, if there is one (the protocol sd_notify).
+
+    One that does not read holds nobody up: a sign of life is dropped, any other state waits a second at most.
+    """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.settimeout(0.0 if state == SIGN_OF_LIFE else _PATIENCE_SECONDS)
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
             channel.sendall(state.encode())
     except OSError as error:

@@ -26,6 +26,7 @@ import structlog
 
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import (
+    SIGN_OF_LIFE,
     hangup_stops,
     ignore_signals,
     notify_systemd,
@@ -368,7 +369,7 @@ class _Family:
             notify_systemd(f"EXTEND_TIMEOUT_USEC={int(_ONE_START_SECONDS * 1_000_000)}")
         elif self._is_ready and self._is_watched and now >= self._proven_at + _LOOK_SECONDS:
             self._proven_at = now
-            notify_systemd("WATCHDOG=1")
+            notify_systemd(SIGN_OF_LIFE)
 
     def _start(self, number: int) -> None:
         if number not in self._sockets:

@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -143,6 +144,30 @@ def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_a
             heard = [manager.recv(100) for _ in range(20)]
 
     assert heard.count(b"WATCHDOG=1") >= 19  # and one that it is ready, if it was so early
+
+
+def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, fill(address, manager):
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
+        with watched_server(tmp_path, environment=environment) as server:
+            assert server.stop(signal.SIGTERM) == 0
+
+    assert {line["state"] for line in server.log() if line["event"] == "service_manager_not_told"} >= {
+        "READY=1"
+    }
+
+
+@contextmanager
+def fill(address: Path, manager: socket.socket) -> Iterator[None]:
+    """Have the manager's queue so full that the next message waits."""
+    manager.bind(str(address))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, suppress(BlockingIOError):
+        other.connect(str(address))
+        other.setblocking(False)
+        while True:
+            other.send(b"READY=1")
+    yield
 
 
 @pytest.mark.parametrize(
