@@ -198,12 +198,12 @@ class InboxAdmin:
         self._inbox = inbox
 
     async def inbox(self, request: web.Request) -> InboxPageAnswer:
-        """Its notifications, as its inbox answers them."""
+        """The notifications of an account, as its inbox shows them."""
         account = await self._number(request)
         return page_fields(await self._inbox.page(account, read_query(request.query), wait_seconds=0))
 
     async def mark_read(self, request: web.Request) -> ReadNotificationsAnswer:
-        """They count as bulk-marked, and not as read by the user."""
+        """Notifications that were marked so count as bulk-marked, and not as read by the user."""
         ids = read_ids(await json_object(request))
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 

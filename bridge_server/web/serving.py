@@ -58,7 +58,7 @@ class Charging(NamedTuple):
 
 
 class Watchers(NamedTuple):
-    """What watches requests: the record of test mode, its ordered faults, and the operator's observer."""
+    """The watchers of requests: the record of test mode, its ordered faults, and the operator's observer."""
 
     record: TrafficLog | None = None
     strike: Strike | None = None

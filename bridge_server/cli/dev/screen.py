@@ -106,8 +106,8 @@ def _path_columns(screen: Screen) -> int:
 
 
 def _remedy(exchange: Exchange, *, is_waiting: bool) -> str | None:
-    """What lets the request pass: the command that approves it, or the flag for a web page that may not call
-    the wallet yet; None for another one.
+    """The command that approves a request that waits, or the flag with which a refused web page may call the
+    wallet; None for any other request.
     """
     if is_waiting:
         return f"{exchange.summary} (approvals approve {exchange.path[:_ID_CHARACTERS]})"

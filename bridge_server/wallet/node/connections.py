@@ -55,7 +55,7 @@ Witness: TypeAlias = Callable[[bytes, int, float, str], None]
 
 
 class NodeWatch(NamedTuple):
-    """What watches requests to the node: it may have them fail, and sees each."""
+    """A watcher of requests to the node, which may have them fail, and sees each."""
 
     failure_of: FailureOf | None = None
     witness: Witness | None = None
