@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -47,9 +47,10 @@ class ForkedProcess(subprocess.Popen[bytes]):
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send the signal, unless the process has ended."""
+        """Send the signal, unless the process has ended; it may have, and its exit code be still on the way."""
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
 
     def _code_within(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._conversation], [], [], seconds)[0]:
