@@ -47,7 +47,7 @@ class ForkedProcess(subprocess.Popen[bytes]):
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send the signal, unless the process has ended; it may have, and its exit code be still on the way."""
+        """Send the signal. A process that has ended gets none, even if its exit code is still on the way."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sig)

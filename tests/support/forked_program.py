@@ -12,6 +12,13 @@ _PROGRAM = """#!{python} -IS
 import json, os, signal, socket, sys
 
 NUMBERS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+def hand_on(number, _):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
 signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
 with socket.socket(socket.AF_UNIX) as conversation:
     conversation.connect({address!r})
@@ -23,7 +30,7 @@ with socket.socket(socket.AF_UNIX) as conversation:
     conversation.sendall(json.dumps(wanted).encode() + b"\\n")
     pid = int(conversation.recv({size}, socket.MSG_WAITALL))
     for number in NUMBERS:
-        signal.signal(number, lambda number, _: os.kill(pid, number))
+        signal.signal(number, hand_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
     code = int(conversation.recv({size}, socket.MSG_WAITALL))
 if code < 0:
