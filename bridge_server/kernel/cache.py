@@ -111,7 +111,7 @@ class ReadCache:
         try:
             outcome = entry = shape(await read())
             if self._loads.get(key) is load and (keeps_empty or entry.value is not None):
-                self._remember(key, entry)
+                self.remember(key, entry)
             return entry
         except Exception as error:
             outcome = error
@@ -120,6 +120,17 @@ class ReadCache:
             if self._loads.get(key) is load:
                 del self._loads[key]
             load.end(outcome)
+
+    def remember(self, key: Key, entry: Cached) -> None:
+        """Keep a value that was read without waiting, or of a key that was not touched meanwhile."""
+        if key in self._entries:
+            self._drop(key)
+        self._entries[key] = entry
+        self._size_bytes += entry.size_bytes
+        if entry.owner is not None:
+            self._owned.setdefault(entry.owner, set()).add(key)
+        while self._size_bytes > self._capacity_bytes:
+            self._drop(next(iter(self._entries)))
 
     def forget(self, key: Key) -> None:
         """Drop the value of the key. A read of it that is under way is not cached."""
@@ -142,16 +153,6 @@ class ReadCache:
         key = event.key
         if key in self._entries or key in self._loads or key[0] in self._owner_kinds:
             self.forget(key)
-
-    def _remember(self, key: Key, entry: Cached) -> None:
-        if key in self._entries:
-            self._drop(key)
-        self._entries[key] = entry
-        self._size_bytes += entry.size_bytes
-        if entry.owner is not None:
-            self._owned.setdefault(entry.owner, set()).add(key)
-        while self._size_bytes > self._capacity_bytes:
-            self._drop(next(iter(self._entries)))
 
     def _drop(self, key: Key) -> None:
         entry = self._entries.pop(key)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
@@ -172,6 +172,16 @@ OWNER_KINDS = ("statuses",)
 Stored = TypeVar("Stored")
 
 
+class _Reading(NamedTuple, Generic[Stored]):
+    """How a kind of thing is read: by its id, as of a time."""
+
+    kind: str
+    read: Callable[[Any, int], Awaitable[Stored]]
+    read_at_once: Callable[[Any, int], Stored | None]
+    """None if it must be waited for."""
+    shape: Callable[[Stored], Cached]
+
+
 class RelayReads:
     """The relay's reads. They give bodies in the protocol's own spelling, or None of those who have waited
     in vain.
@@ -183,49 +193,46 @@ class RelayReads:
         self._signals = signals
         self._clock = clock
         self._looking = asyncio.Semaphore(_LOOKING_AT_ONCE)
+        self._sessions = _Reading("session", store.session, store.session_at_once, _slot)
+        self._calls = _Reading("calls", store.pending_calls, _later, _pending)
+        self._statuses = _Reading("status", store.status, store.status_at_once, _status)
 
     def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's payload. Raises SessionNotFoundError."""
-        return self._poll(("session", session_id), self._store.session, _slot, wait_seconds)
+        return self._poll(self._sessions, session_id, wait_seconds)
 
     def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
-        return self._poll(("calls", session_id), self._store.pending_calls, _pending, wait_seconds)
+        return self._poll(self._calls, session_id, wait_seconds)
 
     def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The call's status. Raises CallNotFoundError."""
-        return self._poll(("status", call_id), self._store.status, _status, wait_seconds)
+        return self._poll(self._statuses, call_id, wait_seconds)
 
     async def call(self, session_id: SessionId, call_id: CallId) -> tuple[bytes, int]:
         """One call, answered or not, and when it expires, in epoch milliseconds. Raises CallNotFoundError."""
         call = await self._store.call(session_id, call_id, self._clock.now_ms())
         return wire.write_payload(call.payload), call.expires_at_ms
 
-    def _poll(
-        self,
-        key: Key,
-        read: Callable[[Any, int], Awaitable[Stored]],
-        shape: Callable[[Stored], Cached],
-        wait_seconds: int,
-    ) -> Awaitable[Cached | None]:
-        """Read the thing that the key names: at once, or when it has a value.
+    def _poll(self, reading: _Reading[Any], any_id: str, wait_seconds: int) -> Awaitable[Cached | None]:
+        """Read the thing of this id: at once, or when it has a value.
 
         Those who do not wait ask often: that there is no value yet is cached for them.
         """
-        now_ms = self._clock.now_ms()
+        key, now_ms = (reading.kind, any_id), self._clock.now_ms()
         remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):
             return _at_once(remembered)
-        if not wait_seconds:
-            return self._cache.load(key, partial(read, key[1], now_ms), shape, now_ms)
-        return self._signals.wait_for(key, partial(self._glance, key, read, shape), wait_seconds)
+        if wait_seconds:
+            return self._signals.wait_for(key, partial(self._glance, reading, key), wait_seconds)
+        stored = reading.read_at_once(any_id, now_ms)
+        if stored is None:
+            return self._cache.load(key, partial(reading.read, any_id, now_ms), reading.shape, now_ms)
+        entry = reading.shape(stored)
+        self._cache.remember(key, entry)
+        return _at_once(entry)
 
-    async def _glance(
-        self,
-        key: Key,
-        read: Callable[[Any, int], Awaitable[Stored]],
-        shape: Callable[[Stored], Cached],
-    ) -> Cached | None:
+    async def _glance(self, reading: _Reading[Any], key: Key) -> Cached | None:
         """Read without caching that there is no value: waiters wake at changes, and are many.
 
         Each waits for a place before the read: thousands may come at once, and each takes 2 KiB of memory.
@@ -233,9 +240,13 @@ class RelayReads:
         async with self._looking:
             now_ms = self._clock.now_ms()
             entry = self._cache.get(key, now_ms) or await self._cache.load(
-                key, partial(read, key[1], now_ms), shape, now_ms, keeps_empty=False
+                key, partial(reading.read, key[1], now_ms), reading.shape, now_ms, keeps_empty=False
             )
             return None if entry.value is None else entry
+
+
+def _later(_: str, __: int) -> None:
+    """A session may have a hundred calls, which are not read at once."""
 
 
 async def _at_once(entry: Cached) -> Cached:

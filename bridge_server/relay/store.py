@@ -41,6 +41,7 @@ from bridge_server.storage.database import (
     Statement,
     Transaction,
     Turns,
+    Value,
     adding_transaction,
     alone,
     scalar,
@@ -199,10 +200,12 @@ class RelayStore:
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         """The session and its payload. Raises SessionNotFoundError."""
-        rows = await self.database.read(SESSION_PAYLOAD, (session_id, now_ms))
-        if not rows:
-            raise SessionNotFoundError
-        return _slot(rows[0])
+        return _slot(await self.database.read(SESSION_PAYLOAD, (session_id, now_ms)))
+
+    def session_at_once(self, session_id: SessionId, now_ms: int) -> Slot | None:
+        """The same without waiting; None if it must be waited for."""
+        rows = self.database.look_up(SESSION_PAYLOAD, (session_id, now_ms))
+        return None if rows is None else _slot(rows)
 
     @adding_transaction(turns=_of_call)
     def add_call(
@@ -264,10 +267,12 @@ class RelayStore:
 
     async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""
-        rows = await self.database.read(STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
-        if not rows:
-            raise CallNotFoundError
-        return _status(rows[0])
+        return _status(await self.database.read(STATUS, _of_status(call_id, now_ms)))
+
+    def status_at_once(self, call_id: CallId, now_ms: int) -> StatusSlot | None:
+        """The same without waiting; None if it must be waited for."""
+        rows = self.database.look_up(STATUS, _of_status(call_id, now_ms))
+        return None if rows is None else _status(rows)
 
     @adding_transaction(turns=of_topic)
     def subscribe(
@@ -307,13 +312,20 @@ def _update_statement(
     return Statement(UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
 
 
-def _slot(row: Row) -> Slot:
-    payload, expires_at_ms = row
-    return Slot(None if payload is None else Payload(payload), expires_at_ms)
+def _slot(rows: list[Row]) -> Slot:
+    if not rows:
+        raise SessionNotFoundError
+    return Slot(*rows[0])
 
 
-def _status(row: Row) -> StatusSlot:
-    payload, expires_at_ms, session_id, session_expires_at_ms = row
+def _of_status(call_id: CallId, now_ms: int) -> tuple[Value, ...]:
+    return now_ms, now_ms, call_id, now_ms, now_ms
+
+
+def _status(rows: list[Row]) -> StatusSlot:
+    if not rows:
+        raise CallNotFoundError
+    payload, expires_at_ms, session_id, session_expires_at_ms = rows[0]
     expires_first_ms = min(expires_at_ms, session_expires_at_ms)
     body = None if payload is None else Payload(payload)
     return StatusSlot(body, expires_first_ms, SessionId(session_id))

@@ -1,6 +1,6 @@
-"""One SQLite connection in aiosqlite's thread, with the settings that every connection here has; the
-database's files; and SQLite's errors that mean 'not now', which become an answer that asks the client to
-come back.
+"""One SQLite connection, in aiosqlite's thread or in this one, with the settings that every connection here
+has; the database's files; and SQLite's errors that mean 'not now', which become an answer that asks the
+client to come back.
 """
 
 import os
@@ -90,6 +90,19 @@ async def open_connection(
         await connection.execute(f"PRAGMA cache_size = -{page_cache_kibibytes}")
     except BaseException:
         await connection.close()
+        raise
+    return connection
+
+
+def open_here(path: Path, page_cache_kibibytes: int) -> sqlite3.Connection:
+    """Open the database file in this thread, to read what takes microseconds. It waits for no lock."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0.0)
+    try:
+        connection.executescript(_PRAGMAS)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{page_cache_kibibytes}")
+    except BaseException:
+        connection.close()
         raise
     return connection
 

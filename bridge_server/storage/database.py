@@ -108,6 +108,10 @@ class Database(Protocol):
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
         ...
 
+    def look_up(self, sql: str, parameters: Sequence[Value]) -> list[Row] | None:
+        """The same at once, for a few small rows that an index finds; None if they must be `read`."""
+        ...
+
     def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Awaitable[Result]:

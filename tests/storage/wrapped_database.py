@@ -29,6 +29,9 @@ class WrappedDatabase:
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._database.read(sql, parameters)
 
+    def look_up(self, sql: str, parameters: Sequence[Value]) -> list[Row] | None:
+        return self._database.look_up(sql, parameters)
+
     async def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Result:

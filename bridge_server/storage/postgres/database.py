@@ -116,6 +116,9 @@ class PostgresDatabase:
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._readers.read(sql, parameters)
 
+    def look_up(self, sql: str, parameters: Sequence[Value]) -> None:
+        return None
+
     async def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Result:
