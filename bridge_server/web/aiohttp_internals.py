@@ -6,8 +6,8 @@ attributes silent connections end only with aiohttp's keep-alive, idle ones make
 arrives while the server stops is lost.
 
 Where an operator may look, a few facts of every request are kept. aiohttp's public properties are computed
-and kept with the request, which costs more than all that is done with them: `head_of`, `client_of` and
-`path_names_of` read private attributes. Without these each request is kept by itself.
+and kept with the request, which costs more than all that is done with them: `QuickMatch` has some of them,
+and `noted_of` and `peer_key_of` read private attributes. Without these each request is kept by itself.
 
 An answer that is whole needs none of what aiohttp prepares for one that may be streamed: `ReadyResponse`
 fills in its attributes, and makes a mapping of its headers only for somebody who asks. A path with at most
@@ -22,11 +22,10 @@ the event loop, unless another one waits. Without that, the task processes every
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from inspect import signature
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aiohttp import StreamReader, WSMsgType, hdrs, web
@@ -77,7 +76,7 @@ _HAS_KNOWN_ATTRIBUTES = has_known_attributes(web.RequestHandler)
 
 
 def has_known_requests() -> bool:
-    """Whether requests have the attributes that `head_of`, `client_of` and `path_names_of` read."""
+    """Whether requests have the attributes that are read here."""
     return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
 
 
@@ -86,18 +85,22 @@ _HAS_KNOWN_BODIES = all(hasattr(StreamReader, name) for name in _OF_BODIES) and 
     web.RequestHandler, "_reading_paused"
 )
 
-# Functions of C, because a function of Python would cost as much as the attribute that it reads.
-head_of: Callable[[web.Request], Any] = attrgetter("_message")
-"""The method, path and header fields of a request, as they were sent."""
-client_of: Callable[[web.Request], str] = attrgetter("_protocol.client")
-"""The address of the client of a guarded connection; AttributeError for any other connection."""
-path_names_of: Callable[[web.Request], Mapping[str, str]] = attrgetter("_match_info")
-"""The names of the path of a request that has a route."""
+
+def noted_of(request: Any) -> tuple[str, str, str]:
+    """The path as it was sent, the id in it, and the address of the client, empty behind a proxy.
+
+    Raises AttributeError unless the path was found by `quick_routes`, on a guarded connection.
+    """
+    match = request._match_info
+    return match.path, match.value, request._protocol.client
 
 
-peer_key_of: Callable[[web.Request], str | None] = attrgetter("_protocol.peer_key")
-"""The key of the buckets of a guarded connection's peer, None if it is exempt; AttributeError for any other
-connection."""
+def peer_key_of(request: Any) -> str | None:
+    """The key of the buckets of a guarded connection's peer, None if it is exempt; AttributeError for any
+    other connection.
+    """
+    key: str | None = request._protocol.peer_key
+    return key
 
 
 def take_body(request: web.Request) -> bytes | None:
@@ -205,16 +208,23 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
 
 
-class _QuickMatch(UrlMappingMatchInfo):
+class QuickMatch(UrlMappingMatchInfo):
     """The match of a path as aiohttp would make it, without the steps of its resolver."""
 
-    __slots__ = ()
+    __slots__ = ("head", "is_plain", "path", "value")
 
-    def __init__(self, route: web.AbstractRoute, apps: list[web.Application]) -> None:
+    def __init__(self, route: web.AbstractRoute, apps: list[web.Application], head: Any, value: str) -> None:
         self._route = route
         self._apps = apps
         self._current_app = apps[0]
         self._frozen = True
+        self.head = head
+        """The method, path and header fields, as they were sent."""
+        self.path: str = head.path
+        self.value = value
+        """The id in the path, if it has one."""
+        self.is_plain: bool | None = None
+        """The answer of `web/prefer.py`, which is asked twice; None before."""
 
 
 def quick_routes(
@@ -237,7 +247,7 @@ def quick_routes(
     find, apps = _QUICK.fullmatch, [app]
 
     def handle(request: Any) -> Awaitable[web.StreamResponse]:
-        head = head_of(request)
+        head = request._message
         path, name, value, route = head.path, "", "", None
         if path in paths:
             route = whole.get((head.method, path))
@@ -246,7 +256,7 @@ def quick_routes(
             name, route = table.get((head.method, first, rest), _NONE) if value not in words else _NONE
         if route is None or hdrs.EXPECT in head.headers:
             return otherwise(request)
-        request._match_info = match = _QuickMatch(route, apps)
+        request._match_info = match = QuickMatch(route, apps, head, value)
         if name:
             match[name] = value
         return route.handler(request)

@@ -157,8 +157,8 @@ def request_log(
         passage.request_id = name(passage.request)
         if row.reads_id:
             passage.request[REQUEST_ID] = passage.request_id
-        if begin is not None and not is_plain(passage.request):
-            passage.held = begin(passage.request)
+        if begin is not None:
+            passage.held = None if is_plain(passage.request) else begin(passage.request)
 
     def depart(passage: Passage) -> None:
         seconds = perf_counter() - passage.started

@@ -2,7 +2,7 @@
 when each side of a session was last seen.
 
 The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
-recorded together, 64 at a time or when somebody reads them. A hot request costs almost nothing more.
+recorded together, 128 at a time or when somebody reads them. A hot request costs almost nothing more.
 """
 
 import re
@@ -20,7 +20,7 @@ from aiohttp import web
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import body_of, client_of, has_known_requests, head_of, path_names_of
+from bridge_server.web.aiohttp_internals import body_of, noted_of
 from bridge_server.web.prefer import PREFER, preferred_seconds
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import (
@@ -54,7 +54,7 @@ REFUSED_BY = web.RequestKey("refused_by", str)
 
 _FOUND = 200
 _NO_CONTENT = 204
-_MOST_PENDING = 64
+_MOST_PENDING = 128
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -330,8 +330,11 @@ class Activities:
 
     def _seeing(self, prefix: str, is_dapp: bool) -> See:
         def see(ids: Sequence[str], at_us: int) -> None:
+            young = self._young
             for any_id in ids:
-                seen = self._young.get(any_id) or self._remember(any_id, prefix)
+                seen = young.get(any_id)
+                if seen is None:
+                    seen, young = self._remember(any_id, prefix), self._young
                 if is_dapp:
                     seen.dapp_at_us = at_us
                 else:
@@ -433,17 +436,10 @@ class Observer:
 
     def _note_of(self, row: Route) -> Note:
         rare = self._rare_of(row)
-        if (
-            made_by(row.name)
-            or row.body_limit_bytes
-            or self._addresses.have_proxies
-            or not has_known_requests()
-        ):
+        if made_by(row.name) or row.body_limit_bytes or self._addresses.have_proxies:
             return rare
-        drain, pending, sizes, id_name, own_method = (
-            self.drain, self._pending, self._sizes, id_in(row), row.method
-        )  # fmt: skip
-        found, empty = (Kind(row.who, own_method, row.name, status) for status in (_FOUND, _NO_CONTENT))
+        drain, pending, sizes = self.drain, self._pending, self._sizes
+        found, empty = (Kind(row.who, row.method, row.name, status) for status in (_FOUND, _NO_CONTENT))
         see = self._activities.see_of(row)
         ids = None if see is None else self._ids.setdefault(see, [])
 
@@ -451,24 +447,23 @@ class Observer:
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
-            head = head_of(request)
             try:
-                address = client_of(request)
-            except AttributeError:  # a connection that is not guarded
+                path, any_id, address = noted_of(request)
+            except AttributeError:
                 address = ""
-            if wait is not None or head.method != own_method or not address:
+            if wait is not None or not address:
                 rare(request, response, status, started, seconds, wait)
                 return
             if status == _NO_CONTENT:
-                pending.append((empty, head.path, started, seconds, address))
+                pending.append((empty, path, started, seconds, address))
             elif status == _FOUND:
-                pending.append((found, head.path, started, seconds, address))
+                pending.append((found, path, started, seconds, address))
                 sizes.append((address, len(_body_of(response))))
             else:
                 rare(request, response, status, started, seconds, wait)
                 return
             if ids is not None:
-                ids.append(path_names_of(request)[id_name])
+                ids.append(any_id)
             if len(pending) >= _MOST_PENDING:
                 drain()
 

@@ -60,7 +60,7 @@ async def test_a_request_for_the_head_alone_is_shown_as_such(observed: Observed)
 async def test_polls_are_shown_without_what_aiohttp_has_in_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.web.recorder.has_known_requests", lambda: False)
+    monkeypatch.setattr("bridge_server.web.aiohttp_internals.has_known_requests", lambda: False)
     async with observing(tmp_path / "data") as observed:
         session_id = await observed.bridge.open_session()
         await observed.bridge.session(session_id)
