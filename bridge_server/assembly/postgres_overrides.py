@@ -217,7 +217,7 @@ _SPENT = {
 _CLAMPED = {"?1 + ": "?1::bigint + ", "min(?3,": "least(?3::bigint,"}
 _FOUND = {
     "CAST(group_concat(": "convert_to(string_agg(",
-    " || '}') AS BLOB)": " || '}', ',' ORDER BY asked.place), 'UTF8')",
+    """, '},"') AS BLOB)""": """, '},"' ORDER BY asked.place), 'UTF8')""",
     "json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)": """
        coalesce(json_agg(asked.key ORDER BY asked.place)
                 FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key), '[]')::text""",

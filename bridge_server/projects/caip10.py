@@ -20,8 +20,8 @@ _ACCOUNT = re.compile(
 )
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-_ETHEREUM_CHAIN = re.compile(r"eip155:[0-9]+:")
-_ETHEREUM_LINES = re.compile(r"(?:eip155:[0-9]{1,32}:0x[0-9a-fA-F]{40}(?:\n(?!\Z)|\Z))++")
+_ETHEREUM_LINES = re.compile(r"^eip155:[0-9]{1,32}:0x(.{40})$", re.MULTILINE)
+_ADDRESS_BYTES = 20
 
 
 class Account(NamedTuple):
@@ -47,15 +47,20 @@ def account_key(text: str) -> str:
 def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
     """The account key of each Ethereum account id, checksums not checked; None if some text is none.
 
-    One pattern over all of them is half of what a look at each costs.
+    One pattern over all of them is a third of what a look at each costs.
     """
-    joined = "\n".join(texts)
-    if _ETHEREUM_LINES.fullmatch(joined) is None:
+    joined, many = "\n".join(texts), len(texts)
+    digits = _ETHEREUM_LINES.findall(joined)
+    if len(digits) != many or joined.count("\n") != many - 1:  # a text may have several lines
         return None
-    keys = _ETHEREUM_CHAIN.sub(_ETHEREUM, joined.lower()).split("\n")
-    if len(keys) != len(texts):  # a text has several lines
+    try:
+        addresses = bytes.fromhex("".join(digits))
+    except ValueError:
         return None
-    return dict(zip(texts, keys, strict=True))
+    if len(addresses) != many * _ADDRESS_BYTES:  # spaces among the digits are passed over
+        return None
+    keys = f"{_ETHEREUM}0x" + f"\n{_ETHEREUM}0x".join(digits).lower()
+    return dict(zip(texts, keys.split("\n"), strict=True))
 
 
 def unproven_account_key(text: str) -> str:

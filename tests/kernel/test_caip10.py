@@ -212,7 +212,7 @@ def test_many_ethereum_accounts_have_the_keys_that_each_has(texts: list[str]) ->
     [
         [], [""], ["\n"], ["", _MANY[0]], [_MANY[0], ""], [_MANY[0] + "\n"], ["\n".join(_MANY[:2])],
         [_MANY[0] + _MANY[1]], [_MANY[0][:-1]], [_MANY[0] + "0"], [*_MANY, "cosmos:hub:abc"],
-        [_MANY[0].upper()],
+        [_MANY[0].upper()], [_MANY[0][:-2] + "  "], [_MANY[0][:-1] + "g"], [_MANY[0][:-1] + "\u0661"],
     ],
 )  # fmt: skip
 def test_others_are_to_be_looked_at_one_by_one(texts: list[str]) -> None:
