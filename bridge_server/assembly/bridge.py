@@ -91,9 +91,7 @@ def _routes(
     webhook_rule: WebhookRule | None,
 ) -> tuple[Route, ...]:  # fmt: skip
     settings = foundation.settings
-    charges = RelayCharges(
-        foundation.addresses.bucket_key, foundation.payload_bytes, foundation.subscription_bytes
-    )
+    charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
     handlers = RelayHandlers(relay, reads, dialect, settings.max_wait, charges, webhook_rule)
 
     def take(now: Settings) -> None:

@@ -1,6 +1,5 @@
 """The bridge's endpoints (docs/protocol.md, B): what answers them, and their rows."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -42,9 +41,8 @@ _SUBSCRIPTION = {"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f", "webhook": _WE
 
 
 class RelayCharges(NamedTuple):
-    """The shares of a client: the address that its requests count to, and the bytes that it may store."""
+    """The bytes that clients may store."""
 
-    address_of: Callable[[web.Request], str | None]
     payloads: StoredBytes
     subscriptions: StoredBytes
 
@@ -69,7 +67,7 @@ class RelayHandlers:
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
-        self._address_of, self._payloads, self._subscriptions = charges
+        self._payloads, self._subscriptions = charges
         self._webhook_rule = webhook_rule
         self._bodies = OpaqueBodies()
 
@@ -132,11 +130,10 @@ class RelayHandlers:
         session_id = _session_id(request)
         document = self._bodies.at_once(request) or await self._bodies.json_object(request)
         call = wire.read_new_call(document)
-        client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
             if bill.late is not None:
                 await bill.late
-            call_id = await self._relay.request_call(session_id, call, client, bill.afford)
+            call_id = await self._relay.request_call(session_id, call, bill.address, bill.afford)
         return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
     async def calls(self, request: web.Request) -> web.Response:

@@ -610,6 +610,11 @@ class Bill:
             if late is not None:
                 self._is_charged, self.late = False, self._charge_late(late)
 
+    @property
+    def address(self) -> str | None:
+        """The key of the client's address; None if it is exempt."""
+        return self._buckets[0][0][1] if len(self._buckets) > 1 else None
+
     def __enter__(self) -> Self:
         return self
 
