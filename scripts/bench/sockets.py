@@ -102,11 +102,17 @@ async def _count(process: Running, pairs: int, window: int, is_echo: bool) -> Fi
 async def count_received(
     process: Running, receivers: Sequence[BareSocket], publishers: Sequence[BareSocket]
 ) -> Figures:
-    """Count for a while; then close all sockets."""
+    """Count for a while; then close all sockets.
+
+    On a busy machine a flush of the disk may take longer: few messages wait for it, and all senders then wait
+    for those. So the count goes on until something has come.
+    """
     sockets = [*receivers, *publishers]
     before, started, cpu_ns = sum(each.count for each in receivers), time.perf_counter(), process.cpu_ns()
-    await asyncio.sleep(COUNTED_SECONDS)
-    messages = sum(each.count for each in receivers) - before
+    messages = 0
+    while not messages and time.perf_counter() < started + _PATIENCE_SECONDS:
+        await asyncio.sleep(COUNTED_SECONDS)
+        messages = sum(each.count for each in receivers) - before
     seconds, cpu_us = time.perf_counter() - started, (process.cpu_ns() - cpu_ns) / 1e3
     farewells = [each.farewell for each in sockets if each.farewell]
     close_clients(sockets)
