@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,11 @@ class Named:
 
     path: Path
     name: str
+    is_long: bool = False
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        if self.is_long:
+            yield pytest.mark.skipif(True, reason="`scripts/test --all` runs it").mark
 
 
 def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
@@ -77,6 +83,15 @@ def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
     for order in (one, other):
         assert [each.path for each in order[::3]] == [each.path for each in order[2::3]]
         assert [each.name for each in order] == ["test_0", "test_1", "test_2"] * 50
+
+
+def test_long_modules_begin_in_the_first_half() -> None:
+    tests = [Named(Path(f"test_{number}.py"), "test", is_long=number % 5 == 0) for number in range(50)]
+
+    order = shuffled(tests, "1")
+
+    assert len(set(order)) == 50
+    assert not any(each.is_long for each in order[25:])
 
 
 @pytest.fixture
