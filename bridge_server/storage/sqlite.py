@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -49,7 +50,7 @@ _READER_COUNT = 2
 _READER_CACHE_KIBIBYTES = 2_048  # a crowd of reads fills it for good; three times as much made none quicker
 _WAITING_WRITES_LIMIT = 20_000
 
-_LONG_SECONDS = 0.001
+_LONG_BY_QUICKEST = 50
 _SHARE_OF_LONG = 10
 
 
@@ -278,13 +279,14 @@ class _LookUps:
     """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up.
 
     In a write-ahead log no reader waits for a writer. But what is not in memory comes from the disk, and all
-    requests wait for it. So after a long look-up the next ones are left to the readers for a while: long ones
-    take a tenth of the time at most.
+    requests wait for it. So after a long look-up, of many times the quickest one's duration, the next ones are
+    left to the readers for a while: long ones take a tenth of the time at most.
     """
 
     def __init__(self) -> None:
         self._cursor: sqlite3.Cursor | None = None
         self._not_before = 0.0
+        self._quickest_seconds = inf
 
     def use(self, connection: sqlite3.Connection) -> None:
         """Read on this connection from now on."""
@@ -300,7 +302,9 @@ class _LookUps:
         except sqlite3.Error:
             return None
         seconds = perf_counter() - began
-        if seconds > _LONG_SECONDS:
+        if seconds < self._quickest_seconds:
+            self._quickest_seconds = seconds
+        elif seconds > _LONG_BY_QUICKEST * self._quickest_seconds:
             self._not_before = began + _SHARE_OF_LONG * seconds
         return rows
 
