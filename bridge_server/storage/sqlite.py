@@ -279,8 +279,8 @@ class _LookUps:
     """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up.
 
     In a write-ahead log no reader waits for a writer. But what is not in memory comes from the disk, and all
-    requests wait for it. So after a long look-up, of many times the quickest one's duration, the next ones are
-    left to the readers for a while: long ones take a tenth of the time at most.
+    requests wait for it. So after a look-up that took many times as long as the quickest one, the next ones
+    are left to the readers for a while: long ones take a tenth of the time at most.
     """
 
     def __init__(self) -> None:
