@@ -51,7 +51,7 @@ _READER_CACHE_KIBIBYTES = 2_048  # a crowd of reads fills it for good; three tim
 _WAITING_WRITES_LIMIT = 20_000
 
 _LONG_BY_QUICKEST = 50
-_SHARE_OF_LONG = 10
+_LEFT_AFTER_LONG = 16
 
 
 class SqliteDatabase:
@@ -280,12 +280,12 @@ class _LookUps:
 
     In a write-ahead log no reader waits for a writer. But what is not in memory comes from the disk, and all
     requests wait for it. So after a look-up that took many times as long as the quickest one, the next ones
-    are left to the readers for a while: long ones take a tenth of the time at most.
+    are left to the readers.
     """
 
     def __init__(self) -> None:
         self._cursor: sqlite3.Cursor | None = None
-        self._not_before = 0.0
+        self._left_to_readers = 0
         self._quickest_seconds = inf
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -294,9 +294,12 @@ class _LookUps:
 
     def read(self, sql: str, parameters: Sequence[Value]) -> list[Row] | None:
         """All rows of the statement; None if a reader is to see to it, and to what goes wrong."""
-        began = perf_counter()
-        if self._cursor is None or began < self._not_before:
+        if self._cursor is None:
             return None
+        if self._left_to_readers:
+            self._left_to_readers -= 1
+            return None
+        began = perf_counter()
         try:
             rows = self._cursor.execute(sql, parameters).fetchall()
         except sqlite3.Error:
@@ -305,7 +308,7 @@ class _LookUps:
         if seconds < self._quickest_seconds:
             self._quickest_seconds = seconds
         elif seconds > _LONG_BY_QUICKEST * self._quickest_seconds:
-            self._not_before = began + _SHARE_OF_LONG * seconds
+            self._left_to_readers = _LEFT_AFTER_LONG
         return rows
 
 
