@@ -1,16 +1,12 @@
-"""The audit log: a line for each signature before it leaves, and never a secret."""
+"""The audit log: a line for each signature before it leaves, never a secret, and read from its end.
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
-from pathlib import Path
-from typing import Any
+Rotation and reading by parts are tried on the log itself: over HTTP they would take thousands of requests.
+"""
 
 import aiohttp
+import asyncio
 import orjson
 import pytest
-
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.ethereum.signing_key import recover_address
@@ -18,11 +14,17 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet import signing
 from bridge_server.wallet.models import Address, AuditEntry, Caller
-from bridge_server.wallet.signing import AuditLog
+from bridge_server.wallet.signing import AuditLog, MOST_BYTES, read_history
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
 from tests.ethereum.typed_data_examples import mail
 from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import RunningServer, running_server, server_process
+from typing import Any
 
 ADDRESS = DEVELOPMENT_ADDRESS
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -30,7 +32,6 @@ LOCKED = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
 PASSPHRASE = "correct horse battery staple"
 MESSAGE = f"0x{b'a message that nobody else shall read'.hex()}"
 TRANSACTION = {"from": ADDRESS, "to": LOCKED, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
-
 SIGNING: list[tuple[str, tuple[Any, ...]]] = [
     ("personal_sign", (MESSAGE, ADDRESS)),
     ("personal_sign", (MESSAGE, LOCKED, PASSPHRASE)),
@@ -41,13 +42,13 @@ SIGNING: list[tuple[str, tuple[Any, ...]]] = [
     ("eth_signTransaction", (TRANSACTION,)),
     ("eth_sendTransaction", ({**TRANSACTION, "chainId": "0x1"},)),
 ]
-NAMES = ["message", "passphrase", "eth_sign", "typed-data", "v3", "v4", "signed", "sent"]
 
 
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the work of each second be done at once."""
     monkeypatch.setattr(signing, "_SYNC_SECONDS", 0.005)
+
 
 
 @pytest.fixture
@@ -58,11 +59,13 @@ async def node() -> AsyncIterator[FakeNode]:
         yield node
 
 
+
 @pytest.fixture
 async def server(tmp_path: Path, node: FakeNode) -> AsyncIterator[RunningServer]:
     settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
     async with running_server(tmp_path / "data", **settings) as server:
         yield server
+
 
 
 @pytest.fixture
@@ -73,10 +76,12 @@ async def rpc(server: RunningServer) -> RpcClient:
     return rpc
 
 
+
 def lines_of(content: bytes) -> list[dict[str, Any]]:
     """The lines of the log, each of them whole."""
     assert content == b"" or content.endswith(b"\n")
     return [orjson.loads(line) for line in content.splitlines()]
+
 
 
 def audited(server: RunningServer) -> list[dict[str, Any]]:
@@ -84,9 +89,11 @@ def audited(server: RunningServer) -> list[dict[str, Any]]:
     return lines_of(server.settings.audit_file.read_bytes())
 
 
+
 def signer(signed_hash: str, signature: bytes) -> str:
     """Whose signature of the hash this is, in lower case."""
     return recover_address(bytes.fromhex(signed_hash[2:]), signature).lower()
+
 
 
 def signature_in(raw: str) -> bytes:
@@ -97,13 +104,14 @@ def signature_in(raw: str) -> bytes:
     return r.to_bytes(32) + s.to_bytes(32) + bytes([v - 37])
 
 
-@pytest.mark.parametrize(("method", "params"), SIGNING, ids=NAMES)
+
+@each_row(("method", "params"), SIGNING)
 async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
     rpc: RpcClient, node: FakeNode, method: str, params: tuple[Any, ...]
 ) -> None:
     answered = await rpc.call(method, *params)
 
-    [line] = audited(rpc.server)
+    line = audited(rpc.server)[-1]
     account = LOCKED if LOCKED in params else ADDRESS
     assert (line["method"], line["account"], line["at"]) == (method, account, "2027-01-15T08:00:00.000Z")
     raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
@@ -111,6 +119,7 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
     assert signer(line["hash"], signature) == account
     transaction_hash = None if raw is None else f"0x{keccak256(bytes.fromhex(raw[2:])).hex()}"
     assert line["transaction_hash"] == transaction_hash
+
 
 
 async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, node: FakeNode) -> None:
@@ -121,6 +130,7 @@ async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, nod
     secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
     assert content.count("\n") == len(SIGNING)
     assert [secret for secret in secrets if secret in content] == []
+
 
 
 async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path, node: FakeNode) -> None:
@@ -141,6 +151,7 @@ async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path,
     assert node.sent() == []
 
 
+
 @pytest.mark.usefixtures("prompt")
 async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
     path = tmp_path / "data" / "audit.log"
@@ -157,6 +168,7 @@ async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
         assert len(audited(server)) == 1
 
 
+
 async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
     for method, params, code in [
         ("eth_sign", (LOCKED, MESSAGE), 4100),
@@ -167,6 +179,7 @@ async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) 
         assert (await rpc.error(method, *params)).code == code
 
     assert audited(rpc.server) == []
+
 
 
 async def test_a_line_names_the_client(tmp_path: Path) -> None:
@@ -183,6 +196,7 @@ async def test_a_line_names_the_client(tmp_path: Path) -> None:
     assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
 
 
+
 async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_server(tmp_path / "data", dev_accounts=True) as server:
@@ -190,6 +204,7 @@ async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: 
 
     assert len(audited(server)) == 2
     assert server.settings.audit_file.stat().st_mode & 0o777 == 0o600
+
 
 
 async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
@@ -205,6 +220,7 @@ async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
     assert end == b""
 
 
+
 @pytest.mark.usefixtures("prompt")
 async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True) as server:
@@ -218,6 +234,7 @@ async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
         assert [line["method"] for line in lines_of(rotated.read_bytes())] == ["eth_sign"]
         assert [line["method"] for line in audited(server)] == ["personal_sign"]
         assert path.stat().st_mode & 0o777 == 0o600
+
 
 
 @pytest.mark.usefixtures("prompt")
@@ -245,6 +262,7 @@ async def test_rotation_loses_and_breaks_no_line(tmp_path: Path) -> None:
         audit.append(entry)
 
 
+
 async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: Path) -> None:
     answered: list[str] = []
 
@@ -270,6 +288,7 @@ async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: P
     assert set(answered) <= {line["request_id"] for line in lines}
 
 
+
 def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
     """A condition to wait for."""
 
@@ -277,3 +296,73 @@ def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
         return await asyncio.to_thread(path.exists)
 
     return holds
+
+
+
+def line(number: int, size: int = 0) -> bytes:
+    return orjson.dumps({"number": number, "text": "x" * size}) + b"\n"
+
+
+
+def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
+    """All entries, page by page."""
+    found: list[dict[str, Any]] = []
+    before = None
+    while True:
+        page = read_history(file, before, limit, most_bytes)
+        assert len(page.entries) <= limit
+        found += page.entries
+        if page.rest is None:
+            return [entry["number"] for entry in found]
+        assert before is None or page.rest < before
+        before = page.rest
+
+
+
+@each_row("limit", [1, 7, 1000])
+@each_row("count", [0, 1, 7, 500])
+def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> None:
+    file = tmp_path / "audit.log"
+    file.write_bytes(b"".join(line(number, 300) for number in range(count)))
+
+    assert numbers(file, limit) == list(reversed(range(count)))
+
+
+
+def test_a_page_reads_a_part_of_a_long_file_and_the_next_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    file.write_bytes(b"".join(line(number, 20_000) for number in range(30)))
+
+    page = read_history(file, None, 1000, 2**17)
+
+    assert 1 < len(page.entries) < 10
+    assert numbers(file, 1000, 2**17) == list(reversed(range(30)))
+
+
+
+def test_a_line_longer_than_a_part_is_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    file.write_bytes(line(0) + line(1, 2**19) + line(2))
+
+    assert numbers(file, 10, 2**17) == [2, 0]
+
+
+
+@each_row("broken", [b'{"number":', b"\n", b"[1]\n", b"\xff\n", b'{"number":' + b"\n"])
+def test_a_line_that_is_no_entry_is_left_out(tmp_path: Path, broken: bytes) -> None:
+    file = tmp_path / "audit.log"
+    end = b"" if broken.endswith(b"\n") else b"\n"
+    file.write_bytes(line(0) + broken + end + line(1) + broken)
+
+    assert numbers(file, 1) == [1, 0]
+
+
+
+def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    file.write_bytes(line(0))
+
+    assert [entry["number"] for entry in read_history(file, 10**9, 5).entries] == [0]
+    with pytest.raises(UnavailableError):
+        read_history(tmp_path, None, 5)
+
