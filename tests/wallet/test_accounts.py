@@ -6,25 +6,42 @@ What takes time or memory, and files that go, are tried on the object: no client
 import asyncio
 import gc
 import hashlib
-import pytest
-from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore, read_keystore
-from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
-from bridge_server.kernel.secrets import IdMaker
-from bridge_server.wallet import accounts
-from bridge_server.wallet.accounts import Accounts, Derivations, LONGEST_UNLOCK_SECONDS, PrivateKeyError, development_keys, read_private_key, read_private_keys
-from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountExistsError, AccountSource, Address, KeyFileError, LockedError, UnknownAccountError, WalletAccount, WrongPassphraseError
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from threading import Event, Lock
+from typing import Any
+
+import pytest
 from structlog.testing import CapturingLogger
+
+from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.errors import LimitError, UnavailableError
+from bridge_server.kernel.secrets import IdMaker
+from bridge_server.wallet import accounts
+from bridge_server.wallet.accounts import (
+    Accounts,
+    Derivations,
+    PrivateKeyError,
+    read_private_key,
+    read_private_keys,
+)
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import (
+    AccountExistsError,
+    AccountSource,
+    Address,
+    KeyFileError,
+    LockedError,
+    UnknownAccountError,
+    WalletAccount,
+    WrongPassphraseError,
+)
 from tests.ethereum.typed_data_examples import mail
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
-from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-from threading import Event, Lock
-from typing import Any
+from tests.support.rpc_client import RpcClient
 
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"
@@ -42,17 +59,14 @@ def secret(number: int) -> bytes:
     return number.to_bytes(32)
 
 
-
 def address(number: int) -> Address:
     return Address(SigningKey(secret(number)).address.lower())
-
 
 
 def key_file(number: int) -> bytes:
     return make_keystore(
         secret(number), PASSPHRASE.encode(), cost=FAST, salt=bytes(32), iv=bytes(16), uuid="an-id"
     )
-
 
 
 class Files(KeystoreFiles):
@@ -76,7 +90,6 @@ class Files(KeystoreFiles):
         if address in self.contents:
             raise AccountExistsError(address)
         self.contents[address] = content
-
 
 
 class Wallet:
@@ -114,11 +127,9 @@ class Wallet:
         return True
 
 
-
 @pytest.fixture
 def wallet() -> Wallet:
     return Wallet()
-
 
 
 class SlowFunction:
@@ -144,6 +155,7 @@ class SlowFunction:
             self._running -= 1
         return ORIGINAL(kdf, passphrase)
 
+
 ORIGINAL = Scrypt.key
 
 
@@ -157,7 +169,6 @@ async def slow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlowFunction]:
     monkeypatch.setattr(Scrypt, "key", key)
     yield function
     function.go_on.set()
-
 
 
 def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> None:
@@ -175,7 +186,6 @@ def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> No
     assert [account.is_unlocked for account in listed] == [True, True, True, False, False]
 
 
-
 async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet) -> None:
     wallet.files.write(address(2), key_file(2))
 
@@ -185,7 +195,6 @@ async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet
     assert len(listed) == 5
     assert wallet.accounts.lock(address(2)) is False
     assert wallet.is_open(2)
-
 
 
 async def test_keys_of_the_settings_are_always_open_and_need_no_passphrase(wallet: Wallet) -> None:
@@ -198,7 +207,6 @@ async def test_keys_of_the_settings_are_always_open_and_need_no_passphrase(walle
     assert (await wallet.accounts.key_with(address(1), WRONG)).address.lower() == address(1)
 
 
-
 async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) -> None:
     with pytest.raises(UnknownAccountError, match=address(9)):
         wallet.accounts.key(address(9))
@@ -206,7 +214,6 @@ async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) ->
         wallet.accounts.lock(address(9))
     with pytest.raises(UnknownAccountError):
         await wallet.accounts.unlock(address(9), PASSPHRASE)
-
 
 
 @each_row("seconds", [-86_400, 86_400])
@@ -221,13 +228,11 @@ async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int)
     assert not wallet.is_open(4)
 
 
-
 async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE)
 
     with pytest.raises(WrongPassphraseError):
         await wallet.accounts.key_with(address(4), WRONG)
-
 
 
 @pytest.fixture
@@ -237,8 +242,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     return captured
 
 
-
-@each_row(("passphrase", "pauses", "event"), [(WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked")])
+@each_row(
+    ("passphrase", "pauses", "event"),
+    [(WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked")],
+)
 async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
     log: CapturingLogger, passphrase: str, pauses: list[float], event: str
 ) -> None:
@@ -254,7 +261,6 @@ async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
     assert passphrase not in str(log.calls)
 
 
-
 @each_row("content", [b"", b"{}", key_file(5)])
 async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
     wallet: Wallet, content: bytes
@@ -267,7 +273,6 @@ async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
     assert not wallet.is_open(4)
 
 
-
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key derivation that gets no memory."""
@@ -276,7 +281,6 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("[digital envelope routines] malloc failure")
 
     monkeypatch.setattr(hashlib, "scrypt", scrypt)
-
 
 
 async def test_too_little_memory_makes_unlocking_unavailable(wallet: Wallet, no_memory: None) -> None:
@@ -288,7 +292,6 @@ async def test_too_little_memory_makes_unlocking_unavailable(wallet: Wallet, no_
     assert wallet.pauses == []
 
 
-
 async def test_the_event_loop_goes_on_while_a_key_is_derived(wallet: Wallet, slow: SlowFunction) -> None:
     unlocking = asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE))
     await eventually(slow.has_begun)
@@ -297,7 +300,6 @@ async def test_the_event_loop_goes_on_while_a_key_is_derived(wallet: Wallet, slo
     slow.go_on.set()
     await unlocking
     assert wallet.is_open(4)
-
 
 
 async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction) -> None:
@@ -315,7 +317,6 @@ async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction
     assert wallet.is_open(5)
 
 
-
 async def test_derivations_of_one_account_do_not_take_all_places(wallet: Wallet, slow: SlowFunction) -> None:
     waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(8)]
     await eventually(slow.has_begun)
@@ -328,7 +329,6 @@ async def test_derivations_of_one_account_do_not_take_all_places(wallet: Wallet,
     await asyncio.gather(other, *waiting)
     assert wallet.is_open(5)
     await wallet.accounts.unlock(address(4), PASSPHRASE)
-
 
 
 async def test_derivations_have_a_limited_number_of_places(wallet: Wallet, slow: SlowFunction) -> None:
@@ -344,7 +344,6 @@ async def test_derivations_have_a_limited_number_of_places(wallet: Wallet, slow:
     slow.go_on.set()
     await asyncio.gather(*waiting)
     await wallet.accounts.unlock(address(5), PASSPHRASE)
-
 
 
 async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
@@ -373,7 +372,6 @@ async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
     assert accounts.key(address(4))
 
 
-
 async def test_a_wrong_passphrase_of_a_caller_that_left_is_logged_once_and_is_no_defect(
     wallet: Wallet, slow: SlowFunction, log: CapturingLogger
 ) -> None:
@@ -394,7 +392,6 @@ async def test_a_wrong_passphrase_of_a_caller_that_left_is_logged_once_and_is_no
     assert [call.args for call in log.calls] == [("wrong_passphrase",)] * 2
 
 
-
 async def test_a_caller_that_leaves_does_not_shorten_the_pause(wallet: Wallet, slow: SlowFunction) -> None:
     leaving = asyncio.create_task(wallet.accounts.unlock(address(4), WRONG))
     await eventually(slow.has_begun)
@@ -411,7 +408,6 @@ async def test_a_caller_that_leaves_does_not_shorten_the_pause(wallet: Wallet, s
     assert not wallet.is_open(4)
 
 
-
 async def test_the_sweep_forgets_keys_whose_time_is_over_or_whose_files_are_gone(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
@@ -425,7 +421,6 @@ async def test_the_sweep_forgets_keys_whose_time_is_over_or_whose_files_are_gone
 
     assert swept == [0, 1, 0, 1]
     assert (wallet.is_open(1), wallet.is_open(4)) == (True, False)
-
 
 
 @each_row("is_locked", [False, True])
@@ -444,7 +439,6 @@ async def test_a_key_whose_file_is_gone_is_forgotten_and_can_be_locked(is_locked
     assert not wallet.is_open(4)
 
 
-
 async def test_the_sweep_keeps_open_keys_while_the_files_cannot_be_read(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
@@ -458,13 +452,11 @@ async def test_the_sweep_keeps_open_keys_while_the_files_cannot_be_read(wallet: 
         wallet.accounts.addresses()
 
 
-
 @pytest.fixture
 async def locked(rpc: RpcClient) -> RpcClient:
     """A wallet with a locked account."""
     assert await rpc.call("personal_importRawKey", KEY, PHRASE) == ADDRESS
     return rpc
-
 
 
 @pytest.mark.own_server
@@ -486,7 +478,6 @@ async def test_a_locked_account_signs_nothing(
 
     assert error.code == 4100
     assert "personal_unlockAccount" in error.message
-
 
 
 @pytest.mark.own_server
@@ -513,14 +504,12 @@ async def test_an_account_is_unlocked_for_a_time(
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-
 @pytest.mark.own_server
 async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked: RpcClient) -> None:
     signature = await locked.call("personal_sign", MESSAGE, ADDRESS, PHRASE)
 
     assert await locked.call("personal_ecRecover", MESSAGE, signature) == ADDRESS
     assert (await locked.error("personal_sign", MESSAGE, ADDRESS)).code == 4100
-
 
 
 @pytest.mark.own_server
@@ -542,7 +531,6 @@ async def test_a_wrong_passphrase_opens_nothing(
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-
 @pytest.mark.own_server
 async def test_a_new_account_is_listed_and_locked(rpc: RpcClient) -> None:
     address = await rpc.call("personal_newAccount", PHRASE)
@@ -552,12 +540,10 @@ async def test_a_new_account_is_listed_and_locked(rpc: RpcClient) -> None:
     assert len(await rpc.call("personal_sign", MESSAGE, address, PHRASE)) == 132
 
 
-
 @pytest.mark.own_server
 @pytest.mark.parametrize("spelled", [KEY, KEY[2:], KEY.upper().replace("X", "x")])
 async def test_a_key_is_imported_with_or_without_its_prefix(rpc: RpcClient, spelled: str) -> None:
     assert await rpc.call("personal_importRawKey", spelled, PHRASE) == ADDRESS
-
 
 
 @pytest.mark.own_server
@@ -573,7 +559,6 @@ async def test_a_malformed_key_is_not_imported_and_not_repeated_in_the_error(
     assert len(await rpc.call("eth_accounts")) == 10
 
 
-
 @pytest.mark.own_server
 @each_row("seconds", ["60", "0x3c", 1.5, -1, True, 10**18, [], {}])
 async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> None:
@@ -583,11 +568,9 @@ async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> No
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-
 @each_row("text", [KEY_1, f"0x{KEY_1}", f"0X{KEY_1}", f" {KEY_1}\n"])
 def test_a_key_is_64_digits_with_a_prefix_or_without(text: str) -> None:
     assert read_private_key(text) == (1).to_bytes(32)
-
 
 
 @each_row(
@@ -603,11 +586,9 @@ def test_keys_are_separated_by_commas_spaces_or_lines(text: str) -> None:
     assert [key.address for key in read_private_keys(text)] == ADDRESSES_1_AND_2
 
 
-
 @each_row("text", ["", "\n", "# none yet", ","])
 def test_a_text_may_have_no_keys(text: str) -> None:
     assert read_private_keys(text) == []
-
 
 
 @each_row("bad", ["5ec7e7", f"{KEY_1}0", "\u0661" * 64, "g" * 64, f"0x0x{KEY_1[4:]}", "0" * 64, "f" * 64])
@@ -616,4 +597,3 @@ def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
         read_private_keys(f"{KEY_1},{bad},{KEY_2}")
 
     assert bad not in str(raised.value)
-

@@ -1,16 +1,19 @@
 """Approvals: what is asked, decisions, timeouts, clients that leave, servers that stop."""
 
-import aiohttp
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
 import orjson
 import pytest
 import structlog
+
 from bridge_server.assembly.command_line import operations
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
-from collections.abc import AsyncIterator
-from pathlib import Path
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.engines import settings_over
@@ -18,7 +21,6 @@ from tests.support.loop_time import PassTime
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
 from tests.wallet.approval_desk import Desk, open_desk
 from tests.wallet.rig import open_rig
-from typing import Any
 
 ADDRESS = DEVELOPMENT_ADDRESS
 OTHER = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
@@ -37,12 +39,10 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield desk
 
 
-
 @pytest.fixture
 async def node() -> AsyncIterator[FakeNode]:
     async with open_fake_node() as node:
         yield node
-
 
 
 async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
@@ -50,7 +50,6 @@ async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
     with pytest.raises(RpcError) as caught:
         await asking
     return caught.value
-
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,6 @@ async def test_a_signature_is_made_when_it_is_approved_and_not_before(
     assert orjson.loads(desk.audit_log)["approval"] == approval.approval_id
 
 
-
 async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"dev_accounts": True, "node_url": "http://127.0.0.1:1"}
     async with open_desk(tmp_path / "data", **settings) as desk:
@@ -90,7 +88,6 @@ async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(
         await asking
 
     assert orjson.loads(approval.subject) == mail()
-
 
 
 async def test_a_request_that_is_not_approved_in_time_is_never_signed(
@@ -109,7 +106,6 @@ async def test_a_request_that_is_not_approved_in_time_is_never_signed(
         assert desk.audit_log == b""
 
 
-
 async def test_requests_expire_when_their_client_leaves(desk: Desk) -> None:
     leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
     left = await desk.pending(3)
@@ -123,7 +119,6 @@ async def test_requests_expire_when_their_client_leaves(desk: Desk) -> None:
         assert not await desk.decide(each, APPROVED)
     await desk.decide_next(APPROVED)
     assert len(await staying) == 132
-
 
 
 async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Path) -> None:
@@ -140,7 +135,6 @@ async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Pat
             await rig.wallet.approvals.withdrawn()
             assert await rig.approval_store.pending(rig.clock.now_ms()) == []
             assert rig.wallet.approvals.waiting == 0
-
 
 
 async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path) -> None:
@@ -160,7 +154,6 @@ async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path
     assert found.state is EXPIRED
 
 
-
 async def test_pending_requests_expire_when_the_server_starts_after_a_kill(tmp_path: Path) -> None:
     settings = settings_over(tmp_path / "data")
     (tmp_path / "data").mkdir()
@@ -170,7 +163,6 @@ async def test_pending_requests_expire_when_the_server_starts_after_a_kill(tmp_p
 
     async with open_desk(settings.data_dir) as desk:
         assert await desk.state(left_behind) is EXPIRED
-
 
 
 def waiting_request(now_ms: int) -> ApprovalRequest:
@@ -184,7 +176,6 @@ def waiting_request(now_ms: int) -> ApprovalRequest:
         now_ms,
         now_ms + 60_000,
     )
-
 
 
 async def test_of_two_decisions_at_once_one_counts(desk: Desk) -> None:
@@ -207,7 +198,6 @@ async def test_of_two_decisions_at_once_one_counts(desk: Desk) -> None:
     assert len(signed) == sum(approved for approved, _ in taken) == desk.audit_log.count(b"\n")
 
 
-
 async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(desk: Desk) -> None:
     messages = ["0x01", "0x02", "0x03"]
     calls = [("personal_sign", message, ADDRESS) for message in messages]
@@ -224,7 +214,6 @@ async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(des
     assert len(result_of(accounts)) == 10
 
 
-
 async def test_the_number_of_pending_requests_is_limited(desk: Desk) -> None:
     asking = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 64))
     waiting = await desk.pending(64)
@@ -238,7 +227,6 @@ async def test_the_number_of_pending_requests_is_limited(desk: Desk) -> None:
 
     assert (error.code, error.message[:33]) == (-32005, "64 requests wait to be approved: ")
     assert len(await later) == 132
-
 
 
 async def test_a_pending_request_is_a_log_line(desk: Desk) -> None:
@@ -258,7 +246,6 @@ async def test_a_pending_request_is_a_log_line(desk: Desk) -> None:
     ]
 
 
-
 async def test_a_request_that_would_fail_anyway_needs_no_approval(desk: Desk) -> None:
     for params, code in [
         ((MESSAGE, "0x00000000000000000000000000000000000000aa"), 4100),
@@ -268,7 +255,6 @@ async def test_a_request_that_would_fail_anyway_needs_no_approval(desk: Desk) ->
     assert (await desk.rpc.error("eth_signTransaction", {**TRANSACTION, "chainId": "0x1"})).code == -32602
 
     assert await desk.pending(0) == []
-
 
 
 async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) -> None:
@@ -288,7 +274,6 @@ async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) ->
     assert desk.audit_log == b""
 
 
-
 async def test_the_passphrase_of_a_request_is_good_until_the_decision(desk: Desk) -> None:
     await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
 
@@ -296,7 +281,6 @@ async def test_the_passphrase_of_a_request_is_good_until_the_decision(desk: Desk
     await desk.decide_next(APPROVED)
 
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == LOCKABLE
-
 
 
 async def test_a_transaction_is_shown_with_its_open_fields_filled_in(tmp_path: Path, node: FakeNode) -> None:
@@ -310,7 +294,6 @@ async def test_a_transaction_is_shown_with_its_open_fields_filled_in(tmp_path: P
         assert shown["gasPrice"] == "0x3b9aca00"
         assert shown["gas"] == "0x15f90"
         assert (await asking).startswith("0xf8")
-
 
 
 async def test_a_pending_transaction_delays_no_other_of_its_account(tmp_path: Path, node: FakeNode) -> None:
@@ -330,7 +313,6 @@ async def test_a_pending_transaction_delays_no_other_of_its_account(tmp_path: Pa
         assert [each["nonce"] for each in queued] == ["0x0", "0x1"]
 
 
-
 async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
     tmp_path: Path, node: FakeNode
 ) -> None:
@@ -344,12 +326,10 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
         assert node.sent() == []
 
 
-
 async def test_a_method_that_signs_nothing_needs_no_approval(desk: Desk) -> None:
     assert await desk.rpc.call("eth_chainId") == "0x7a69"
     assert len(await desk.rpc.call("eth_accounts")) == 10
     assert (await desk.rpc.error("eth_signFoo")).code == -32601
-
 
 
 async def test_without_approval_a_request_does_not_wait(tmp_path: Path) -> None:
@@ -357,7 +337,6 @@ async def test_without_approval_a_request_does_not_wait(tmp_path: Path) -> None:
         assert len(await desk.rpc.call("personal_sign", MESSAGE, ADDRESS)) == 132
 
         assert orjson.loads(desk.audit_log)["approval"] is None
-
 
 
 async def test_numbers_of_any_size_are_shown_as_they_were_sent(desk: Desk) -> None:
@@ -374,7 +353,6 @@ async def test_numbers_of_any_size_are_shown_as_they_were_sent(desk: Desk) -> No
     assert len(result_of((await asking).json)) == 132
 
 
-
 async def test_decided_requests_are_forgotten_after_a_while_and_waiting_ones_are_not(tmp_path: Path) -> None:
     keeping = {"settled_request_ttl": A_DAY, "approval_timeout": 10 * A_DAY, "sweep_interval": 0.01}
     async with open_desk(tmp_path / "data", **keeping) as desk:
@@ -387,4 +365,3 @@ async def test_decided_requests_are_forgotten_after_a_while_and_waiting_ones_are
 
         desk.server.clock.advance(2 * A_DAY)
         await desk.until(approval, None)
-

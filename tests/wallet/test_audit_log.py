@@ -3,10 +3,17 @@
 Rotation and reading by parts are tried on the log itself: over HTTP they would take thousands of requests.
 """
 
-import aiohttp
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import aiohttp
 import orjson
 import pytest
+
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.ethereum.signing_key import recover_address
@@ -14,17 +21,12 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet import signing
 from bridge_server.wallet.models import Address, AuditEntry, Caller
-from bridge_server.wallet.signing import AuditLog, MOST_BYTES, read_history
-from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
-from pathlib import Path
+from bridge_server.wallet.signing import MOST_BYTES, AuditLog, read_history
 from tests.ethereum.typed_data_examples import mail
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import RunningServer, running_server, server_process
-from typing import Any
 
 ADDRESS = DEVELOPMENT_ADDRESS
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -50,7 +52,6 @@ def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing, "_SYNC_SECONDS", 0.005)
 
 
-
 @pytest.fixture
 async def node() -> AsyncIterator[FakeNode]:
     """A node on the chain that the typed data is for."""
@@ -59,13 +60,11 @@ async def node() -> AsyncIterator[FakeNode]:
         yield node
 
 
-
 @pytest.fixture
 async def server(tmp_path: Path, node: FakeNode) -> AsyncIterator[RunningServer]:
     settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
     async with running_server(tmp_path / "data", **settings) as server:
         yield server
-
 
 
 @pytest.fixture
@@ -76,12 +75,10 @@ async def rpc(server: RunningServer) -> RpcClient:
     return rpc
 
 
-
 def lines_of(content: bytes) -> list[dict[str, Any]]:
     """The lines of the log, each of them whole."""
     assert content == b"" or content.endswith(b"\n")
     return [orjson.loads(line) for line in content.splitlines()]
-
 
 
 def audited(server: RunningServer) -> list[dict[str, Any]]:
@@ -89,11 +86,9 @@ def audited(server: RunningServer) -> list[dict[str, Any]]:
     return lines_of(server.settings.audit_file.read_bytes())
 
 
-
 def signer(signed_hash: str, signature: bytes) -> str:
     """Whose signature of the hash this is, in lower case."""
     return recover_address(bytes.fromhex(signed_hash[2:]), signature).lower()
-
 
 
 def signature_in(raw: str) -> bytes:
@@ -102,7 +97,6 @@ def signature_in(raw: str) -> bytes:
     assert not isinstance(fields, bytes)
     v, r, s = map(number_of, fields[-3:])
     return r.to_bytes(32) + s.to_bytes(32) + bytes([v - 37])
-
 
 
 @each_row(("method", "params"), SIGNING)
@@ -121,7 +115,6 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
     assert line["transaction_hash"] == transaction_hash
 
 
-
 async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, node: FakeNode) -> None:
     answered = [await rpc.call(method, *params) for method, params in SIGNING]
 
@@ -130,7 +123,6 @@ async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, nod
     secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
     assert content.count("\n") == len(SIGNING)
     assert [secret for secret in secrets if secret in content] == []
-
 
 
 async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path, node: FakeNode) -> None:
@@ -151,7 +143,6 @@ async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path,
     assert node.sent() == []
 
 
-
 @pytest.mark.usefixtures("prompt")
 async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
     path = tmp_path / "data" / "audit.log"
@@ -168,7 +159,6 @@ async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
         assert len(audited(server)) == 1
 
 
-
 async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
     for method, params, code in [
         ("eth_sign", (LOCKED, MESSAGE), 4100),
@@ -179,7 +169,6 @@ async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) 
         assert (await rpc.error(method, *params)).code == code
 
     assert audited(rpc.server) == []
-
 
 
 async def test_a_line_names_the_client(tmp_path: Path) -> None:
@@ -196,7 +185,6 @@ async def test_a_line_names_the_client(tmp_path: Path) -> None:
     assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
 
 
-
 async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_server(tmp_path / "data", dev_accounts=True) as server:
@@ -204,7 +192,6 @@ async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: 
 
     assert len(audited(server)) == 2
     assert server.settings.audit_file.stat().st_mode & 0o777 == 0o600
-
 
 
 async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
@@ -220,7 +207,6 @@ async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
     assert end == b""
 
 
-
 @pytest.mark.usefixtures("prompt")
 async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True) as server:
@@ -234,7 +220,6 @@ async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
         assert [line["method"] for line in lines_of(rotated.read_bytes())] == ["eth_sign"]
         assert [line["method"] for line in audited(server)] == ["personal_sign"]
         assert path.stat().st_mode & 0o777 == 0o600
-
 
 
 @pytest.mark.usefixtures("prompt")
@@ -262,7 +247,6 @@ async def test_rotation_loses_and_breaks_no_line(tmp_path: Path) -> None:
         audit.append(entry)
 
 
-
 async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: Path) -> None:
     answered: list[str] = []
 
@@ -288,7 +272,6 @@ async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: P
     assert set(answered) <= {line["request_id"] for line in lines}
 
 
-
 def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
     """A condition to wait for."""
 
@@ -298,10 +281,8 @@ def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
     return holds
 
 
-
 def line(number: int, size: int = 0) -> bytes:
     return orjson.dumps({"number": number, "text": "x" * size}) + b"\n"
-
 
 
 def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
@@ -318,7 +299,6 @@ def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
         before = page.rest
 
 
-
 @each_row("limit", [1, 7, 1000])
 @each_row("count", [0, 1, 7, 500])
 def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> None:
@@ -326,7 +306,6 @@ def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> N
     file.write_bytes(b"".join(line(number, 300) for number in range(count)))
 
     assert numbers(file, limit) == list(reversed(range(count)))
-
 
 
 def test_a_page_reads_a_part_of_a_long_file_and_the_next_goes_on(tmp_path: Path) -> None:
@@ -339,13 +318,11 @@ def test_a_page_reads_a_part_of_a_long_file_and_the_next_goes_on(tmp_path: Path)
     assert numbers(file, 1000, 2**17) == list(reversed(range(30)))
 
 
-
 def test_a_line_longer_than_a_part_is_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(line(0) + line(1, 2**19) + line(2))
 
     assert numbers(file, 10, 2**17) == [2, 0]
-
 
 
 @each_row("broken", [b'{"number":', b"\n", b"[1]\n", b"\xff\n", b'{"number":' + b"\n"])
@@ -357,7 +334,6 @@ def test_a_line_that_is_no_entry_is_left_out(tmp_path: Path, broken: bytes) -> N
     assert numbers(file, 1) == [1, 0]
 
 
-
 def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_end(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(line(0))
@@ -365,4 +341,3 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_end(tmp_path
     assert [entry["number"] for entry in read_history(file, 10**9, 5).entries] == [0]
     with pytest.raises(UnavailableError):
         read_history(tmp_path, None, 5)
-

@@ -1,7 +1,7 @@
 """Calls that are not the wallet's: the node answers them, the calls of a batch in one request."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,36 @@ import pytest
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
 
 MESSAGE = "0x68656c6c6f"
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[FakeNode]:
+@pytest.fixture(scope="module")
+async def shared_node() -> AsyncIterator[FakeNode]:
     async with open_fake_node() as node:
-        node.results |= {"eth_blockNumber": "0x10", "eth_getBalance": "0x20"}
         yield node
 
 
+@pytest.fixture(scope="module")
+def server_settings(shared_node: FakeNode) -> dict[str, Any]:
+    return {"dev_accounts": True, "node_url": shared_node.url}
+
+
 @pytest.fixture
-async def rpc(node: FakeNode, tmp_path: Path) -> AsyncIterator[RpcClient]:
+def node(shared_node: FakeNode) -> Iterator[FakeNode]:
+    """The node of the module's wallet, with its first answers, and without former requests."""
+    usual = dict(shared_node.results)
+    shared_node.results |= {"eth_blockNumber": "0x10", "eth_getBalance": "0x20"}
+    shared_node.requests.clear()
+    yield shared_node
+    shared_node.results = usual
+
+
+@pytest.fixture
+def rpc(node: FakeNode, server: RunningServer) -> RpcClient:
     """A wallet with a node."""
-    async with running_server(tmp_path / "data", dev_accounts=True, node_url=node.url) as server:
-        yield RpcClient(server)
+    return RpcClient(server)
 
 
 def forwarded(node: FakeNode) -> list[list[str]]:

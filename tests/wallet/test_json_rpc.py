@@ -4,26 +4,50 @@ The turns are taken from the object that gives them out: no client sees when it 
 """
 
 import asyncio
-import bridge_server.assembly.application
 import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+
 import orjson
 import pytest
-from bridge_server.kernel.errors import BridgeError, ConflictError, ForbiddenError, InvalidInputError, LimitError, NotFoundError, UnavailableError
-from bridge_server.wallet.models import InvalidParamsError, LockedError, MethodNotFoundError, NoChainError, NoNodeError, NodeError, SignatureRejectedError, TransactionRefusedError, UnknownAccountError, UnrecognizedChainError, WrongChainError, WrongPassphraseError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import bridge_server.assembly.application
+from bridge_server.kernel.errors import (
+    BridgeError,
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    LimitError,
+    NotFoundError,
+    UnavailableError,
+)
+from bridge_server.wallet.models import (
+    InvalidParamsError,
+    LockedError,
+    MethodNotFoundError,
+    NoChainError,
+    NodeError,
+    NoNodeError,
+    SignatureRejectedError,
+    TransactionRefusedError,
+    UnknownAccountError,
+    UnrecognizedChainError,
+    WrongChainError,
+    WrongPassphraseError,
+)
 from bridge_server.wallet.rpc import openrpc, routes
 from bridge_server.wallet.rpc.routes import BatchTurns, SigningTurns
 from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
-from collections.abc import AsyncIterator, Callable, Iterator
-from hypothesis import example, given, strategies as st
-from io import BytesIO
-from itertools import pairwise
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError, result_of
 from tests.support.server import running_server
 from tests.web import inputs
-from typing import Any
 
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
 MESSAGE = "0x68656c6c6f"
@@ -46,14 +70,12 @@ def error_of(answer: Any) -> tuple[Any, int]:
     return answer["id"], answer["error"]["code"]
 
 
-
 @each_row("number", ["1", '"a"', "null", "1.5", "123456789012345678901234567890", '"é\\n"'])
 async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
     answer = await rpc.post(f'{{"jsonrpc":"2.0","id":{number},"method":"net_version"}}'.encode())
 
     assert answer.body == f'{{"jsonrpc":"2.0","id":{number},"result":"31337"}}'.encode()
     assert answer.headers["Content-Type"] == "application/json"
-
 
 
 @each_row(
@@ -80,11 +102,9 @@ async def test_each_malformed_request_has_its_code(
     assert error_of(await rpc.send(document)) == (number, code)
 
 
-
 @each_row("body", [b"", b"nonsense", b"[" * 50, b'{"a":NaN}'])
 async def test_a_body_that_is_no_json_is_a_parse_error(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32700)
-
 
 
 @each_row(
@@ -98,7 +118,6 @@ async def test_a_body_that_is_no_json_is_a_parse_error(rpc: RpcClient, body: byt
 )
 async def test_json_that_breaks_a_limit_is_an_invalid_request(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32600)
-
 
 
 @each_row(
@@ -117,7 +136,6 @@ async def test_notifications_are_not_answered(rpc: RpcClient, document: Any) -> 
     assert (answer.status, answer.body) == (204, b"")
 
 
-
 async def test_a_notification_is_carried_out(rpc: RpcClient) -> None:
     key, passphrase = "11" * 32, "correct horse"
     notification = {"jsonrpc": "2.0", "method": "personal_importRawKey", "params": [key, passphrase]}
@@ -125,7 +143,6 @@ async def test_a_notification_is_carried_out(rpc: RpcClient) -> None:
     await rpc.post(orjson.dumps(notification))
 
     assert "0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a" in await rpc.call("eth_accounts")
-
 
 
 @each_row("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
@@ -137,13 +154,11 @@ async def test_spaces_change_nothing(rpc: RpcClient, separators: tuple[str, str]
     assert result_of(answer.json) == await rpc.call("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS)
 
 
-
 @each_row("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
 async def test_a_body_must_be_declared_as_json(rpc: RpcClient, content_type: str | None) -> None:
     answer = await rpc.post(orjson.dumps({**ACCOUNTS, "id": 1}), content_type=content_type)
 
     answer.problem(415)
-
 
 
 async def test_json_may_be_declared_with_a_charset(rpc: RpcClient) -> None:
@@ -152,7 +167,6 @@ async def test_json_may_be_declared_with_a_charset(rpc: RpcClient) -> None:
     answer = await rpc.post(body, content_type="application/json; charset=utf-8")
 
     assert DEVELOPMENT_ADDRESS in result_of(answer.json)
-
 
 
 @each_row(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
@@ -164,13 +178,11 @@ async def test_a_body_has_at_most_a_mebibyte(rpc: RpcClient, size: int, status: 
         assert answer.status == status
 
 
-
 async def test_only_post_is_answered(rpc: RpcClient) -> None:
     answer = await ask(rpc.server, "GET", "/rpc")
 
     answer.problem(405)
     assert answer.headers["Allow"] == "OPTIONS, POST"  # pages of this machine may call development accounts
-
 
 
 async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
@@ -187,7 +199,6 @@ async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
     assert all(each == signed[0] for each in signed)
 
 
-
 async def test_a_batch_of_signatures_is_what_single_requests_get(rpc: RpcClient) -> None:
     messages = [f"0x{number:04x}" for number in range(100)]
 
@@ -196,7 +207,6 @@ async def test_a_batch_of_signatures_is_what_single_requests_get(rpc: RpcClient)
     assert [result_of(answer) for answer in answers] == [
         await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS) for message in messages
     ]
-
 
 
 async def test_a_bad_element_spoils_only_itself(rpc: RpcClient) -> None:
@@ -217,7 +227,6 @@ async def test_a_bad_element_spoils_only_itself(rpc: RpcClient) -> None:
     assert [answer["id"] for answer in answers] == [good["id"], None, 5, good["id"], good["id"], good["id"]]
 
 
-
 async def test_notifications_are_left_out_of_the_answer(rpc: RpcClient) -> None:
     calls = [rpc.request("eth_chainId") for _ in range(4)]
     del calls[0]["id"], calls[2]["id"]
@@ -227,7 +236,6 @@ async def test_notifications_are_left_out_of_the_answer(rpc: RpcClient) -> None:
     assert [answer["id"] for answer in answers] == [calls[1]["id"], calls[3]["id"]]
 
 
-
 @each_row("count", [1, 2])
 async def test_a_batch_is_answered_by_a_batch_and_ids_need_not_differ(rpc: RpcClient, count: int) -> None:
     request = rpc.request("eth_chainId")
@@ -235,7 +243,6 @@ async def test_a_batch_is_answered_by_a_batch_and_ids_need_not_differ(rpc: RpcCl
     answers = await rpc.send([request] * count)
 
     assert answers == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x7a69"}] * count
-
 
 
 async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:
@@ -254,7 +261,6 @@ async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:
     assert ["error" in answer for answer in answers] == [True, False, False, False, True]
 
 
-
 async def test_without_a_node_only_the_nodes_calls_fail(rpc: RpcClient) -> None:
     answers = await rpc.batch(
         [("eth_blockNumber",), ("eth_accounts",), ("eth_getBalance", DEVELOPMENT_ADDRESS, "latest")]
@@ -264,6 +270,7 @@ async def test_without_a_node_only_the_nodes_calls_fail(rpc: RpcClient) -> None:
     for answer in (answers[0], answers[2]):
         with pytest.raises(RpcError, match="4900: There is no node"):
             result_of(answer)
+
 
 assert bridge_server.assembly.application
 
@@ -275,7 +282,6 @@ def kinds(root: type[BridgeError] = BridgeError) -> Iterator[type[BridgeError]]:
         yield from kinds(kind)
 
 
-
 @each_row("kind", list(kinds()))
 def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
     if kind is NodeError:
@@ -284,7 +290,6 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
     code = next(CODE_OF_KIND[each] for each in kind.__mro__ if each in CODE_OF_KIND)
 
     assert code in STANDARD | OF_ETHEREUM
-
 
 
 @each_row(
@@ -315,7 +320,6 @@ def test_a_failure_becomes_its_code_and_its_sentence(error: BridgeError, code: i
     assert (told.code, told.message, told.has_data) == (code, error.detail, False)
 
 
-
 @each_row(
     ("error", "expected"),
     [
@@ -331,13 +335,11 @@ def test_an_error_keeps_what_the_node_added(error: BridgeError, expected: tuple[
     assert (written.code, written.message, written.data, written.has_data) == expected
 
 
-
 def test_an_unexpected_exception_is_not_described_to_the_client() -> None:
     told = rpc_error_of(KeyError("secret"), "m", "id")
 
     assert told.code == -32603
     assert "secret" not in told.message
-
 
 
 @pytest.fixture(scope="module")
@@ -348,14 +350,12 @@ async def one_wallet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         yield RpcClient(server)
 
 
-
 def assert_explained(answer: Any) -> None:
     """The answer to one call is a response object, and none of a bug."""
     assert answer.keys() in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
     if "error" in answer:
         assert answer["error"]["code"] != -32603, answer
         assert answer["error"]["message"]
-
 
 
 async def ask_anything(one_wallet: RpcClient, method: str, params: Any) -> Any:
@@ -366,7 +366,6 @@ async def ask_anything(one_wallet: RpcClient, method: str, params: Any) -> Any:
     return answer
 
 
-
 @each_row("method", EVERY_METHOD)
 async def test_wrong_parameters_at_every_place_get_a_clear_error(one_wallet: RpcClient, method: str) -> None:
     for wrong in WRONG:
@@ -375,6 +374,7 @@ async def test_wrong_parameters_at_every_place_get_a_clear_error(one_wallet: Rpc
         await ask_anything(one_wallet, method, {"from": wrong})
 
     assert DEVELOPMENT_ADDRESS in (await ask_anything(one_wallet, "eth_accounts", []))["result"]
+
 
 _QUICK = [method for method in EVERY_METHOD if method not in ("personal_newAccount", "personal_importRawKey")]
 _value = st.one_of(inputs.values, st.sampled_from(WRONG))
@@ -388,7 +388,6 @@ async def test_any_parameters_get_a_result_or_a_clear_error(
     await ask_anything(one_wallet, method, params)
 
 
-
 @given(body=inputs.bodies)
 async def test_any_body_gets_a_response_or_a_clear_error(one_wallet: RpcClient, body: bytes) -> None:
     answer = await one_wallet.post(body)
@@ -398,7 +397,6 @@ async def test_any_body_gets_a_response_or_a_clear_error(one_wallet: RpcClient, 
     answers = answer.json
     for each in answers if isinstance(answers, list) else [answers]:
         assert_explained(each)
-
 
 
 @given(
@@ -411,7 +409,9 @@ async def test_any_body_gets_a_response_or_a_clear_error(one_wallet: RpcClient, 
         max_size=8,
     )
 )
-async def test_any_batch_has_an_answer_for_each_call(one_wallet: RpcClient, requests: list[dict[str, Any]]) -> None:
+async def test_any_batch_has_an_answer_for_each_call(
+    one_wallet: RpcClient, requests: list[dict[str, Any]]
+) -> None:
     answer = await one_wallet.post(json.dumps(requests).encode())
 
     answers = [] if answer.status == 204 else answer.json
@@ -420,15 +420,12 @@ async def test_any_batch_has_an_answer_for_each_call(one_wallet: RpcClient, requ
     assert len(answers) >= sum("id" in request for request in requests)
 
 
-
 def yes() -> bool:
     return True
 
 
-
 def no() -> bool:
     return False
-
 
 
 async def turned(times: int = 1) -> None:
@@ -437,13 +434,11 @@ async def turned(times: int = 1) -> None:
         await asyncio.sleep(0)
 
 
-
 async def pass_through(turns: SigningTurns) -> None:
     """Take a turn as a call does."""
     turn = turns.take()
     if turn is not None:
         await turn
-
 
 
 async def test_a_single_call_passes_at_once() -> None:
@@ -455,12 +450,10 @@ async def test_a_single_call_passes_at_once() -> None:
     assert second is not None
 
 
-
 async def test_all_calls_pass_at_once_while_no_other_request_waits() -> None:
     turns = SigningTurns(no, no)
 
     assert [turns.take() for _ in range(8)] == [None] * 8
-
 
 
 async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
@@ -482,7 +475,6 @@ async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
     await asyncio.gather(*calls)
 
 
-
 async def test_a_new_call_does_not_overtake_waiting_ones() -> None:
     turns = SigningTurns(yes, no)
     waiting = [turns.take() for _ in range(5)]
@@ -495,7 +487,6 @@ async def test_a_new_call_does_not_overtake_waiting_ones() -> None:
     assert all(turn is None or turn.done() for turn in waiting)
     await turned()
     assert turns.take() is None
-
 
 
 async def test_a_client_that_left_costs_no_turn() -> None:
@@ -511,7 +502,6 @@ async def test_a_client_that_left_costs_no_turn() -> None:
     assert stayed.done()
 
 
-
 @each_row("others_wait", [yes, no])
 async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Callable[[], bool]) -> None:
     batch = BatchTurns(SigningTurns(others_wait, no))
@@ -519,7 +509,6 @@ async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Call
 
     while not others.done():
         await batch.next()
-
 
 
 async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,9 +523,7 @@ async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPa
     assert not turn.done()
 
 
-
 async def test_calls_pass_while_threads_work() -> None:
     turns = SigningTurns(yes, yes)
 
     await asyncio.gather(*(pass_through(turns) for _ in range(5)))
-
