@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,24 +10,30 @@ from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
 from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN
 from tests.support.project import App, opened_app
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
 
-@pytest.fixture(params=["", "/compat/v0.7"], ids=["plain", "v0.7"])
-def bridge_url(server: RunningServer, request: pytest.FixtureRequest) -> str:
-    """The bridge in each of its two dialects."""
-    path: str = request.param
-    return server.url + path
+@pytest.fixture(scope="module")
+async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    settings: dict[str, Any] = {"test": True, "allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
+    folder = tmp_path_factory.mktemp("relay") / "data"
+    async with running_server(folder, ManualClock(_now_ms()), **settings) as server:
+        yield server
 
 
 @pytest.fixture
-async def relay(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server for clients over WebSockets. Its clock stands at the present, for it checks their tokens."""
-    clock = ManualClock(time.time_ns() // 1_000_000)
-    async with running_server(tmp_path, clock, allow_private_webhooks=True) as server:
-        yield server
+async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
+    """A server for clients of all generations, empty and at the present: it checks their tokens."""
+    _shared_relay.clock.set_by((_now_ms() - _shared_relay.clock.now_ms()) / 1_000)
+    yield _shared_relay
+    await _shared_relay.reset()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @pytest.fixture

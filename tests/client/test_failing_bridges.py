@@ -1,4 +1,4 @@
-"""Bridges that refuse, break off, hang, lie, or do not know long polls."""
+"""Bridges that refuse, break off, hang, lie, or do not know long polls, and how soon they are asked again."""
 
 import asyncio
 import logging
@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridge_server.kit.client import (
     AnswerTimeoutError,
@@ -15,6 +17,7 @@ from bridge_server.kit.client import (
     BadPayloadError,
     BridgeUnreachableError,
     Dapp,
+    Pace,
     RequestRefusedError,
     Wallet,
     http,
@@ -35,6 +38,7 @@ NOT_NOW = {
 }
 BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
 FAILURES = NOT_NOW | BROKEN
+chances = st.floats(0, 1, exclude_max=True)
 
 
 @pytest.fixture
@@ -376,3 +380,20 @@ async def _pending(server: RunningServer, wallet: Wallet) -> int:
     """How many calls the bridge itself has for the wallet."""
     async with server.client.get(f"{server.url}/session/{wallet.pairing.session_id}/calls") as response:
         return len(await response.json())
+
+
+@given(st.integers(1, 100_000), chances)
+def test_retries_slow_down_to_a_limit(failures: int, chance: float) -> None:
+    pace = Pace(first_retry_seconds=0.25, longest_retry_seconds=15.0)
+    planned = min(0.25 * 2 ** min(failures - 1, 20), 15.0)
+
+    assert planned / 2 <= pace.retry_seconds(failures, chance) <= planned
+
+
+@given(st.integers(1, 100), chances, st.floats(0, 3_600))
+def test_a_bridge_that_asks_for_time_gets_it(failures: int, chance: float, asked_seconds: float) -> None:
+    assert Pace().retry_seconds(failures, chance, asked_seconds) >= asked_seconds
+
+
+def test_no_bridge_is_left_alone_for_more_than_an_hour() -> None:
+    assert Pace().retry_seconds(1, 0.5, 1e9) < 3_601

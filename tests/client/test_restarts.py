@@ -1,4 +1,4 @@
-"""Servers that are killed and come back, and wallets that do, in the middle of a session of any generation."""
+"""Servers that are killed and come back, and wallets that do, within a session of any generation."""
 
 import asyncio
 from pathlib import Path
@@ -82,8 +82,10 @@ async def test_dapps_and_wallets_may_be_there_before_their_server(tmp_path: Path
         await asyncio.gather(*approved)
         for dapp in dapps:
             assert (await dapp.approval()).accounts == (ACCOUNT,)
-        for side in (*wallets, *dapps):
-            await side.__aexit__(None, None, None)
+        for wallet in wallets:
+            await wallet.__aexit__(None, None, None)
+        for dapp in dapps:
+            await dapp.__aexit__(None, None, None)
 
 
 @pytest.mark.parametrize("generation", OVER_SOCKETS)

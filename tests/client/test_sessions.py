@@ -1,4 +1,4 @@
-"""Sessions and calls of every generation, with Python on both sides: one contract, and what each has alone."""
+"""Sessions and calls of every generation, Python on both sides: one contract, and what each has alone."""
 
 import asyncio
 import gc
@@ -186,9 +186,12 @@ async def test_two_loops_of_a_wallet_share_its_calls(pair: Pair) -> None:
     assert results == [["eth_sign", [number]] for number in range(10)]
 
 
-async def test_a_later_approval_replaces_the_earlier(pair: Pair) -> None:
+async def test_a_later_approval_replaces_the_earlier(pair: Pair, generation: Generation) -> None:
     dapp, wallet = pair
     await wallet.approve([OTHER], chain_id=100)
+    if generation in OVER_SOCKETS:
+        updated = await anext(dapp.updates())
+        assert (updated.accounts, updated.chain_id) == ((OTHER,), 100)
 
     async def is_replaced() -> bool:
         return (await dapp.approval()).chain_id == 100
@@ -198,7 +201,7 @@ async def test_a_later_approval_replaces_the_earlier(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("side", ["dapp", "wallet"])
-async def test_either_side_ends_the_session_for_both(pair: Pair, side: str) -> None:
+async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Generation, side: str) -> None:
     dapp, wallet = pair
     calls = wallet.calls()
     call_id = await dapp.request("eth_sign", [])
@@ -212,14 +215,23 @@ async def test_either_side_ends_the_session_for_both(pair: Pair, side: str) -> N
     with pytest.raises(SessionEndedError):
         await result
     assert [call async for call in wallet.calls()] == []
-    for use in (wallet.answer(call, ""), wallet.approve([ACCOUNT]), dapp.call("eth_sign", []), dapp.approval()):
+    for use in (
+        wallet.answer(call, ""),
+        wallet.approve([ACCOUNT]),
+        dapp.call("eth_sign", []),
+        dapp.approval(),
+    ):
         with pytest.raises(SessionEndedError):
             await use
+    if generation in OVER_SOCKETS:
+        assert [update async for update in dapp.updates()] == []
     await wallet.end()
     await dapp.end()
 
 
-async def test_a_dapp_may_leave_before_a_wallet_has_come(relay: RunningServer, generation: Generation) -> None:
+async def test_a_dapp_may_leave_before_a_wallet_has_come(
+    relay: RunningServer, generation: Generation
+) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         await dapp.end()
 

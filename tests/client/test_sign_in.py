@@ -28,8 +28,7 @@ from bridge_server.kit.client.authentication import (
 from bridge_server.kit.client.v2 import PairingRequests
 from bridge_server.kit.client.v2_protocol import RelayPairing
 from bridge_server.kit.client.websocket import Conversation
-from tests.client.pairs import BRISK
-from tests.client.socket_pairs import dapp_at, wallet_for
+from tests.client.pairs import BRISK, dapp_at, wallet_for
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 

@@ -8,10 +8,9 @@ import aiohttp
 import orjson
 import pytest
 
-from tests.client.node_peers import node_peers
 from tests.headless.commands import WalletProcess, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND
-from tests.support.node_packages import needs_node
+from tests.support.node_packages import needs_node, node_peers
 from tests.support.server import RunningServer
 from tests.support.slow import slow
 

@@ -5,7 +5,6 @@ Failures of the database are patched in: no client can order them at this moment
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,7 @@ async def test_a_transaction_that_the_node_refuses_and_has_is_sent(rig: Rig, fak
         body("<html>"),
         body('{"jsonrpc":"2.0","id":1}'),
     ],
-    ids=count(),
+    ids=range(10),
 )
 async def test_after_a_passing_failure_the_stored_bytes_are_broadcast_again(
     idle_rig: Rig, fake: FakeNode, answer: Any

@@ -134,9 +134,10 @@ def test_every_member_of_a_transaction_is_shown(
 
 
 def test_fees_with_a_maximum_and_a_tip() -> None:
-    fees = {"maxFeePerGas": hex(30 * GWEI), "maxPriorityFeePerGas": hex(15 * 10**8)}
+    transaction = {**TRANSFER, "maxFeePerGas": hex(30 * GWEI), "maxPriorityFeePerGas": hex(15 * 10**8)}
+    del transaction["gasPrice"]
 
-    lines = explained("eth_signTransaction", {**TRANSFER, **fees, "gasPrice": None})
+    lines = explained("eth_signTransaction", transaction)
 
     assert texts(lines, "fee") == ["at most 0.00063 ether (630000000000000 wei): 21000 gas at 30 gwei"]
     assert texts(lines, "tip") == ["1.5 gwei of it"]
@@ -159,7 +160,9 @@ def test_a_member_of_another_kind_is_shown_as_it_came(name: str, value: Any) -> 
     ],
 )
 def test_a_cost_that_is_not_known_is_a_warning(changes: dict[str, Any], warning: str) -> None:
-    lines = explained("eth_sendTransaction", {**TRANSFER, **changes})
+    changed = {name: value for name, value in {**TRANSFER, **changes}.items() if value is not None}
+
+    lines = explained("eth_sendTransaction", changed)
 
     assert any(warning in text for text in texts(lines, "WARNING"))
 

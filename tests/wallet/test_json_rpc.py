@@ -51,7 +51,7 @@ from tests.web import inputs
 
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
 MESSAGE = "0x68656c6c6f"
-KEY, PASSPHRASE = "11" * 32, "correct horse"
+KEY, PASSPHRASE = "22" * 32, "correct horse"
 STANDARD = {-32700, -32600, -32601, -32602, -32603}
 OF_ETHEREUM = {-32000, -32001, -32002, -32003, -32005, 4001, 4100, 4900, 4901, 4902}
 EVERY_METHOD = [*(row.name for row in openrpc.METHODS), "eth_getBalance"]

@@ -1,4 +1,4 @@
-"""The examples of docs/notify.md run as they stand."""
+"""The programs in docs/connect.md and docs/notify.md do what they seem to."""
 
 import asyncio
 import os
@@ -14,13 +14,59 @@ from tests.support.forked_program import folder_of_command
 from tests.support.node_packages import needs_node_alone
 from tests.support.program_output import output_of_program
 from tests.support.project import App, create_app, operator_beside, subscribe
+from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
+_CONNECT = (Path(__file__).parent.parent.parent / "docs" / "connect.md").read_text("utf-8")
+_EVERY_GENERATION, _GENERATION_2, _SIGN_IN = re.findall(r"```python\n(.*?)```", _CONNECT, re.DOTALL)
+_PRINTED_URL = "http://127.0.0.1:8080"
+_PRINTED_DAPP = 'name="Example Dapp"'
 _ROOT = Path(__file__).parent.parent.parent
-_PAGE = (_ROOT / "docs" / "notify.md").read_text("utf-8")
+_NOTIFY = (_ROOT / "docs" / "notify.md").read_text("utf-8")
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
-_PRINTED_URL, _PRINTED_SECRET = "http://127.0.0.1:8080", "bsk_..."
+_PRINTED_SECRET = "bsk_..."
 _SECONDS = 240
+
+
+@each_row("generation", ["plain", "0.7", "1.x"])
+async def test_the_dapp_and_the_wallet_of_the_documentation_pair_and_sign(
+    relay: RunningServer, generation: str
+) -> None:
+    assert _EVERY_GENERATION.count(_PRINTED_DAPP) == 1
+    program = _EVERY_GENERATION.replace(_PRINTED_DAPP, f'{_PRINTED_DAPP}, generation="{generation}"')
+
+    assert await _output(program, relay.url) == [
+        "The wallet has ('0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826',)",
+        "The dapp wants personal_sign",
+        "It signed: 0x5f1c...1b",
+    ]
+
+
+async def test_the_session_of_2_x_of_the_documentation_has_namespaces_and_events(
+    relay: RunningServer,
+) -> None:
+    address = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
+
+    assert await _output(_GENERATION_2, relay.url) == [
+        "Example Dapp asks for ['eip155:1', 'eip155:10']",
+        f"The wallet has ['eip155:1:{address}', 'eip155:10:{address}']",
+        "The dapp wants personal_sign on eip155:10",
+        "It signed: 0x5f1c...1b",
+        "It says chainChanged 10",
+    ]
+
+
+async def test_the_wallet_of_the_documentation_signs_in(relay: RunningServer) -> None:
+    account = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+    assert await _output(_SIGN_IN, relay.url) == [f"Signed in: ('{account}',)"]
+
+
+async def _output(program: str, url: str) -> list[str]:
+    """What a program of the page prints when it runs against the server at that URL."""
+    assert _PRINTED_URL in program
+    printed = await asyncio.to_thread(output_of_program, program.replace(_PRINTED_URL, url))
+    return printed.splitlines()
 
 
 @pytest.fixture
@@ -34,7 +80,7 @@ async def app(server: RunningServer) -> AsyncIterator[App]:
 
 
 def example(app: App, language: str) -> str:
-    section = _PAGE.partition("\n## From your backend\n")[2].partition("\n### HTTP\n")[0]
+    section = _NOTIFY.partition("\n## From your backend\n")[2].partition("\n### HTTP\n")[0]
     (found,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
     program: str = found.replace(_PRINTED_URL, app.server.url).replace(_PRINTED_SECRET, app.secret)
     return program
