@@ -1,7 +1,8 @@
-"""Sign-in messages: EIP-4361's examples, each line's rule, and there and back."""
+"""Sign-in messages (EIP-4361), and the times (RFC 3339) and URIs (RFC 3986) in them."""
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,12 @@ from bridge_server.ethereum.sign_in_message import (
     parse_sign_in_message,
     write_sign_in_message,
 )
+from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.instants import milliseconds_of, rfc3339
 from tests.support.rows import each_row
 
 ADDRESS = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2"
-
 _MANY = 500_000
-
 EXAMPLE = f"""\
 example.com wants you to sign in with your Ethereum account:
 {ADDRESS}
@@ -34,7 +35,6 @@ Issued At: 2021-09-30T16:25:24Z
 Resources:
 - ipfs://bafybeiemxf5abjwjbikoz4mc3a3dla6ual3jsgpdr4cjr3oz3evfyavhwq/
 - https://example.com/my-web2-claim.json"""
-
 EXAMPLE_FIELDS = SignInMessage(
     domain="example.com",
     address=ADDRESS,
@@ -48,7 +48,6 @@ EXAMPLE_FIELDS = SignInMessage(
         "https://example.com/my-web2-claim.json",
     ),
 )
-
 EVERYTHING = f"""\
 https://example.com:8080 wants you to sign in with your Ethereum account:
 {ADDRESS}
@@ -65,7 +64,6 @@ Not Before: 2021-09-30T16:25:23Z
 Request ID: a:b@c%20
 Resources:
 - urn:a"""
-
 # As the siwe package of npm writes a message without a statement.
 BARE = f"""\
 example.com wants you to sign in with your Ethereum account:
@@ -77,8 +75,10 @@ Version: 1
 Chain ID: 1
 Nonce: 32891756
 Issued At: 2021-09-30T16:25:24.000Z"""
-
 LINES = EVERYTHING.split("\n")
+FIRST_MS = -62_135_596_800_000
+LAST_MS = 253_402_300_799_999
+_LONG = 200_000
 
 
 def with_line(number: int, line: str) -> str:
@@ -347,3 +347,240 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_a_long_text_is_refused_in_time_that_grows_with_its_length(text: str) -> None:
     """Time that grows with the square of the length is longer here than any test may take."""
     assert refusal(text)
+
+
+def utc_ms(*parts: int) -> int:
+    return round(datetime(*parts, tzinfo=UTC).timestamp() * 1_000)  # type: ignore[arg-type, misc]
+
+
+@each_row(
+    ("text", "milliseconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1985-04-12T23:20:50.52Z", utc_ms(1985, 4, 12, 23, 20, 50, 520_000)),
+        ("1996-12-19T16:39:57-08:00", utc_ms(1996, 12, 20, 0, 39, 57)),
+        ("1990-12-31T23:59:60Z", utc_ms(1991, 1, 1)),
+        ("1990-12-31T15:59:60-08:00", utc_ms(1991, 1, 1)),
+        ("1990-12-31T23:59:60.5Z", utc_ms(1991, 1, 1) + 500),
+        ("1937-01-01T12:00:27.87+00:20", utc_ms(1937, 1, 1, 11, 40, 27, 870_000)),
+        ("2021-09-30T16:25:24.125Z", utc_ms(2021, 9, 30, 16, 25, 24, 125_000)),
+        ("2021-09-30t16:25:24z", utc_ms(2021, 9, 30, 16, 25, 24)),
+        ("2021-09-30T16:25:24-00:00", utc_ms(2021, 9, 30, 16, 25, 24)),
+        ("2021-09-30T16:25:24+23:59", utc_ms(2021, 9, 29, 16, 26, 24)),
+        ("2021-09-30T16:25:24.0019999999999Z", utc_ms(2021, 9, 30, 16, 25, 24) + 1),
+        (f"2021-09-30T16:25:24.{'9' * 8_000}Z", utc_ms(2021, 9, 30, 16, 25, 24) + 999),
+        ("2024-02-29T00:00:00Z", utc_ms(2024, 2, 29)),
+        ("0001-01-01T00:00:00Z", FIRST_MS),
+        ("9999-12-31T23:59:59.999Z", LAST_MS),
+        ("9999-12-31T23:59:59.999-00:00", LAST_MS),
+    ],
+)
+def test_a_date_time_stands_for_a_moment(text: str, milliseconds: int) -> None:
+    assert milliseconds_of(text) == milliseconds
+
+
+@each_row(
+    "text",
+    [
+        "",
+        "2021-09-30",
+        "2021-09-30T16:25:24",
+        "2021-09-30 16:25:24Z",
+        "2021-09-30T16:25Z",
+        "2021-09-30T16:25:24.Z",
+        "2021-09-30T16:25:24,5Z",
+        "2021-09-30T24:00:00Z",
+        "2021-09-30T16:60:00Z",
+        "2021-09-30T16:25:61Z",
+        "2021-09-30T16:25:24+24:00",
+        "2021-09-30T16:25:24+02:60",
+        "2021-09-30T16:25:24+0200",
+        "2021-09-30T16:25:24Z\n",
+        " 2021-09-30T16:25:24Z",
+        "20210930T162524Z",
+        "2021-W39-4T16:25:24Z",
+        "+2021-09-30T16:25:24Z",
+        "12021-09-30T16:25:24Z",
+        "2021-09-30T16:25:2\N{ARABIC-INDIC DIGIT FOUR}Z",
+        "Wed Oct 05 2011 16:48:00 GMT+0200 (CEST)",
+    ],
+)
+def test_other_spellings_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="RFC 3339"):
+        milliseconds_of(text)
+
+
+@each_row(
+    "text",
+    [
+        "0000-01-01T00:00:00Z",
+        "2021-00-10T00:00:00Z",
+        "2021-13-10T00:00:00Z",
+        "2021-09-31T00:00:00Z",
+        "2021-09-00T00:00:00Z",
+        "2023-02-29T00:00:00Z",
+        "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01",
+        "9999-12-31T23:59:60Z",
+    ],
+)
+def test_days_outside_of_the_calendar_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="calendar"):
+        milliseconds_of(text)
+
+
+@given(st.integers(FIRST_MS, LAST_MS))
+def test_every_moment_is_read_as_it_was_written(milliseconds: int) -> None:
+    assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
+
+
+@each_row("milliseconds", [FIRST_MS - 1, LAST_MS + 1, 10**30, -(10**30)])
+def test_a_moment_outside_of_the_years_is_not_written(milliseconds: int) -> None:
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        rfc3339(milliseconds)
+
+
+@given(
+    st.text()
+    | st.from_regex(
+        r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})\Z"
+    )
+)
+def test_any_text_is_a_moment_or_refused(text: str) -> None:
+    with suppress(ValueError):
+        assert FIRST_MS <= milliseconds_of(text) <= LAST_MS
+
+
+@each_row(
+    "text",
+    [
+        "ftp://ftp.is.co.za/rfc/rfc1808.txt",
+        "http://www.ietf.org/rfc/rfc2396.txt",
+        "ldap://[2001:db8::7]/c=GB?objectClass?one",
+        "mailto:John.Doe@example.com",
+        "news:comp.infosystems.www.servers.unix",
+        "tel:+1-816-555-1212",
+        "telnet://192.0.2.16:80/",
+        "urn:oasis:names:specification:docbook:dtd:xml:4.1.2",
+        "https://example.org",
+        "https://user:pass@example.org:8080/a/b;c=1//d?e=f/?#g/?",
+        "https://example.org:/",
+        "https://@example.org",
+        "https://%C3%A9.example/%20",
+        "file:///etc/passwd",
+        "did:pkh:eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
+        "a+b-c.1:",
+        "a:/",
+        "a:/b//c",
+        "a:b//c",
+        "a:?",
+        "a:#",
+        "http://[::]",
+        "http://[::ffff:192.0.2.1]:1/",
+        "http://[1:2:3:4:5:6:7:8]",
+        "http://[1:2:3:4:5:6:192.0.2.1]",
+        "http://[v1f.abc:def]/",
+    ],
+)
+def test_uris_of_the_standard_are_accepted(text: str) -> None:
+    assert is_uri(text)
+
+
+@each_row(
+    "text",
+    [
+        "",
+        "example.org",
+        "/path",
+        "//example.org/",
+        "://example.org/",
+        "1a:b",
+        "ä:b",
+        "a_b:c",
+        "https://example.org/a b",
+        "https://example.org/%",
+        "https://example.org/%4",
+        "https://example.org/%4g",
+        "https://example.org/#a#b",
+        "https://example.org/\n",
+        "https://example.org/ä",
+        "https://example.org/<a>",
+        'https://example.org/"',
+        "https://example.org/a\\b",
+        "https://example.org/[a]",
+        "https://example.org:80a/",
+        "https://a@b@c/",
+        "https://[2001:db8::7/",
+        "https://2001:db8::7/",
+        "https://[]/",
+        "https://[.]/",
+        "https://[::1%25eth0]/",
+        "https://[1:2:3:4:5:6:7]/",
+        "https://[1:2:3:4:5:6:7:8:9]/",
+        "https://[1::2::3]/",
+        "https://[1:2:3:4::5:6:7:8]/",
+        "https://[12345::]/",
+        "https://[::192.0.2.256]/",
+        "https://[::192.0.2.01]/",
+        "https://[v.a]/",
+        "https://[v1.]/",
+        "https://[::1]a/",
+        "https://example.org/\ud800",
+        "https://example.org/\x00",
+    ],
+)
+def test_near_misses_of_uris_are_refused(text: str) -> None:
+    assert not is_uri(text)
+
+
+@each_row(
+    "text",
+    ["example.org", "example.org:443", "example.org:", "localhost", "a_b", "127.0.0.1", "[::1]:80", "%41"],
+)
+def test_a_host_is_accepted_with_or_without_a_port(text: str) -> None:
+    assert is_host_and_port(text)
+
+
+@each_row(
+    "text",
+    [
+        "",
+        ":80",
+        "user@example.org",
+        "@example.org",
+        "a/b",
+        "a?b",
+        "a#b",
+        "a b",
+        "a:b",
+        "[::1",
+        "[::g]",
+        "a\n",
+        "ä",
+    ],
+)
+def test_malformed_hosts_and_ports_are_refused(text: str) -> None:
+    assert not is_host_and_port(text)
+
+
+def test_schemes_and_segments_are_judged() -> None:
+    assert all(map(is_scheme, ["https", "a", "A1+-."]))
+    assert not any(map(is_scheme, ["", "1a", "a:", "a/", "ä"]))
+    assert all(map(is_segment, ["", "a", "a:b@c", "%2F", "-._~!$&'()*+,;="]))
+    assert not any(map(is_segment, ["/", "a b", "%", "?", "#", "ä", "\n"]))
+
+
+@given(st.text() | st.text(alphabet="a1:/?#[]@%.v+~!\n"))
+def test_any_text_is_judged(text: str) -> None:
+    assert is_uri(text) in (True, False)
+    assert is_host_and_port(text) in (True, False)
+
+
+@each_row("piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"])
+@each_row("start", ["", "a:", "a://", "a://a:", "a://[", "a://[::"])
+def test_a_long_text_is_judged_in_time_that_grows_with_its_length(start: str, piece: str) -> None:
+    """Time that grows with the square of the length is longer here than any test may take."""
+    for end in ("\x00", "]", "%"):
+        assert is_uri(start + piece * _LONG + end) in (True, False)
+        assert is_host_and_port(start + piece * _LONG + end) in (True, False)

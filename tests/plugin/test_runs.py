@@ -1,7 +1,8 @@
-"""The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
+"""The plugin in a run of pytest: what it imports, reports and leaves behind; the suite of docs/test.md."""
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from functools import partial
@@ -21,6 +22,7 @@ USES_A_BRIDGE = """
 def test_it(bridge):
     assert bridge.dapp("Example").uri
 """
+PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
 def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
@@ -375,3 +377,20 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return "gone"
+
+
+def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:
+    (suite,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").split("\n## ")[1], re.DOTALL)
+    project_folder.makepyfile(suite)
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(passed=suite.count("def test_"))
+
+
+def test_every_fixture_is_on_the_page(project_folder: pytest.Pytester) -> None:
+    shown = project_folder.runpytest_inprocess("-p", "no:trio", "--fixtures").stdout.str()
+
+    fixtures = set(re.findall(r"^(bridge\w*) -- ", shown, re.MULTILINE))
+    assert fixtures == set(re.findall(r"^- `(bridge\w*)`: ", PAGE.read_text("utf-8"), re.MULTILINE))
+    assert len(fixtures) == 6

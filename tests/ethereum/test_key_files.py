@@ -1,6 +1,8 @@
-"""Web3 Secret Storage: the definition's vectors, other programs' files, and wrong or hostile ones."""
+"""Mnemonics (BIP-39), derived keys (BIP-32, BIP-44) and key files (Web3 Secret Storage), and wrong ones."""
 
+import hashlib
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,187 @@ from bridge_server.ethereum.keystore import (
     make_keystore,
     read_keystore,
 )
+from bridge_server.ethereum.mnemonic import (
+    ACCOUNTS_PATH,
+    HARDENED,
+    DerivationError,
+    ExtendedKey,
+    MnemonicError,
+    checked_mnemonic,
+    listed_words,
+    master_key,
+    mnemonic_seed,
+    new_mnemonic,
+)
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
 from tests.support.rows import each_row
 
-VECTORS = orjson.loads((Path(__file__).parents[1] / "vectors" / "keystore.json").read_bytes())["vectors"]
+BIP39 = orjson.loads((Path(__file__).parents[1] / "vectors" / "bip39.json").read_bytes())["vectors"]
+DEVELOPMENT = "test test test test test test test test test test test junk"
+vectors = pytest.mark.parametrize("vector", BIP39, ids=[vector["entropy"] for vector in BIP39])
+VECTORS = Path(__file__).parents[1] / "vectors"
+BIP32 = orjson.loads((VECTORS / "bip32.json").read_bytes())["vectors"]
+BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+KEYSTORES = orjson.loads((Path(__file__).parents[1] / "vectors" / "keystore.json").read_bytes())["vectors"]
 FAST = ScryptCost(n=2, r=8, p=1)
 SECRET = bytes(31) + b"\x2a"
 PASSPHRASE = b"open sesame"
 ADDRESS = SigningKey(SECRET).address.lower()
+
+
+def test_the_list_is_that_of_the_standard() -> None:
+    file = resources.files("bridge_server.ethereum").joinpath("bip39_english.txt").read_bytes()
+
+    digest = "2f5eed53a4727b4bf8880d8f3f199efc90e58503646d9ff8eff3a2ed3b24dbda"
+    assert hashlib.sha256(file).hexdigest() == digest
+    assert len(listed_words()) == 2048
+
+
+@vectors
+def test_entropy_has_the_words_of_the_standard(vector: dict[str, str]) -> None:
+    assert new_mnemonic(bytes.fromhex(vector["entropy"])) == vector["words"]
+
+
+@vectors
+def test_words_have_the_seed_of_the_standard(vector: dict[str, str]) -> None:
+    assert mnemonic_seed(vector["words"], "TREZOR").hex() == vector["seed"]
+
+
+@given(st.sampled_from([16, 20, 24, 28, 32]).flatmap(lambda size: st.binary(min_size=size, max_size=size)))
+def test_words_made_from_any_entropy_are_a_mnemonic(entropy: bytes) -> None:
+    words = new_mnemonic(entropy)
+
+    assert checked_mnemonic(words) == words
+    assert len(words.split()) == len(entropy) * 3 // 4
+
+
+@each_row("size", [0, 12, 15, 17, 33, 64])
+def test_entropy_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(MnemonicError, match=f"and has {size}$"):
+        new_mnemonic(bytes(size))
+
+
+@each_row("text", [DEVELOPMENT.upper(), f"  {DEVELOPMENT}\n", DEVELOPMENT.replace(" ", "\t ")])
+def test_spaces_and_capitals_do_not_matter(text: str) -> None:
+    assert checked_mnemonic(text) == DEVELOPMENT
+    assert mnemonic_seed(text) == mnemonic_seed(DEVELOPMENT)
+
+
+def test_a_passphrase_changes_the_seed_however_it_is_composed() -> None:
+    composed, decomposed = "p\u00e4ss", "pa\u0308ss"
+
+    assert mnemonic_seed(DEVELOPMENT, composed) == mnemonic_seed(DEVELOPMENT, decomposed)
+    assert mnemonic_seed(DEVELOPMENT, composed) != mnemonic_seed(DEVELOPMENT)
+
+
+@each_row("count", [0, 1, 11, 13, 25])
+def test_a_wrong_number_of_words_is_refused(count: int) -> None:
+    with pytest.raises(MnemonicError, match=f"and this one {count}$"):
+        checked_mnemonic(" ".join(["test"] * count))
+
+
+def test_an_unknown_word_is_named_with_similar_words() -> None:
+    with pytest.raises(
+        MnemonicError, match=r"word 3, 'tset', is not in the list .*: did you mean .*\btest\b.*\?$"
+    ):
+        checked_mnemonic(DEVELOPMENT.replace("test test test", "test test tset", 1))
+
+
+def test_an_unknown_word_without_similar_words_is_named_alone() -> None:
+    with pytest.raises(MnemonicError, match=r"word 12, 'qqqqqqqq', is not in the list of BIP-39$"):
+        checked_mnemonic(DEVELOPMENT.replace("junk", "qqqqqqqq"))
+
+
+@each_row("words", [" ".join(["test"] * 12), f"junk {' '.join(['test'] * 11)}"])
+def test_words_with_a_wrong_checksum_are_refused(words: str) -> None:
+    with pytest.raises(MnemonicError, match="checksum is wrong"):
+        checked_mnemonic(words)
+
+
+def test_one_last_word_in_sixteen_fits_eleven_others() -> None:
+    def fits(last: str) -> bool:
+        try:
+            checked_mnemonic(f"{' '.join(['test'] * 11)} {last}")
+        except MnemonicError:
+            return False
+        return True
+
+    assert sum(map(fits, listed_words())) == 2048 // 16
+
+
+def read_extended_key(text: str) -> ExtendedKey:
+    """Base58: 4 bytes of version, 9 of the place in the tree, the chain code, 0, the key, a checksum."""
+    number = 0
+    for character in text:
+        number = number * 58 + BASE58.index(character)
+    data = number.to_bytes(82)
+    return ExtendedKey(secret=data[46:78], chain_code=data[13:45])
+
+
+@each_row("vector", BIP32, ids=lambda vector: f"{vector['seed'][:4]} {vector['path']}")
+def test_vectors_of_the_standard(vector: dict[str, str]) -> None:
+    key = master_key(bytes.fromhex(vector["seed"])).descendant(vector["path"])
+
+    assert key == read_extended_key(vector["extended_key"])
+
+
+@each_row("vector", BIP39, ids=lambda vector: vector["entropy"])
+def test_a_mnemonic_has_the_master_key_of_the_standard(vector: dict[str, str]) -> None:
+    assert master_key(mnemonic_seed(vector["words"], "TREZOR")) == read_extended_key(vector["extended_key"])
+
+
+@each_row(
+    ("index", "address"),
+    [
+        (0, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
+        (1, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
+        (2, "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"),
+        (9, "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"),
+    ],
+)
+def test_accounts_stand_where_other_wallets_look_for_them(index: int, address: str) -> None:
+    key = master_key(mnemonic_seed(DEVELOPMENT)).descendant(f"{ACCOUNTS_PATH}/{index}")
+
+    assert SigningKey(key.secret).address == address
+
+
+def test_hardened_steps_are_written_with_an_apostrophe_or_a_letter() -> None:
+    root = master_key(bytes(16))
+
+    assert root.descendant("m/44'") == root.descendant("m/44h") == root.descendant("m/44H")
+    assert root.descendant("m/44'") == root.child(44 + HARDENED) != root.child(44)
+
+
+@each_row("index", [-1, 2 * HARDENED, 2**64])
+def test_a_malformed_index_is_refused(index: int) -> None:
+    with pytest.raises(DerivationError, match=f"from 0 to 4294967295, and this one is {index}"):
+        master_key(bytes(16)).child(index)
+
+
+@each_row("path", ["", "44'/60'", "M/0", "/m/0"])
+def test_a_path_begins_at_the_root(path: str) -> None:
+    with pytest.raises(DerivationError, match="a path begins with m"):
+        master_key(bytes(16)).descendant(path)
+
+
+@each_row("step", ["", "-1", "x", "0x1", "01", "1''", "1 ", "\u0661", str(HARDENED), "99999999999999999999"])
+def test_a_step_that_is_no_index_is_named(step: str) -> None:
+    with pytest.raises(DerivationError, match="a step of a path is a number below 2147483648") as raised:
+        master_key(bytes(16)).descendant(f"m/0/{step}/1")
+
+    assert repr(step) in str(raised.value)
+
+
+@each_row("size", [0, 15, 65])
+def test_a_seed_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(DerivationError, match=f"and this one {size}$"):
+        master_key(bytes(size))
+
+
+def test_the_repr_of_a_key_has_no_secret() -> None:
+    key = master_key(bytes(16))
+
+    assert repr(key) == "ExtendedKey()"
 
 
 def made(secret: bytes = SECRET, passphrase: bytes = PASSPHRASE) -> bytes:
@@ -62,7 +237,7 @@ def renamed(value: Any, rename: Callable[[str], str]) -> Any:
     return {rename(name): renamed(member, rename) for name, member in value.items()}
 
 
-@each_row("vector", VECTORS, ids=lambda vector: vector["name"])
+@each_row("vector", KEYSTORES, ids=lambda vector: vector["name"])
 def test_files_of_the_definition_and_of_other_programs(vector: dict[str, Any]) -> None:
     keystore = read_keystore(orjson.dumps(vector["file"]))
 
