@@ -37,7 +37,6 @@ from bridge_server.kit.headless import Result
 from bridge_server.kit.testing.fake_node import ETHER
 from tests.support.rows import each_row
 
-
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 TO = "0x00000000000000000000000000000000000000a1"
 ZERO_HASH = "0x" + "00" * 32
