@@ -23,26 +23,25 @@ from bridge_server.ethereum.transactions import (
     read_raw_transaction,
     sign_transaction,
 )
-from tests.ethereum.signed_transactions import (
+from tests.ethereum.vectors import (
     COMMITMENTS,
     FIELDS,
     NAMES,
+    SIGNER,
+    TO_BYTES,
+    key_of,
     published_raw,
+    raw_bytes,
     refused,
     signed,
     signed_for_every_chain,
+    transaction_of,
+    vectors,
     with_items,
 )
-from tests.ethereum.signed_transactions import (
-    KEY as SIGNER,
-)
-from tests.ethereum.signed_transactions import (
-    TO as TO_BYTES,
-)
-from tests.ethereum.signed_transactions import (
+from tests.ethereum.vectors import (
     changed as changed_raw,
 )
-from tests.ethereum.vectors import key_of, raw_bytes, transaction_of, vectors
 from tests.support.rows import each_row
 
 KEY = SigningKey(b"\x46" * 32)

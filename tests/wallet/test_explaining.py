@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining import explain
 from bridge_server.wallet.visible_text import folded, visible
-from tests.ethereum.signed_transactions import FIELDS, published_raw, signed, signed_for_every_chain
-from tests.ethereum.vectors import vectors
+from tests.ethereum.vectors import FIELDS, published_raw, signed, signed_for_every_chain, vectors
 from tests.support.rows import each_row
 
 ALICE = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
