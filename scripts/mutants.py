@@ -106,11 +106,11 @@ MUTANTS = (
     ),
     Mutant(
         "the length of a signed message is hexadecimal", "ethereum/signing_key.py",
-        'b"%b%d%b"', 'b"%b%x%b"', "tests/wallet/test_messages.py",
+        'b"%b%d%b"', 'b"%b%x%b"', "tests/wallet/test_signatures.py",
     ),
     Mutant(
         "gas is 21000 where none is given", "wallet/transactions/requests.py",
-        "USUAL_GAS = 90_000", "USUAL_GAS = 21_000", "tests/wallet/test_filling.py",
+        "USUAL_GAS = 90_000", "USUAL_GAS = 21_000", "tests/wallet/test_transactions.py",
     ),
     Mutant(
         "the zero hash has 31 bytes", "wallet/transactions/broadcasting.py",
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "a locked account answers another error", "wallet/rpc/wire.py",
         "    ForbiddenError: UNAUTHORIZED,", "    ForbiddenError: INVALID_STATE,",
-        "tests/wallet/test_locked_accounts.py",
+        "tests/wallet/test_accounts.py",
     ),
 )  # fmt: skip
 

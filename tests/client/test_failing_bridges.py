@@ -61,8 +61,11 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
     await eventually(failed)
 
 
-@each_row("failure", FAILURES.values(), ids=FAILURES.keys())
-@each_row("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
+@each_row(
+    ("path", "failure"),
+    [*(("", failure) for failure in FAILURES.values()), ("/compat/v0.7", FAILURES["503"])],
+    ids=[*FAILURES, "v0.7"],
+)
 async def test_repeatable_request_is_retried_until_it_succeeds(
     gate: WebhookReceiver, path: str, failure: Answer
 ) -> None:
@@ -117,12 +120,12 @@ async def test_a_call_that_may_have_been_taken_is_not_sent_again(
         assert await _pending(server, wallet) == 1
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
+@pytest.mark.parametrize("failure", ["503", "429", "500", "broken off"])
 async def test_a_bridge_that_keeps_failing_is_unreachable(
-    gate: WebhookReceiver, failure: Answer, caplog: pytest.LogCaptureFixture, pass_time: PassTime
+    gate: WebhookReceiver, failure: str, caplog: pytest.LogCaptureFixture, pass_time: PassTime
 ) -> None:
     async with paired(gate.url("")) as (dapp, wallet):
-        gate.otherwise = failure
+        gate.otherwise = FAILURES[failure]
 
         for attempt in (dapp.approval(timeout=60), dapp.result("call", timeout=60), wallet.reject()):
             attempting = asyncio.create_task(attempt)

@@ -577,7 +577,7 @@ def test_a_text_that_only_looks_like_a_sign_in_message_is_a_warning() -> None:
 @each_row(
     "subject",
     [
-        *(b"", b"{", b"\xff", b"[" * 100_000, b"[" * 900 + b"]" * 900, b"9" * 10_000),
+        *(b"", b"{", b"\xff", b"[" * 10_000, b"[" * 900 + b"]" * 900, b"9" * 10_000),
         *(b'"\\ud800"', b"NaN", b'{"a\x1b": 1}'),
     ],
 )
