@@ -1,6 +1,5 @@
 """Fixtures of the client's tests."""
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,10 +8,10 @@ import pytest
 from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
-from tests.support.clock import ManualClock
+from tests.headless.dapps import relay_at, to_the_present
 from tests.support.figures import METRICS_TOKEN
 from tests.support.project import App, opened_app
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver
 
 
@@ -20,20 +19,16 @@ from tests.support.webhook_receiver import WebhookReceiver
 async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
     settings: dict[str, Any] = {"test": True, "allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
     folder = tmp_path_factory.mktemp("relay") / "data"
-    async with running_server(folder, ManualClock(_now_ms()), **settings) as server:
+    async with relay_at(folder, **settings) as server:
         yield server
 
 
 @pytest.fixture
 async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
     """A server for clients of all generations, empty and at the present: it checks their tokens."""
-    _shared_relay.clock.set_by((_now_ms() - _shared_relay.clock.now_ms()) / 1_000)
+    to_the_present(_shared_relay)
     yield _shared_relay
     await _shared_relay.reset()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @pytest.fixture

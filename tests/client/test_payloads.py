@@ -148,12 +148,6 @@ def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     }
 
 
-@each_row("accounts", [ACCOUNT, [1], [None]])
-def test_accounts_are_a_list_of_addresses(accounts: Any) -> None:
-    with pytest.raises(TypeError, match="list of addresses"):
-        approved({}, accounts, 1)
-
-
 def test_an_approval_has_each_address_once_and_the_first_chain_of_ethereum() -> None:
     ids = [f"eip155:10:{ACCOUNT}", f"eip155:1:{ACCOUNT}", f"eip155:1:{OTHER}"]
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.client import Dapp, Generation, Pace
 from bridge_server.kit.headless import HeadlessSession, HeadlessWallet
 from bridge_server.kit.testing.server import environment_without_settings
@@ -46,8 +46,13 @@ _STOP_SECONDS = 60.0
 @asynccontextmanager
 async def relay_at(data_dir: Path, **settings: Any) -> AsyncIterator[RunningServer]:
     """A server whose clock stands at the present, for it checks the tokens of generation 2.x."""
-    async with running_server(data_dir, ManualClock(time.time_ns() // 1_000_000), **settings) as server:
+    async with running_server(data_dir, ManualClock(SystemClock().now_ms()), **settings) as server:
         yield server
+
+
+def to_the_present(server: RunningServer) -> None:
+    """Set the clock of a server that has stood still."""
+    server.clock.set_by((SystemClock().now_ms() - server.clock.now_ms()) / 1_000)
 
 
 def dapp_at(url: str, generation: Generation) -> Dapp:

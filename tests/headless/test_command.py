@@ -237,6 +237,7 @@ def test_a_file_of_rules_that_cannot_be_read_is_exit_code_2(tmp_path: Path, text
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("generation", ["plain", "2.x"])
 async def test_calls_go_on_after_the_bridge_was_killed(tmp_path: Path, generation: Generation) -> None:
     with server_process(tmp_path / "data") as first:
         url = first.url

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.kit.client import (
     AnswerTimeoutError,
     CallFailedError,
@@ -15,7 +14,6 @@ from bridge_server.kit.client import (
     SessionEndedError,
 )
 from bridge_server.kit.headless import (
-    CallState,
     HeadlessCall,
     HeadlessWallet,
     RuleError,
@@ -25,7 +23,6 @@ from bridge_server.kit.headless import (
 from bridge_server.kit.headless.rules import RuleList
 from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
@@ -180,22 +177,6 @@ async def sign(dapp: Dapp) -> Any:
     return await dapp.call("personal_sign", [HELLO, FIRST], timeout=60)
 
 
-async def test_a_message_is_signed_with_the_first_development_account(
-    relay: RunningServer, generation: Generation
-) -> None:
-    async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, session):
-        approval = await dapp.approval()
-        signature = await sign(dapp)
-
-    assert (approval.accounts, approval.chain_id) == ((FIRST,), 31337)
-    assert (session.generation, session.dapp.name) == (generation, "Example Dapp")
-    digest = personal_message_hash(b"hello")
-    assert recover_address(digest, bytes.fromhex(signature[2:])) == FIRST
-    assert [(call.method, call.text, call.state) for call in wallet.calls] == [
-        ("personal_sign", "hello", CallState.ANSWERED)
-    ]
-
-
 async def test_a_rule_of_a_method_rejects_and_leaves_other_methods_alone(
     relay: RunningServer, generation: Generation
 ) -> None:
@@ -301,37 +282,3 @@ async def test_calls_made_before_the_wallet_has_approved_the_session_are_not_sig
             await other_dapp.result(too_early, timeout=0.2)
 
     assert [call.session for call in wallet.calls] == [first]
-
-
-async def test_the_wallet_changes_account_and_chain_and_leaves(
-    relay: RunningServer, generation: Generation
-) -> None:
-    async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, session):
-        await dapp.approval()
-        await session.switch_account(1)
-        await session.switch_chain(1)
-        changed = await _approval_on_chain(dapp, 1)
-        await session.disconnect()
-        with pytest.raises(SessionEndedError):
-            await sign(dapp)
-
-    assert SECOND in changed
-    assert (session.state, session.ended_by) == (SessionState.ENDED, "wallet")
-
-
-async def _approval_on_chain(dapp: Dapp, chain_id: int) -> tuple[str, ...]:
-    async def is_there() -> bool:
-        return (await dapp.approval()).chain_id == chain_id
-
-    await eventually(is_there)
-    return (await dapp.approval()).accounts
-
-
-async def test_the_dapp_ends_the_session(relay: RunningServer, generation: Generation) -> None:
-    async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, session):
-        await dapp.approval()
-        await dapp.end()
-        async with asyncio.timeout(60):
-            await session.wait_until_over()
-
-    assert (session.state, session.ended_by) == (SessionState.ENDED, "dapp")

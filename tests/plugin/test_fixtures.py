@@ -393,29 +393,6 @@ def test_the_wallet_pairs_and_signs(
     assert (session.dapp.name, session.state) == ("Example", "approved")
 
 
-def test_the_session_expires(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
-    dapp = bridge.dapp("Example")
-    bridge_wallet.pair(dapp.uri)
-    assert dapp.approval().accounts
-
-    bridge.clock.advance(hours=25)
-
-    with pytest.raises(SessionEndedError):
-        dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
-
-
-def test_a_rule_rejects(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
-    bridge_wallet.on("personal_sign").reject()
-    dapp = bridge.dapp("Example")
-    bridge_wallet.pair(dapp.uri)
-    dapp.approval()
-
-    with pytest.raises(CallFailedError) as refused:
-        dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
-
-    assert refused.value.code == 4001
-
-
 def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     bridge_wallet.on("*").ask()
     dapp = bridge.dapp("Example")
@@ -460,20 +437,6 @@ def test_a_pages_calls_follow_the_wallets_rules(bridge_wallet: BridgeWallet) -> 
     found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
 
     assert found == Result(bridge_wallet.accounts)
-
-
-@pytest.mark.usefixtures("forked_processes")
-def test_a_crash_of_the_bridge_loses_nothing(
-    bridge_process: BridgeProcess, bridge_wallet: BridgeWallet
-) -> None:
-    dapp = bridge_process.dapp("Example")
-    bridge_wallet.pair(dapp.uri)
-    dapp.approval()
-
-    bridge_process.kill()
-    bridge_process.restart()
-
-    assert dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
 
 
 def test_its_accounts_have_inboxes(bridge_wallet: BridgeWallet, bridge_project: BridgeProject) -> None:

@@ -326,19 +326,6 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
         assert node.sent() == []
 
 
-async def test_a_method_that_signs_nothing_needs_no_approval(desk: Desk) -> None:
-    assert await desk.rpc.call("eth_chainId") == "0x7a69"
-    assert len(await desk.rpc.call("eth_accounts")) == 10
-    assert (await desk.rpc.error("eth_signFoo")).code == -32601
-
-
-async def test_without_approval_a_request_does_not_wait(tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "data", approve="auto") as desk:
-        assert len(await desk.rpc.call("personal_sign", MESSAGE, ADDRESS)) == 132
-
-        assert orjson.loads(desk.audit_log)["approval"] is None
-
-
 async def test_numbers_of_any_size_are_shown_as_they_were_sent(desk: Desk) -> None:
     typed_data = mail()
     typed_data["types"]["Mail"].append({"name": "amount", "type": "uint256"})

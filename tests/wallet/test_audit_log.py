@@ -107,6 +107,7 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
 
     line = audited(rpc.server)[-1]
     account = LOCKED if LOCKED in params else ADDRESS
+    assert line["approval"] is None
     assert (line["method"], line["account"], line["at"]) == (method, account, "2027-01-15T08:00:00.000Z")
     raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
     signature = bytes.fromhex(answered[2:]) if raw is None else signature_in(raw)

@@ -142,19 +142,6 @@ async def test_the_connection_after_a_closed_one_is_asked_for_its_chain(node: No
     assert fake.methods == ["eth_chainId", *["eth_sendRawTransaction"] * 2, "eth_chainId", SEND.method]
 
 
-async def test_nothing_is_sent_to_a_node_on_another_chain(fake: FakeNode) -> None:
-    async with node_at(fake.url, chain_id=1) as node:
-        for _ in range(2):
-            with pytest.raises(WrongChainError, match="The node is on chain 31337 and the wallet on chain 1"):
-                await node.ask([SEND])
-
-        for _ in range(2):
-            with pytest.raises(WrongChainError, match="The node is on chain 31337"):
-                await node.forward([PRICE])
-
-    assert set(fake.methods) == {"eth_chainId"}
-
-
 async def test_nothing_is_asked_of_a_node_that_is_back_on_another_chain(node: Node, fake: FakeNode) -> None:
     await node.forward([PRICE])
     fake.results["eth_chainId"] = "0x1"

@@ -65,16 +65,8 @@ async def test_an_account_may_have_capitals(rpc: RpcClient, spelled: str) -> Non
     ("message", "account", "place"),
     [
         ("hello", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        ("68656c6c6f", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        ("0x123", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        ("0x6 8", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        ("0xgg", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        (1, DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
         (None, DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
         (MESSAGE, "0x12", "params[1] must be an address"),
-        (MESSAGE, DEVELOPMENT_ADDRESS[2:], "params[1] must be an address"),
-        (MESSAGE, f"{DEVELOPMENT_ADDRESS}00", "params[1] must be an address"),
-        (MESSAGE, None, "params[1] must be an address"),
         (MESSAGE, CHECKSUMMED.replace("F", "f", 1), "params[1] has a wrong checksum"),
     ],
 )
@@ -199,24 +191,14 @@ async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
         result_of(as_float.json)
 
 
-@each_row(
-    ("change", "place"),
-    [
-        (lambda data: data["message"].pop("contents"), "message.contents"),
-        (lambda data: data["message"]["to"].update(wallet="0x12"), "message.to.wallet"),
-        (lambda data: data.update(primaryType="Letter"), "primaryType"),
-        (lambda data: data["domain"].update(chainId="x"), "domain.chainId"),
-        (lambda data: data.pop("types"), "types"),
-    ],
-)
-async def test_a_fault_is_refused_with_its_path(rpc: RpcClient, change: Any, place: str) -> None:
+async def test_a_fault_of_typed_data_is_refused_with_its_path(rpc: RpcClient) -> None:
     document = mail()
-    change(document)
+    document["message"]["to"]["wallet"] = "0x12"
 
     error = await rpc.error("eth_signTypedData", DEVELOPMENT_ADDRESS, document)
 
     assert error.code == -32602
-    assert error.message.startswith(f"params[1]: {place}")
+    assert error.message.startswith("params[1]: message.to.wallet")
 
 
 def for_chain(chain_id: Any) -> dict[str, Any]:
