@@ -120,30 +120,23 @@ def test_threads_do_not_mix_their_digests() -> None:
     assert digests == [judged(message) for message in messages]
 
 
-def test_a_release_without_the_one_shot_function_hashes_all_the_same() -> None:
-    plain = fastest_hash(SimpleNamespace(new=keccak.new))
+def test_a_release_whose_one_shot_function_is_missing_or_another_hashes_all_the_same() -> None:
+    releases = [SimpleNamespace(new=keccak.new)]
+    for failure_code in (0, 2):
+        library = SimpleNamespace(keccak_oneshot=lambda *_, code=failure_code: code)
+        releases.append(
+            SimpleNamespace(
+                _raw_keccak_lib=library,
+                c_size_t=int,
+                c_ubyte=int,
+                create_string_buffer=bytearray,
+                get_raw_buffer=bytes,
+                new=keccak.new,
+            )
+        )
 
-    assert plain(b"abc") == keccak256(b"abc")
-
-
-@each_row("failure_code", [0, 2])
-def test_a_release_whose_one_shot_function_does_something_else_hashes_all_the_same(failure_code: int) -> None:
-    other = SimpleNamespace(
-        _raw_keccak_lib=SimpleNamespace(keccak_oneshot=lambda *arguments: failure_code),
-        c_size_t=int,
-        c_ubyte=int,
-        create_string_buffer=bytearray,
-        get_raw_buffer=bytes,
-        new=keccak.new,
-    )
-
-    assert fastest_hash(other)(b"abc") == keccak256(b"abc")
-
-
-def test_the_account_of_a_key() -> None:
-    key = SigningKey(bytes(31) + b"\1")
-
-    assert key.address == "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"
+    for release in releases:
+        assert fastest_hash(release)(b"abc") == keccak256(b"abc")
 
 
 @each_row(("number", "text", "r", "s"), DETERMINISTIC)
@@ -170,38 +163,22 @@ def test_a_signature_has_a_low_s_and_leads_back_to_the_account(secret: bytes, di
     key = SigningKey(secret)
 
     signature = key.sign(digest)
+    r, s, parity = key.sign_parity(digest)
 
-    assert len(signature) == 65
-    assert signature[64] in (27, 28)
-    assert 0 < int.from_bytes(signature[32:64]) <= ORDER // 2
+    assert signature == spelled(r, s, 27 + parity)
+    assert 0 < s <= ORDER // 2
     assert recover_address(digest, signature) == key.address
 
 
-@given(secrets, digests)
-def test_both_forms_of_a_signature_are_equal(secret: bytes, digest: bytes) -> None:
-    key = SigningKey(secret)
-
-    r, s, parity = key.sign_parity(digest)
-
-    assert key.sign(digest) == r.to_bytes(32) + s.to_bytes(32) + bytes([27 + parity])
-
-
-@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
-def test_a_number_outside_of_the_range_is_no_key(number: int) -> None:
-    with pytest.raises(SigningKeyError, match="between 0 and the order of the curve"):
-        SigningKey(number.to_bytes(32))
-
-
-@each_row("length", [0, 1, 31, 33, 64])
-def test_a_key_has_32_bytes(length: int) -> None:
-    with pytest.raises(SigningKeyError, match=f"32 bytes, and this one {length}$"):
-        SigningKey(b"\1" * length)
-
-
-@each_row("length", [0, 31, 33, 64])
-def test_only_a_digest_is_signed(length: int) -> None:
-    with pytest.raises(ValueError, match="32 bytes"):
-        SigningKey(b"\1" * 32).sign(bytes(length))
+def test_a_number_outside_of_the_range_and_another_length_are_no_key() -> None:
+    for number in (0, ORDER, ORDER + 1, 2**256 - 1):
+        with pytest.raises(SigningKeyError, match="between 0 and the order of the curve"):
+            SigningKey(number.to_bytes(32))
+    for length in (0, 1, 31, 33, 64):
+        with pytest.raises(SigningKeyError, match=f"32 bytes, and this one {length}$"):
+            SigningKey(b"\1" * length)
+    with pytest.raises(TypeError):
+        pickle.dumps(SigningKey(keccak256(b"key")))
 
 
 @each_row("secret", [b"\x5a" * 32, b"\xff" * 32])
@@ -215,11 +192,6 @@ def test_no_repr_has_the_secret(secret: bytes) -> None:
         assert secret.hex() not in text
         assert str(int.from_bytes(secret)) not in text
         assert repr(secret) not in text
-
-
-def test_a_key_is_not_written_anywhere_by_accident() -> None:
-    with pytest.raises(TypeError):
-        pickle.dumps(SigningKey(keccak256(b"key")))
 
 
 def signed_by(digest: bytes, key: PrivateKey = KEY) -> bytes:
@@ -278,16 +250,15 @@ def test_another_v_is_refused() -> None:
             recover_address(DIGEST, spelled(r, s, v))
 
 
-@each_row("length", [0, 1, 64, 66, 130])
-def test_a_signature_has_65_bytes(length: int) -> None:
-    with pytest.raises(SignatureError, match=f"65 bytes, and this one {length}"):
-        recover_address(DIGEST, bytes(length))
-
-
-@each_row("length", [0, 31, 33])
-def test_a_digest_has_32_bytes(length: int) -> None:
-    with pytest.raises(SignatureError, match="32 bytes"):
-        recover_address(bytes(length), signed_by(DIGEST))
+def test_a_signature_has_65_bytes_and_a_digest_32() -> None:
+    for length in (0, 1, 64, 66, 130):
+        with pytest.raises(SignatureError, match=f"65 bytes, and this one {length}"):
+            recover_address(DIGEST, bytes(length))
+    for length in (0, 31, 33, 64):
+        with pytest.raises(SignatureError, match="32 bytes"):
+            recover_address(bytes(length), signed_by(DIGEST))
+        with pytest.raises(ValueError, match="32 bytes"):
+            SigningKey(b"\1" * 32).sign(bytes(length))
 
 
 @each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
@@ -300,19 +271,13 @@ def test_r_and_s_lie_between_zero_and_the_order(number: int) -> None:
         recover_address(DIGEST, spelled(r, number, v))
 
 
-def test_the_twin_with_the_high_s_is_refused() -> None:
+def test_the_highest_s_of_the_lower_half_is_taken_and_the_next_is_not() -> None:
     r, s, v = taken_apart(signed_by(DIGEST))
 
-    with pytest.raises(SignatureError, match="lower half"):
-        recover_address(DIGEST, spelled(r, ORDER - s, 1 - v))
-
-
-def test_the_highest_s_of_the_lower_half_is_taken_and_the_next_is_not() -> None:
-    r, _, v = taken_apart(signed_by(DIGEST))
-
     assert recover_address(DIGEST, spelled(r, ORDER // 2, v)).startswith("0x")
-    with pytest.raises(SignatureError, match="lower half"):
-        recover_address(DIGEST, spelled(r, ORDER // 2 + 1, v))
+    for twin in (spelled(r, ORDER // 2 + 1, v), spelled(r, ORDER - s, 1 - v)):
+        with pytest.raises(SignatureError, match="lower half"):
+            recover_address(DIGEST, twin)
 
 
 def test_an_r_that_is_no_point_of_the_curve_is_refused() -> None:
