@@ -46,7 +46,7 @@ TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
 NOT_NOW = {"503": status(503), "503 with Retry-After": status(503, Retry_After="0"), "429": status(429)}
 BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
 ALL_TEXT = (NEWS, "ETH is up", "1 ETH costs 4,000 USD.")
-CROWD = 10_000
+CROWD = 3_000
 _DELIVERED = "SELECT count(*), count(DISTINCT account) FROM deliveries"
 _PROGRAM = """
 import asyncio

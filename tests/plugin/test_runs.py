@@ -13,11 +13,9 @@ import pytest
 from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.forked_process import fork_server
-from tests.support.rows import each_row
 from tests.support.server import server_process
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
-
 USES_A_BRIDGE = """
 def test_it(bridge):
     assert bridge.dapp("Example").uri
@@ -77,7 +75,10 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
         import structlog
         from urllib.request import urlopen
 
-        def test_it(bridge, bridge_project):
+        def test_passed(bridge):
+            assert bridge.dapp("Example").uri
+
+        def test_failed(bridge, bridge_project):
             structlog.get_logger().info("the test's own words")
             inbox = bridge_project.inbox(0)
             inbox.subscribe()
@@ -90,42 +91,23 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
             for _ in range(3):
                 bridge.dapp("Example")
             assert 0
-        """
-    )
 
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-
-    result.assert_outcomes(failed=1)
-    lines = result.outlines
-    assert sum("GET    /hello?" in line for line in lines) == 49
-    assert [line.endswith("(3 times)") for line in lines if "POST   /session/new  200" in line] == [True]
-    assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
-    result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
-    result.stdout.no_fnmatch_line("*/_test/*")
-
-
-def test_the_report_has_the_log_of_a_process_that_is_gone(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(
-        """
-        def test_it(bridge_process):
+        def test_killed(bridge_process):
             bridge_process.kill()
             assert 0
         """
     )
 
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
-
-
-def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(USES_A_BRIDGE)
-
     result = project_folder.runpytest_inprocess("-p", "no:trio", "-rA")
 
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*traffic of*")
+    result.assert_outcomes(passed=1, failed=2)
+    lines = result.outlines
+    assert sum("GET    /hello?" in line for line in lines) == 49
+    assert [line.endswith("(3 times)") for line in lines if "POST   /session/new  200" in line] == [True]
+    assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
+    result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
+    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
+    result.stdout.no_fnmatch_line("*/_test/*")
 
 
 def test_leftovers_of_a_killed_run_go_with_the_next_run(
@@ -160,23 +142,24 @@ def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: py
     assert list(project_folder.path.glob("bridge-server-tests-*")) == []
 
 
-@each_row(
-    ("marker", "text"),
-    [
-        ("sesion_ttl=5", "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*"),
-        ("session_ttl='soon'", "*bridge: session_ttl: Input should be a valid integer*"),
-        ("'queue'", "*bridge takes values by name: bridge(session_ttl=60)*"),
-    ],
-)
-def test_a_wrong_setting_is_an_error_with_the_cure(
-    project_folder: pytest.Pytester, marker: str, text: str
-) -> None:
-    project_folder.makepyfile(f"import pytest\npytestmark = pytest.mark.bridge({marker})\n{USES_A_BRIDGE}")
+def test_a_wrong_setting_is_an_error_with_the_cure(project_folder: pytest.Pytester) -> None:
+    markers = ["sesion_ttl=5", "session_ttl='soon'", "'queue'"]
+    tests = [
+        f"@pytest.mark.bridge({marker})\ndef test_{number}(bridge): pass\n"
+        for number, marker in enumerate(markers)
+    ]
+    project_folder.makepyfile("import pytest\n" + "".join(tests))
 
     result = project_folder.runpytest_inprocess("-p", "no:trio")
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([text])
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*",
+            "*bridge: session_ttl: Input should be a valid integer*",
+            "*bridge takes values by name: bridge(session_ttl=60)*",
+        ]
+    )
 
 
 def test_a_scope_that_there_is_not_is_refused(project_folder: pytest.Pytester) -> None:
@@ -208,18 +191,15 @@ def test_last():
 """
 
 
-def test_the_bridge_of_the_run_is_emptied_for_each_test(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(SHARES.format(name="bridge_session"))
+@pytest.mark.parametrize(
+    ("name", "options"), [("bridge_session", ()), ("bridge", ("-o", "bridge_scope=session"))]
+)
+def test_a_bridge_of_the_run_is_emptied_for_each_test(
+    project_folder: pytest.Pytester, name: str, options: tuple[str, ...]
+) -> None:
+    project_folder.makepyfile(SHARES.format(name=name))
 
-    project_folder.runpytest_inprocess("-p", "no:trio").assert_outcomes(passed=5)
-
-
-def test_a_setting_makes_it_the_bridge_of_all_tests(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(SHARES.format(name="bridge"))
-
-    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=session")
-
-    result.assert_outcomes(passed=5)
+    project_folder.runpytest_inprocess("-p", "no:trio", *options).assert_outcomes(passed=5)
 
 
 def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
