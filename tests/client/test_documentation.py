@@ -29,9 +29,7 @@ _SECONDS = 240
 
 
 @each_row("generation", ["plain", "0.7", "1.x"])
-async def test_the_dapp_and_the_wallet_of_the_documentation_pair_and_sign(
-    relay: RunningServer, generation: str
-) -> None:
+async def test_the_documented_dapp_and_wallet_pair_and_sign(relay: RunningServer, generation: str) -> None:
     assert _EVERY_GENERATION.count(_PRINTED_DAPP) == 1
     program = _EVERY_GENERATION.replace(_PRINTED_DAPP, f'{_PRINTED_DAPP}, generation="{generation}"')
 
@@ -42,9 +40,7 @@ async def test_the_dapp_and_the_wallet_of_the_documentation_pair_and_sign(
     ]
 
 
-async def test_the_session_of_2_x_of_the_documentation_has_namespaces_and_events(
-    relay: RunningServer,
-) -> None:
+async def test_the_documented_session_of_2_x_has_namespaces_and_events(relay: RunningServer) -> None:
     address = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
     assert await _output(_GENERATION_2, relay.url) == [

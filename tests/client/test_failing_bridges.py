@@ -66,9 +66,7 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
     [*(("", failure) for failure in FAILURES.values()), ("/compat/v0.7", FAILURES["503"])],
     ids=[*FAILURES, "v0.7"],
 )
-async def test_repeatable_request_is_retried_until_it_succeeds(
-    gate: WebhookReceiver, path: str, failure: Answer
-) -> None:
+async def test_repeatable_requests_are_retried(gate: WebhookReceiver, path: str, failure: Answer) -> None:
     def fail() -> None:
         gate.script.extend([failure] * 3)
 
@@ -94,9 +92,7 @@ async def test_repeatable_request_is_retried_until_it_succeeds(
     assert not gate.script
 
 
-async def test_a_call_that_was_surely_not_taken_is_sent_again(
-    server: RunningServer, gate: WebhookReceiver
-) -> None:
+async def test_a_call_surely_not_taken_is_sent_again(server: RunningServer, gate: WebhookReceiver) -> None:
     async with paired(gate.url(""), server.url) as (dapp, wallet):
         gate.script.extend(NOT_NOW.values())
         await dapp.request("eth_sendTransaction", [])
@@ -105,9 +101,7 @@ async def test_a_call_that_was_surely_not_taken_is_sent_again(
         assert await _pending(server, wallet) == 1
 
 
-async def test_a_call_that_may_have_been_taken_is_not_sent_again(
-    server: RunningServer, gate: WebhookReceiver
-) -> None:
+async def test_a_call_maybe_taken_is_not_sent_again(server: RunningServer, gate: WebhookReceiver) -> None:
     async with paired(gate.url(""), server.url) as (dapp, wallet):
         for failure in (*BROKEN.values(), losing_the_answer(gate.otherwise)):
             gate.script.append(failure)
@@ -147,9 +141,7 @@ async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver, 
                 await rejecting
 
 
-async def test_request_ends_when_its_last_attempt_times_out_at_that_moment(
-    gate: WebhookReceiver, pass_time: PassTime
-) -> None:
+async def test_a_request_ends_with_its_last_attempt(gate: WebhookReceiver, pass_time: PassTime) -> None:
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = hang
         pace = replace(BRISK, attempt_seconds=BRISK.patience_seconds)
@@ -164,9 +156,7 @@ async def test_request_ends_when_its_last_attempt_times_out_at_that_moment(
                 await rejecting
 
 
-async def test_a_bridge_that_is_slower_than_patience_is_unreachable(
-    gate: WebhookReceiver, pass_time: PassTime
-) -> None:
+async def test_a_bridge_that_is_too_slow_is_unreachable(gate: WebhookReceiver, pass_time: PassTime) -> None:
     patient = replace(BRISK, attempt_seconds=3_600)
     async with paired(gate.url(""), pace=patient) as (dapp, _), Wallet(dapp.pairing, pace=patient) as wallet:
         gate.otherwise = hang
@@ -199,9 +189,7 @@ async def test_past_failure_is_not_reported_again(gate: WebhookReceiver) -> None
             await dapp.approval(timeout=0.1)
 
 
-async def test_a_bridge_that_is_back_is_not_called_unreachable(
-    gate: WebhookReceiver, pass_time: PassTime
-) -> None:
+async def test_a_bridge_that_is_back_is_not_unreachable(gate: WebhookReceiver, pass_time: PassTime) -> None:
     async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
         asked = len(gate.requests)
         gate.script.extend([reset, status(503)])
@@ -283,9 +271,7 @@ async def test_a_bridge_is_not_asked_more_often_than_every_pause(gate: WebhookRe
     assert len(gate.requests) == asked + 5
 
 
-async def test_two_loops_of_one_wallet_do_not_look_at_different_times(
-    server: RunningServer, gate: WebhookReceiver
-) -> None:
+async def test_two_loops_of_one_wallet_look_together(server: RunningServer, gate: WebhookReceiver) -> None:
     async with paired(server.url, gate.url("")) as (dapp, wallet):
         asked = len(gate.requests)
         gate.script.append(hang)
@@ -324,7 +310,7 @@ async def test_malformed_calls_are_not_a_bridges(gate: WebhookReceiver, body: by
             await next_call(wallet)
 
 
-async def test_an_answer_without_end_is_broken_off(
+async def test_an_endless_answer_is_broken_off(
     gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_LARGEST_ANSWER_BYTES", 100_000)

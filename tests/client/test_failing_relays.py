@@ -59,9 +59,7 @@ def generation(request: pytest.FixtureRequest) -> Generation:
 
 
 @each_row("status", [400, 401, 403, 404])
-async def test_a_connection_that_is_refused_is_not_tried_again(
-    fake: FakeRelay, generation: Generation, status: int
-) -> None:
+async def test_a_refused_connection_is_final(fake: FakeRelay, generation: Generation, status: int) -> None:
     fake.statuses = [status] * 2
 
     with pytest.raises(RequestRefusedError) as refusal:
@@ -72,9 +70,7 @@ async def test_a_connection_that_is_refused_is_not_tried_again(
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_a_bridge_that_cannot_now_is_tried_again(
-    fake: FakeRelay, generation: Generation, status: int
-) -> None:
+async def test_a_busy_bridge_is_tried_again(fake: FakeRelay, generation: Generation, status: int) -> None:
     fake.statuses = [status] * 3
 
     async with dapp_at(fake.url, generation):
@@ -90,9 +86,7 @@ async def test_a_close_code_from_3000_on_means_for_good(fake: FakeRelay) -> None
     assert (refusal.value.status, fake.connections) == (3000, 1)
 
 
-async def test_a_wallet_whose_connection_is_refused_learns_it(
-    fake: FakeRelay, generation: Generation
-) -> None:
+async def test_a_wallet_whose_connection_is_refused_knows(fake: FakeRelay, generation: Generation) -> None:
     async with dapp_at(fake.url, generation) as dapp:
         fake.statuses = [401]
         async with wallet_for(dapp, fake.url) as wallet:
@@ -218,9 +212,7 @@ async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
         assert await dapp.approval() == approval
 
 
-async def test_leaving_while_the_bridge_is_away_does_not_wait(
-    fake: FakeRelay, generation: Generation
-) -> None:
+async def test_leaving_while_a_bridge_is_away_does_not_wait(fake: FakeRelay, generation: Generation) -> None:
     async with asyncio.timeout(5), dapp_at(fake.url, generation):
         fake.statuses = [503] * 1_000
         await fake.break_off()

@@ -120,9 +120,7 @@ async def test_large_listing_comes_in_pieces(app: App, notifier: Notifier) -> No
     assert listed == accounts(10_001)
 
 
-async def test_a_call_that_was_surely_not_taken_is_sent_again(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_a_call_not_taken_is_sent_again(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(account(1))
     gate.script.extend(NOT_NOW.values())
 
@@ -132,9 +130,7 @@ async def test_a_call_that_was_surely_not_taken_is_sent_again(
     assert len(delivered(app)) == 1
 
 
-async def test_a_call_without_id_that_may_have_been_taken_is_not_sent_again(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_a_call_without_id_is_not_sent_again(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(account(1))
     for failure in (*BROKEN.values(), losing_the_answer(gate.otherwise)):
         gate.script.append(failure)
@@ -144,9 +140,7 @@ async def test_a_call_without_id_that_may_have_been_taken_is_not_sent_again(
     assert len(delivered(app)) == 1
 
 
-async def test_a_call_with_id_is_sent_again_and_arrives_once(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_a_call_with_id_arrives_once(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(account(1))
     gate.script.extend([*BROKEN.values(), losing_the_answer(gate.otherwise)])
 
@@ -196,9 +190,7 @@ async def test_a_refusal_names_each_fault(notifier: Notifier) -> None:
         await notifier.notify("weather", "Title", "Body", [account(1)])
 
 
-async def test_a_notification_that_cannot_be_sent_is_refused_by_the_client(
-    app: App, notifier: Notifier
-) -> None:
+async def test_the_client_refuses_what_cannot_be_sent(app: App, notifier: Notifier) -> None:
     with pytest.raises(ValueError, match="500 accounts"):
         await notifier.notify(*TEXT, accounts(501))
     with pytest.raises(TypeError, match="not one text"):
@@ -217,9 +209,7 @@ async def test_a_notification_that_cannot_be_sent_is_refused_by_the_client(
 
 
 @each_row("body", [b"", b"<html>", b"7", b"[7]", b'["a"', b'["a",', b'["a"],"b"]', b'["a","b","', b'{"a":1}'])
-async def test_a_server_that_is_another_is_reported(
-    gate: WebhookReceiver, gated: Notifier, body: bytes
-) -> None:
+async def test_another_server_is_reported(gate: WebhookReceiver, gated: Notifier, body: bytes) -> None:
     gate.otherwise = saying(body)
 
     with pytest.raises(BadAnswerError, match="Is the URL"):
@@ -350,9 +340,7 @@ async def test_a_storm_of_refusals_does_not_end_the_walk(
     assert delivered_to(app) == (600, 600)
 
 
-async def test_failures_on_the_way_send_to_nobody_twice(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_failures_send_to_nobody_twice(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await crowd(app, 2_000)
     walk = gated.notify_all(*ALL_TEXT)
     await anext(walk)
@@ -389,9 +377,7 @@ async def test_a_listing_that_breaks_off_goes_on_behind_the_last_account(
     assert [each async for each in gated.subscribers()] == accounts(600)
 
 
-async def test_an_interrupted_walk_goes_on_with_its_id(
-    app: App, notifier: Notifier, pass_time: PassTime
-) -> None:
+async def test_a_walk_goes_on_with_its_id(app: App, notifier: Notifier, pass_time: PassTime) -> None:
     await crowd(app, 2_000)
     async with aclosing(notifier.notify_all(*ALL_TEXT)) as walk:
         async for progress in walk:
@@ -408,9 +394,7 @@ async def test_an_interrupted_walk_goes_on_with_its_id(
     assert delivered_to(app) == (2_000, 2_000)
 
 
-async def test_a_later_walk_reaches_the_accounts_that_were_over_their_limit(
-    app: App, notifier: Notifier
-) -> None:
+async def test_a_later_walk_reaches_accounts_that_were_over_their_limit(app: App, notifier: Notifier) -> None:
     await app.subscribe(*accounts(600))
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await notifier.notify(NEWS, "Earlier", "Body", [account(1), account(2)])

@@ -24,9 +24,7 @@ from tests.support.server import RunningServer, server_process
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(
-    tmp_path: Path, generation: Generation
-) -> None:
+async def test_a_session_outlives_a_kill_of_the_server(tmp_path: Path, generation: Generation) -> None:
     with server_process(tmp_path / "data") as first:
         pair = paired_over(first.url, generation)
         dapp, wallet = await pair.__aenter__()
@@ -89,9 +87,7 @@ async def test_dapps_and_wallets_may_be_there_before_their_server(tmp_path: Path
 
 
 @pytest.mark.parametrize("generation", OVER_SOCKETS)
-async def test_messages_that_wait_while_a_wallet_is_away_come_when_it_is_back(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_messages_wait_while_a_wallet_is_away(relay: RunningServer, generation: Generation) -> None:
     async with tcp_gate(relay.url) as gate, dapp_at(relay.url, generation) as dapp:
         uri = dapp.uri.replace(quote(relay.url, safe=""), quote(gate.url, safe=""))
         async with Wallet.from_uri(uri, relay_url=gate.url, pace=BRISK) as wallet:

@@ -229,9 +229,7 @@ async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Gen
     await dapp.end()
 
 
-async def test_a_dapp_may_leave_before_a_wallet_has_come(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_dapp_may_leave_before_a_wallet_comes(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         await dapp.end()
 
@@ -239,9 +237,7 @@ async def test_a_dapp_may_leave_before_a_wallet_has_come(
             await dapp.approval()
 
 
-async def test_an_answer_that_takes_too_long_is_an_answer_timeout(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         with pytest.raises(AnswerTimeoutError, match="did not answer"):
             await dapp.approval(timeout=0.01)
@@ -293,9 +289,7 @@ async def test_twelve_pairs_at_once_do_not_mix(relay: RunningServer, generation:
 
 
 @each_row("generation", ["plain", "1.x", "2.x"])
-async def test_a_webhook_that_is_registered_for_the_topic_is_called_for_a_new_call(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_webhook_of_the_topic_is_called(relay: RunningServer, generation: Generation) -> None:
     async with open_receiver() as receiver, paired_over(relay.url, generation) as (dapp, wallet):
         body = {"topic": wallet.topic, "webhook": receiver.url()}
         async with relay.client.post(f"{relay.url}/subscribe", json=body) as response:
@@ -307,9 +301,7 @@ async def test_a_webhook_that_is_registered_for_the_topic_is_called_for_a_new_ca
         assert orjson.loads(receiver.requests[0].body) == {"topic": wallet.topic}
 
 
-async def test_over_a_socket_the_page_of_the_dapp_is_seen_and_webhooks_are_registered_elsewhere(
-    relay: RunningServer,
-) -> None:
+async def test_over_sockets_pages_are_seen_and_webhooks_registered_elsewhere(relay: RunningServer) -> None:
     for generation in OVER_SOCKETS:
         async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
             assert (await wallet.proposal()).url == "https://dapp.example"
@@ -322,9 +314,7 @@ async def test_over_a_socket_the_page_of_the_dapp_is_seen_and_webhooks_are_regis
 
 
 @each_row("generation", ["plain", "0.7", "1.x"])
-async def test_only_2_x_has_pings_events_extensions_and_calls_for_one_chain(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_only_2_x_has_pings_events_and_extensions(relay: RunningServer, generation: Generation) -> None:
     async with paired_over(relay.url, generation) as (dapp, wallet):
         for use in (dapp.ping(), wallet.ping(), wallet.emit("e", 1, "eip155:1"), wallet.extend()):
             with pytest.raises(UnsupportedError):
@@ -336,9 +326,7 @@ async def test_only_2_x_has_pings_events_extensions_and_calls_for_one_chain(
             await dapp.request("eth_sign", [], chain="eip155:1")
 
 
-async def test_a_session_of_2_x_has_a_topic_after_its_approval_pings_events_and_extensions(
-    relay: RunningServer,
-) -> None:
+async def test_a_session_of_2_x_has_a_topic_pings_events_and_extensions(relay: RunningServer) -> None:
     async with dapp_at(relay.url, "2.x") as dapp, wallet_for(dapp, relay.url) as wallet:
         with pytest.raises(SessionEndedError, match="no session yet"):
             assert wallet.topic
@@ -384,9 +372,7 @@ async def test_over_http_waiting_sides_hear_at_once(relay: RunningServer, bridge
         assert await result == [ACCOUNT]
 
 
-async def test_a_call_that_has_expired_differs_from_a_session_that_is_over(
-    relay: RunningServer, bridge_url: str
-) -> None:
+async def test_an_expired_call_differs_from_an_ended_session(relay: RunningServer, bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_accounts", [])
         call = await next_call(wallet)
@@ -423,9 +409,7 @@ async def test_both_sides_resume_from_the_uri_in_either_spelling(bridge_url: str
 
 
 @each_row(("dapps", "wallets"), [("plain", "0.7"), ("0.7", "plain")])
-async def test_the_dialects_meet_in_one_session(
-    relay: RunningServer, dapps: Generation, wallets: Generation
-) -> None:
+async def test_the_dialects_meet(relay: RunningServer, dapps: Generation, wallets: Generation) -> None:
     urls = bridge_of(relay.url, dapps), bridge_of(relay.url, wallets)
     async with paired(*urls) as (dapp, wallet), echoing(wallet):
         assert (await dapp.approval()).accounts == (ACCOUNT,)
@@ -542,9 +526,7 @@ async def _calls(_: Dapp, wallet: Wallet) -> Any:
 
 
 @each_row("wait", [_result, _calls])
-async def test_a_cancelled_wait_over_http_ends_at_the_server_and_can_be_repeated(
-    relay: RunningServer, wait: Wait
-) -> None:
+async def test_a_cancelled_wait_ends_and_can_be_repeated(relay: RunningServer, wait: Wait) -> None:
     async with paired(relay.url) as (dapp, wallet):
         for _ in range(3):
             waiting = asyncio.create_task(wait(dapp, wallet))

@@ -97,9 +97,7 @@ async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServ
 
 
 @both_ways
-async def test_a_wallet_may_approve_the_session_without_a_sign_in(
-    relay: RunningServer, one_click: bool
-) -> None:
+async def test_a_wallet_may_approve_a_session_without_sign_in(relay: RunningServer, one_click: bool) -> None:
     approval, seen = await answered(relay, one_click, lambda _: [])
 
     assert approval.signed_in == ()
@@ -116,9 +114,7 @@ async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
 
 
 @both_ways
-async def test_a_dapp_refuses_a_sign_in_that_another_account_signed(
-    relay: RunningServer, one_click: bool
-) -> None:
+async def test_a_dapp_refuses_a_sign_in_of_another_account(relay: RunningServer, one_click: bool) -> None:
     async with asking(relay, one_click) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
         await wallet.approve([KEY.address], cacaos=[signed(request, key=OTHER_KEY)])

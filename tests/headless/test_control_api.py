@@ -219,9 +219,7 @@ async def test_the_control_api_listens_on_loopback_alone() -> None:
                 pass
 
 
-async def test_a_session_that_asks_is_approved_or_rejected(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_session_is_approved_or_rejected(relay: RunningServer, generation: Generation) -> None:
     async with controlled(session="ask") as (_, control):
         for verb, state in (("approve", "approved"), ("reject", "rejected")):
             async with dapp_at(relay.url, generation) as dapp:
@@ -459,9 +457,7 @@ async def test_pairing_by_a_picture_over_the_control_api(relay: RunningServer) -
 
 
 @pytest.mark.parametrize("library", ["PIL", "zxingcpp"])
-async def test_without_a_library_the_answer_says_what_to_install(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as where it is not installed
     async with controlled() as (_, control):
         status, problem = await control("POST", "/pair", b"", headers={"Content-Type": "image/png"})

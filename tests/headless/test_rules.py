@@ -49,9 +49,7 @@ PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
         ('m=answer:{"a":[1,null]}', Answer({"a": [1, None]}), 0, None),
     ],
 )
-def test_the_text_of_a_rule(
-    text: str, action: Action | None, delay_seconds: float, times: int | None
-) -> None:
+def test_the_text_of_rules(text: str, action: Action | None, delay_seconds: float, times: int | None) -> None:
     rule = read_rule(text)
 
     assert (rule.method, rule.origin, rule.text) == ("m", None, text)
@@ -177,9 +175,7 @@ async def sign(dapp: Dapp) -> Any:
     return await dapp.call("personal_sign", [HELLO, FIRST], timeout=60)
 
 
-async def test_a_rule_of_a_method_rejects_and_leaves_other_methods_alone(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_rule_leaves_other_methods_alone(relay: RunningServer, generation: Generation) -> None:
     async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, _):
         wallet.on("eth_sendTransaction").reject()
         with pytest.raises(CallFailedError) as refusal:
@@ -249,9 +245,7 @@ async def test_a_call_that_asks_is_answered_by_the_test(relay: RunningServer, ge
     assert sorted(call.state for call in wallet.calls) == ["answered", "answered", "refused"]
 
 
-async def test_a_session_is_rejected_and_nothing_is_signed(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_rejected_session_signs_nothing(relay: RunningServer, generation: Generation) -> None:
     async with (
         HeadlessWallet(session="reject", pace=BRISK) as wallet,
         paired(wallet, relay.url, generation) as (dapp, session),
@@ -263,9 +257,7 @@ async def test_a_session_is_rejected_and_nothing_is_signed(
     assert wallet.calls == []
 
 
-async def test_calls_made_before_the_wallet_has_approved_the_session_are_not_signed(
-    relay: RunningServer,
-) -> None:
+async def test_calls_before_the_approval_of_the_session_are_not_signed(relay: RunningServer) -> None:
     async with (
         HeadlessWallet(session="ask", pace=BRISK) as wallet,
         paired(wallet, relay.url, "plain") as (dapp, first),

@@ -366,9 +366,7 @@ def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_projec
 
 
 @pytest.mark.usefixtures("forked_processes")
-def test_a_project_belongs_to_the_server_of_the_test(
-    bridge_process: BridgeProcess, bridge_project: BridgeProject
-) -> None:
+def test_projects_outlive_a_crash(bridge_process: BridgeProcess, bridge_project: BridgeProject) -> None:
     bridge_project.subscribe(3)
 
     bridge_process.kill()
@@ -378,9 +376,7 @@ def test_a_project_belongs_to_the_server_of_the_test(
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_the_wallet_pairs_and_signs(
-    bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation
-) -> None:
+def test_wallets_pair_and_sign(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
     dapp = bridge.dapp("Example", generation=generation)
     session = bridge_wallet.pair(dapp.uri)
     dapp.approval()
@@ -421,9 +417,7 @@ def test_a_marker_has_options(bridge: Bridge, bridge_wallet: BridgeWallet) -> No
         dapp.approval()
 
 
-def test_transactions_go_to_the_tests_node(
-    bridge: Bridge, bridge_wallet: BridgeWallet, bridge_node: BridgeNode
-) -> None:
+def test_the_node_gets_payments(bridge: Bridge, bridge_wallet: BridgeWallet, bridge_node: BridgeNode) -> None:
     dapp = bridge.dapp("Example")
     bridge_wallet.pair(dapp.uri)
     payment = {"from": dapp.approval().accounts[0], "to": bridge.accounts[1], "value": hex(10**18)}

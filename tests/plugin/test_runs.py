@@ -110,9 +110,7 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
     result.stdout.no_fnmatch_line("*/_test/*")
 
 
-def test_leftovers_of_a_killed_run_go_with_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_of_killed_runs_go_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     script = "import os; from bridge_server.kit.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
     fork_server().start((), {"TMPDIR": str(tmp_path)}, program=script).wait()
@@ -202,9 +200,7 @@ def test_a_bridge_of_the_run_is_emptied_for_each_test(
     project_folder.runpytest_inprocess("-p", "no:trio", *options).assert_outcomes(passed=5)
 
 
-def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
-    project_folder: pytest.Pytester,
-) -> None:
+def test_async_tests_have_dapps_and_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """
         import pytest, trio
@@ -240,9 +236,7 @@ def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
     project_folder.runpytest_inprocess().assert_outcomes(passed=3)
 
 
-def test_the_plugin_works_under_xdist(
-    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_works_under_xdist(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")  # three interpreters load what they need
     project_folder.makeini("[pytest]")
     project_folder.makepyfile(

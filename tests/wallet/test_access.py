@@ -107,9 +107,7 @@ async def test_a_forwarded_request_with_the_token_is_answered(with_token: Runnin
 
 
 @each_row("authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
-async def test_a_request_without_the_configured_token_is_refused(
-    with_token: RunningServer, authorization: str | None
-) -> None:
+async def test_requests_need_the_token(with_token: RunningServer, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
 
     answer = await ask(with_token, "POST", "/rpc", BODY, headers)
@@ -190,9 +188,7 @@ async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None
 
 @each_row("origin", LOOPBACK)
 @pytest.mark.own_server
-async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_keys(
-    rpc: RpcClient, origin: str
-) -> None:
+async def test_pages_of_this_machine_may_call_a_wallet_of_published_keys(rpc: RpcClient, origin: str) -> None:
     asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
 
     answer = await call(rpc.server, Origin=origin)
@@ -219,9 +215,7 @@ async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_k
         {"public_url": "https://bridge.example", "dev_accounts_public": True},
     ],
 )
-async def test_pages_of_this_machine_may_not_call_a_wallet_with_other_keys(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+async def test_no_page_may_call_a_wallet_with_other_keys(tmp_path: Path, settings: dict[str, Any]) -> None:
     chosen: dict[str, Any] = {"dev_accounts": True, **settings}
     async with running_server(tmp_path / "data", **chosen) as server:
         answer = await call(server, Origin=LOOPBACK[0])

@@ -262,9 +262,7 @@ async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
 
 
 @each_row("content", [b"", b"{}", key_file(5)])
-async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
-    wallet: Wallet, content: bytes
-) -> None:
+async def test_a_key_file_that_cannot_be_opened_has_its_own_error(wallet: Wallet, content: bytes) -> None:
     wallet.files.contents[address(4)] = content
 
     with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
@@ -337,9 +335,7 @@ async def test_derivations_have_a_limited_number_of_places(wallet: Wallet, slow:
     await wallet.accounts.unlock(address(5), PASSPHRASE)
 
 
-async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
-    wallet: Wallet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_wrong_passphrase_delays_no_other(wallet: Wallet, monkeypatch: pytest.MonkeyPatch) -> None:
     pausing, go_on = asyncio.Event(), asyncio.Event()
 
     async def pause(_: float) -> None:
@@ -462,9 +458,7 @@ async def locked(rpc: RpcClient) -> RpcClient:
         ("eth_sendTransaction", (FILLED,)),
     ],
 )
-async def test_a_locked_account_signs_nothing(
-    locked: RpcClient, method: str, params: tuple[Any, ...]
-) -> None:
+async def test_locked_accounts_sign_nothing(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await locked.error(method, *params)
 
     assert error.code == 4100
@@ -511,9 +505,7 @@ async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked:
         ("personal_unlockAccount", (ADDRESS, "wrong")),
     ],
 )
-async def test_a_wrong_passphrase_opens_nothing(
-    locked: RpcClient, method: str, params: tuple[Any, ...]
-) -> None:
+async def test_a_wrong_passphrase_is_refused(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await locked.error(method, *params)
 
     assert error.code == 4100
@@ -539,9 +531,7 @@ async def test_a_key_is_imported_with_or_without_its_prefix(rpc: RpcClient, spel
 
 @pytest.mark.own_server
 @each_row("key", ["", "0x", "0x12", f"{KEY}00", "zz" * 32, "00" * 32, "ff" * 32, 1, None])
-async def test_a_malformed_key_is_not_imported_and_not_repeated_in_the_error(
-    rpc: RpcClient, key: Any
-) -> None:
+async def test_a_malformed_key_is_not_imported_and_not_in_the_error(rpc: RpcClient, key: Any) -> None:
     error = await rpc.error("personal_importRawKey", key, PHRASE)
 
     assert error.code == -32602

@@ -152,9 +152,7 @@ async def dapp(anvil: Anvil, tmp_path: Path) -> AsyncIterator[RpcClient]:
     ],
     ids=["legacy", "access list", "its maximum", "its tip", "its type alone"],
 )
-async def test_a_transaction_of_each_type_is_sent(
-    rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str
-) -> None:
+async def test_every_type_is_sent(rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str) -> None:
     sent = await rig.send(**fields)
 
     assert (await anvil.call("eth_getTransactionByHash", sent))["type"] == kind
@@ -172,9 +170,7 @@ async def test_an_underpriced_replacement_is_refused_and_the_first_stays(rig: Ri
     assert (await rig.queued(await rig.send()))["nonce"] == "0x1"
 
 
-async def test_each_of_a_hundred_sends_around_the_death_of_the_node_arrives_once(
-    anvil: Anvil, tmp_path: Path
-) -> None:
+async def test_each_send_around_the_death_of_the_node_arrives_once(anvil: Anvil, tmp_path: Path) -> None:
     async with open_rig(tmp_path, anvil.url) as rig:
         await anvil.call("evm_setAutomine", False)
         sends = [asyncio.create_task(rig.send(value=hex(number))) for number in range(100)]
@@ -233,9 +229,7 @@ async def test_transactions_that_the_node_has_lost_go_before_new_ones(idle_rig: 
     await anvil.count(ALICE, 3)
 
 
-async def test_a_chain_that_is_set_back_through_the_wallet_gets_no_transaction_again(
-    rig: Rig, anvil: Anvil
-) -> None:
+async def test_a_chain_set_back_through_the_wallet_gets_no_transaction_again(rig: Rig, anvil: Anvil) -> None:
     kept = await rig.send(value="0x1")
     await anvil.receipt(kept)
     snapshot = await anvil.call("evm_snapshot")
@@ -302,9 +296,7 @@ async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil:
     await anvil.count(ALICE, 1)
 
 
-async def test_a_node_that_is_started_anew_gets_no_transaction_of_its_former_chain(
-    rig: Rig, anvil: Anvil
-) -> None:
+async def test_a_node_started_anew_gets_no_transaction_of_its_former_chain(rig: Rig, anvil: Anvil) -> None:
     first = await mined(rig, anvil, "0x1")
     await anvil.call("evm_setAutomine", False)
     second = await rig.send(value="0x2")
@@ -318,9 +310,7 @@ async def test_a_node_that_is_started_anew_gets_no_transaction_of_its_former_cha
     assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x0"
 
 
-async def test_a_nonce_that_was_used_outside_the_wallet_replaces_the_transaction(
-    idle_rig: Rig, anvil: Anvil
-) -> None:
+async def test_a_nonce_used_outside_the_wallet_replaces_the_transaction(idle_rig: Rig, anvil: Anvil) -> None:
     await anvil.call("evm_setAutomine", False)
     sent = await idle_rig.send()
     await anvil.call("anvil_dropTransaction", sent)
@@ -369,9 +359,7 @@ async def test_a_created_contract_is_found_by_its_receipt(dapp: RpcClient, anvil
     assert await dapp.call("eth_getCode", address, "latest") == "0x00"
 
 
-async def test_a_signed_transaction_is_sent_with_eth_send_raw_transaction(
-    dapp: RpcClient, anvil: Anvil
-) -> None:
+async def test_signed_bytes_are_sent_with_eth_send_raw_transaction(dapp: RpcClient, anvil: Anvil) -> None:
     raw = await dapp.call("eth_signTransaction", transaction(data="0x1234"))
 
     sent = await dapp.call("eth_sendRawTransaction", raw)
@@ -415,9 +403,7 @@ async def test_a_reverted_call_keeps_its_data(dapp: RpcClient, anvil: Anvil) -> 
     assert error.data == "0xdeadbeef"
 
 
-async def test_the_zero_hash_becomes_the_real_one_when_the_node_is_back(
-    dapp: RpcClient, anvil: Anvil
-) -> None:
+async def test_the_zero_hash_becomes_a_real_one_when_the_node_is_back(dapp: RpcClient, anvil: Anvil) -> None:
     anvil.kill()
     assert await dapp.call("eth_sendTransaction", transaction()) == ZERO_HASH
     error = await dapp.error("eth_blockNumber")

@@ -90,9 +90,7 @@ async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(
     assert orjson.loads(approval.subject) == mail()
 
 
-async def test_a_request_that_is_not_approved_in_time_is_never_signed(
-    tmp_path: Path, pass_time: PassTime
-) -> None:
+async def test_a_request_not_approved_in_time_is_never_signed(tmp_path: Path, pass_time: PassTime) -> None:
     async with open_desk(tmp_path / "data", approval_timeout=30) as desk:
         asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
         [approval] = await desk.pending()
@@ -313,9 +311,7 @@ async def test_a_pending_transaction_delays_no_other_of_its_account(tmp_path: Pa
         assert [each["nonce"] for each in queued] == ["0x0", "0x1"]
 
 
-async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
-    tmp_path: Path, node: FakeNode
-) -> None:
+async def test_a_rejected_transaction_is_neither_stored_nor_sent(tmp_path: Path, node: FakeNode) -> None:
     async with open_desk(tmp_path / "data", node_url=node.url) as desk:
         asking = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
 

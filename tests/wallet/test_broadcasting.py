@@ -121,9 +121,7 @@ REFUSALS = [
 
 
 @each_row(("code", "message"), REFUSALS)
-async def test_a_refusal_has_the_nodes_words_and_frees_the_nonce(
-    rig: Rig, fake: FakeNode, code: int, message: str
-) -> None:
+async def test_a_refusal_frees_the_nonce(rig: Rig, fake: FakeNode, code: int, message: str) -> None:
     fake.at("eth_sendRawTransaction", says(code, message, {"reason": "x"}))
 
     with pytest.raises(TransactionRefusedError) as refused:
@@ -161,9 +159,7 @@ async def test_a_transaction_that_the_node_refuses_and_has_is_sent(rig: Rig, fak
     ],
     ids=range(10),
 )
-async def test_after_a_passing_failure_the_stored_bytes_are_broadcast_again(
-    idle_rig: Rig, fake: FakeNode, answer: Any
-) -> None:
+async def test_stored_bytes_are_sent_after_a_failure(idle_rig: Rig, fake: FakeNode, answer: Any) -> None:
     rig, before = idle_rig, len(set(fake.sent()))
     fake.at("eth_sendRawTransaction", answer)
 
@@ -180,9 +176,7 @@ async def test_after_a_passing_failure_the_stored_bytes_are_broadcast_again(
     assert sent["error"] is None
 
 
-async def test_a_node_that_does_not_say_whether_it_has_the_transaction_is_asked_again(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_node_that_does_not_say_what_it_has_is_asked_again(rig: Rig, fake: FakeNode) -> None:
     fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
     fake.at("eth_getTransactionByHash", says(-32603, "busy"))
 
@@ -205,9 +199,7 @@ async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode)
             rig.clock.advance(seconds)
 
 
-async def test_a_queued_transaction_that_the_node_refuses_is_refused(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_queued_transaction_that_a_node_refuses_is_refused(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url) as rig:
         assert await rig.send() == ZERO_HASH
         assert await rig.send(chainId="0x1", value="0x2") == ZERO_HASH
@@ -235,9 +227,7 @@ async def test_a_queued_transaction_without_a_price_delays_no_other(absent: Fake
             assert (held_up["state"], held_up["error"]) == ("queued", "no such method")
 
 
-async def test_a_queued_transaction_waits_until_its_account_is_unlocked(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_queued_transactions_wait_until_accounts_are_unlocked(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url, light_kdf=True) as rig:
         address = await rig.wallet.accounts.create("secret")
         await rig.wallet.accounts.unlock(address, "secret", 0)
@@ -302,9 +292,7 @@ async def test_a_transaction_outlives_its_client(rig: Rig, fake: FakeNode) -> No
     assert len(set(fake.sent())) == 1
 
 
-async def test_when_the_server_stops_no_send_waits_for_the_node_after_another(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_when_the_server_stops_no_send_waits_for_the_node(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
         fake.at("eth_gasPrice", *[hang] * 20)
         sending = [asyncio.create_task(rig.send(value=hex(each))) for each in range(20)]
@@ -319,9 +307,7 @@ async def test_when_the_server_stops_no_send_waits_for_the_node_after_another(
         assert len(await rig.waiting()) == 21
 
 
-async def test_waiting_transactions_are_broadcast_when_the_node_is_back(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_transactions_wait_until_the_node_is_back(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url) as rig:
         assert await rig.send() == ZERO_HASH
         queued = await rig.queued(transaction())
@@ -364,9 +350,7 @@ async def test_the_nodes_answer_reaches_the_client_though_it_cannot_be_stored(
     assert len(set(fake.sent())) == 1
 
 
-async def test_a_transaction_that_was_signed_elsewhere_waits_for_the_node_too(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_transaction_signed_elsewhere_waits_for_the_node(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url) as rig:
         raw, raw_for_chain_1 = signed_elsewhere(), signed_elsewhere(chain_id=1)
         assert await rig.send_raw(raw) == ZERO_HASH
@@ -460,9 +444,7 @@ async def approve(rig: Rig, state: ApprovalState) -> bytes:
     return approval.subject
 
 
-async def test_a_queued_transaction_is_approved_after_it_is_filled_in(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_queued_transaction_is_filled_in_and_approved(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url, approve="queue") as rig:
         assert await rig.send() == ZERO_HASH
 
@@ -521,9 +503,7 @@ async def test_the_node_is_left_alone_while_an_approval_is_pending(fake: FakeNod
         assert len(fake.requests) == asked
 
 
-async def test_an_approval_given_while_the_node_was_away_is_soon_asked_for_again(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_an_approval_is_asked_for_again_after_the_node_was_away(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
         fake.script.append(body("away", 503))
         await rig.send()
@@ -540,9 +520,7 @@ async def test_an_approval_given_while_the_node_was_away_is_soon_asked_for_again
         await rig.until("arrived")
 
 
-async def test_queued_transactions_leave_approval_places_to_waiting_clients(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_queued_transactions_leave_places_to_clients(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url, approve="queue") as rig:
         for number in range(40):
             await rig.send(value=hex(number))
@@ -559,9 +537,7 @@ async def test_queued_transactions_leave_approval_places_to_waiting_clients(
             assert asked[0] not in await pending(rig, 32)
 
 
-async def test_an_undecided_queued_transaction_is_asked_for_again(
-    absent: FakeNode, tmp_path: Path, pass_time: PassTime
-) -> None:
+async def test_undecided_requests_come_again(absent: FakeNode, tmp_path: Path, pass_time: PassTime) -> None:
     async with open_rig(tmp_path, absent.url, approve="queue", approval_timeout=30) as rig:
         await rig.send()
 
@@ -577,9 +553,7 @@ async def test_an_undecided_queued_transaction_is_asked_for_again(
             await rig.until("arrived")
 
 
-async def test_a_pending_approval_is_asked_for_again_after_a_restart(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_pending_approval_is_asked_again_after_a_restart(absent: FakeNode, tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_rig(tmp_path, absent.url, clock, approve="queue") as rig:
         await rig.send()
@@ -621,9 +595,7 @@ async def result_of_call(server: ServerProcess, method: str, *params: Any) -> An
         return orjson.loads(await response.read())["result"]
 
 
-async def test_a_server_that_stops_in_mid_broadcast_sends_the_stored_bytes_when_it_is_back(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_stop_in_mid_broadcast_loses_no_transaction(fake: FakeNode, tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_rig(tmp_path, fake.url, clock) as rig:
         fake.at("eth_sendRawTransaction", hang)
@@ -640,9 +612,7 @@ async def test_a_server_that_stops_in_mid_broadcast_sends_the_stored_bytes_when_
     assert len(set(fake.sent())) == 1
 
 
-async def test_a_server_that_is_killed_in_mid_broadcast_sends_the_stored_bytes_when_it_is_back(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_kill_in_mid_broadcast_loses_no_transaction(fake: FakeNode, tmp_path: Path) -> None:
     arguments = ("--dev-accounts", "--node-url", fake.url)
     fake.at("eth_sendRawTransaction", hang)
     with server_process(tmp_path / "data", *arguments) as server:

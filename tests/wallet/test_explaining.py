@@ -126,9 +126,7 @@ def test_a_transfer_of_ether_is_shown_with_its_greatest_cost() -> None:
         ({"maxFeePerGas": "0x1"}, "gas price", ['"0x4a817c800"']),
     ],
 )
-def test_every_member_of_a_transaction_is_shown(
-    changes: dict[str, Any], label: str, expected: list[str]
-) -> None:
+def test_members_of_a_transaction_are_shown(changes: dict[str, Any], label: str, expected: list[str]) -> None:
     assert texts(explained("eth_sendTransaction", {**TRANSFER, **changes}), label) == expected
 
 
@@ -236,9 +234,7 @@ def test_a_transfer_of_tokens_is_shown_with_its_arguments() -> None:
         (0, None),
     ],
 )
-def test_an_allowance_is_a_warning_and_one_without_an_end_is_called_so(
-    amount: int, warning: str | None
-) -> None:
+def test_an_allowance_is_a_warning_and_one_without_end_is_called_so(amount: int, warning: str | None) -> None:
     lines = explained("eth_sendTransaction", call("approve(address,uint256)", SPENDER, amount))
 
     assert texts(lines, "")[:2] == [f"  spender: {SPENDER}", f"  amount: {amount}"]
@@ -284,9 +280,7 @@ def test_an_approval_of_all_tokens(approved: int, warnings: int) -> None:
         ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20"),
     ],
 )
-def test_other_calls_of_tokens_are_explained(
-    signature: str, words: tuple[int | str, ...], standard: str
-) -> None:
+def test_calls_of_tokens_are_explained(signature: str, words: tuple[int | str, ...], standard: str) -> None:
     lines = explained("eth_sendTransaction", call(signature, *words))
 
     assert lines[0][1].endswith(f": {signature}")

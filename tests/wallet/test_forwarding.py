@@ -57,9 +57,7 @@ async def test_a_single_call_is_forwarded_alone(rpc: RpcClient, node: FakeNode) 
     assert request.calls[0]["params"] == [DEVELOPMENT_ADDRESS, "latest"]
 
 
-async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_their_places(
-    rpc: RpcClient, node: FakeNode
-) -> None:
+async def test_a_batch_goes_in_one_request_and_comes_back_in_order(rpc: RpcClient, node: FakeNode) -> None:
     answers = await rpc.batch(
         [
             ("eth_blockNumber",),
@@ -79,9 +77,7 @@ async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_the
 @pytest.mark.parametrize(
     "method", ["irn_publish", "irn_subscribe", "iridium_publish", "wc_sessionPropose", " IRN_publish"]
 )
-async def test_a_method_of_the_relay_is_refused_with_the_relays_address(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_methods_of_the_relay_are_refused(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = True
     message = {"topic": "ab" * 32, "message": "c2VjcmV0", "ttl": 300, "tag": 1100}
 
@@ -165,9 +161,7 @@ async def test_notifications_are_forwarded_and_not_answered(rpc: RpcClient, node
         *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner", "shh_newKeyPair"),
     ],
 )
-async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_methods_that_sign_never_reach_the_node(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x" + "11" * 32
     raw = [{"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS}]
 
@@ -188,17 +182,13 @@ async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
         *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter", "eth_pendingTransactions"),
     ],
 )
-async def test_a_harmless_method_with_a_similar_name_is_forwarded(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_a_method_with_a_similar_name_is_forwarded(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x1"
 
     assert await rpc.call(method) == "0x1"
 
 
-async def test_typed_data_chain_own_refuses_another_chain_than_the_nodes(
-    node: FakeNode, tmp_path: Path
-) -> None:
+async def test_typed_data_chain_own_means_the_chain_of_the_node(node: FakeNode, tmp_path: Path) -> None:
     document = {
         "types": {"EIP712Domain": [{"name": "chainId", "type": "uint256"}]},
         "primaryType": "EIP712Domain",

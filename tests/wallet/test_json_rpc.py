@@ -91,9 +91,7 @@ async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
         ({**ACCOUNTS, "id": 1, "method": "eth_blockNumber"}, 1, 4900),
     ],
 )
-async def test_each_malformed_request_has_its_code(
-    rpc: RpcClient, document: Any, number: Any, code: int
-) -> None:
+async def test_malformed_requests_have_codes(rpc: RpcClient, document: Any, number: Any, code: int) -> None:
     assert error_of(await rpc.send(document)) == (number, code)
 
 
@@ -380,9 +378,7 @@ _value = st.one_of(inputs.values, st.sampled_from(WRONG))
 
 @given(method=st.sampled_from(_QUICK), params=st.lists(_value, max_size=4))
 @example(method="eth_sendTransaction", params=[{"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}])
-async def test_any_parameters_get_a_result_or_a_clear_error(
-    one_wallet: RpcClient, method: str, params: list[Any]
-) -> None:
+async def test_any_parameters_get_an_answer(one_wallet: RpcClient, method: str, params: list[Any]) -> None:
     await ask_anything(one_wallet, method, params)
 
 
@@ -407,9 +403,7 @@ async def test_any_body_gets_a_response_or_a_clear_error(one_wallet: RpcClient, 
         max_size=8,
     )
 )
-async def test_any_batch_has_an_answer_for_each_call(
-    one_wallet: RpcClient, requests: list[dict[str, Any]]
-) -> None:
+async def test_any_batch_is_answered_in_full(one_wallet: RpcClient, requests: list[dict[str, Any]]) -> None:
     answer = await one_wallet.post(json.dumps(requests).encode())
 
     answers = [] if answer.status == 204 else answer.json

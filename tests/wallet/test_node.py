@@ -96,9 +96,7 @@ async def test_without_a_node_there_is_no_chain_and_no_answer() -> None:
             await node.ask([PRICE])
 
 
-async def test_every_connection_is_asked_for_its_chain_before_anything_else(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Node, fake: FakeNode) -> None:
     await asyncio.gather(*(node.ask([SEND]) for _ in range(40)))
 
     first: dict[object, list[str]] = {}
@@ -120,9 +118,7 @@ async def test_a_connection_that_reads_is_not_used_to_send(node: Node, fake: Fak
     assert checking.methods == ["eth_chainId"]
 
 
-async def test_before_a_connection_that_reads_is_opened_the_chain_is_asked_for(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_before_a_connection_reads_its_chain_is_asked_for(node: Node, fake: FakeNode) -> None:
     for _ in range(3):
         await node.forward([PRICE])
     assert fake.methods == ["eth_chainId", *["eth_gasPrice"] * 3]
@@ -212,9 +208,7 @@ async def test_listeners_hear_nothing_of_a_call_that_never_reached_the_node() ->
     assert heard == []
 
 
-async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connection(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, fake: FakeNode) -> None:
     await node.ask([SEND])
     fake.results["eth_chainId"] = "0x1"
     fake.at("eth_sendRawTransaction", drop)
@@ -230,9 +224,7 @@ async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connec
 
 
 @pytest.mark.parametrize("untold", [body("wait", 503), body("wait"), says(-32603, "not yet")])
-async def test_a_connection_without_an_answer_on_its_chain_is_not_used(
-    node: Node, fake: FakeNode, untold: Answer
-) -> None:
+async def test_a_connection_of_no_known_chain_is_not_used(node: Node, fake: FakeNode, untold: Answer) -> None:
     fake.at("eth_chainId", untold)
     with pytest.raises(NoNodeError):
         await node.ask([SEND])
@@ -264,9 +256,7 @@ ANEW = [["eth_chainId"], ["eth_chainId", SEND.method]]
 """The calls of a send to a node that closes every connection."""
 
 
-async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_a_node_that_closes_connections_is_sent_to_with_its_chain(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
 
     sent = [await node.ask([SEND]) for _ in range(2)]
@@ -277,9 +267,7 @@ async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
 
 
 @each_row("is_silent", [False, True])
-async def test_a_node_behind_a_proxy_that_closes_every_connection_is_sent_to_with_its_chain(
-    fake: FakeNode, is_silent: bool
-) -> None:
+async def test_a_proxy_that_closes_every_connection_is_sent_to(fake: FakeNode, is_silent: bool) -> None:
     async with open_closing_proxy(fake.url, is_silent=is_silent) as url, node_at(url) as node:
         for _ in range(3):
             assert len(await node.ask([SEND])) == 1
@@ -288,9 +276,7 @@ async def test_a_node_behind_a_proxy_that_closes_every_connection_is_sent_to_wit
     assert len(fake.sent()) >= 3
 
 
-async def test_a_node_that_closes_every_connection_on_another_chain_is_sent_nothing(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_a_node_that_closes_connections_elsewhere_is_sent_nothing(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
     await node.ask([PRICE])
     fake.results["eth_chainId"] = "0x1"
@@ -301,9 +287,7 @@ async def test_a_node_that_closes_every_connection_on_another_chain_is_sent_noth
     assert fake.sent() == []
 
 
-async def test_a_node_that_closes_every_connection_and_changes_its_chain_may_have_taken_the_calls(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_a_node_that_closes_connections_may_change_its_chain(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
     chains = iter(["0x7a69", "0x1", "0x1"])
     fake.results["eth_chainId"] = lambda: next(chains)
@@ -332,9 +316,7 @@ async def test_a_node_that_closes_every_connection_and_refuses_batches_is_sent_t
     assert asked(fake) == [*ANEW, [SEND.method]]
 
 
-async def test_only_the_first_connection_to_a_node_that_closes_every_one_is_announced(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_only_the_first_of_closed_connections_is_announced(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
     heard: list[None] = []
     node.on_connected(lambda: heard.append(None))
@@ -389,9 +371,7 @@ async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: Fa
 @each_row(
     "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
 )
-async def test_results_are_passed_on_as_they_were_written(
-    node: Node, fake: FakeNode, answer: str, result: str
-) -> None:
+async def test_results_are_passed_on_as_written(node: Node, fake: FakeNode, answer: str, result: str) -> None:
     fake.script.append(body(answer % result))
 
     (passed,) = await node.forward([PRICE])
@@ -551,9 +531,7 @@ async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pas
         *("eth_newFilter", "eth_getFilterChanges", "eth_uninstallFilter", "eth_unheardOf"),
     ],
 )
-async def test_after_a_broken_connection_a_call_with_effects_is_not_asked_twice(
-    node: Node, fake: FakeNode, method: str
-) -> None:
+async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode, method: str) -> None:
     fake.requests.clear()
     fake.script.extend([drop, drop])
 
@@ -575,9 +553,7 @@ async def test_an_unreachable_node_is_a_no_node_error(fake: FakeNode) -> None:
                 await ask([PRICE])
 
 
-async def test_too_large_an_answer_is_not_read(
-    node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_huge_answer_is_not_read(node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ANSWER_LIMIT_BYTES", 1_000)
     fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
 
@@ -618,9 +594,7 @@ async def test_credentials_are_sent_to_the_node_and_are_in_no_error(fake: FakeNo
         ),
     ],
 )
-async def test_an_endpoint_that_does_not_answer_its_chain_is_no_node(
-    node: Node, fake: FakeNode, answer: Answer
-) -> None:
+async def test_an_endpoint_of_no_chain_is_no_node(node: Node, fake: FakeNode, answer: Answer) -> None:
     fake.at("eth_chainId", answer)
 
     with pytest.raises(NoNodeError, match="does not report its chain"):

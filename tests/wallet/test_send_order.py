@@ -106,9 +106,7 @@ def test_a_refusal_may_pass_when_it_is_for_the_price_or_the_funds(message: str, 
     assert says_not_at_this_price(NodeError(-32000, message)) is may_pass
 
 
-async def test_a_transaction_whose_hash_was_given_out_keeps_its_nonce_while_its_price_may_do(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_given_out_hash_keeps_its_nonce_while_its_price_may_do(rig: Rig, fake: FakeNode) -> None:
     given_out = await rig.send(value="0x1")
     fake.taken.clear()  # it was dropped
     fake.at("eth_sendRawTransaction", says(-32000, "transaction underpriced"))
@@ -126,9 +124,7 @@ async def test_a_transaction_whose_hash_was_given_out_keeps_its_nonce_while_its_
     assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["sent", "sent"]
 
 
-async def test_a_transaction_whose_hash_was_given_out_is_refused_when_it_can_never_be_valid(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_given_out_hash_is_refused_when_it_can_never_be_valid(rig: Rig, fake: FakeNode) -> None:
     given_out = await rig.send(value="0x1")
     fake.taken.clear()
     fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
@@ -200,9 +196,7 @@ async def work_for(rig: Rig, seconds: float) -> None:
         await rig.wallet.worker.work()
 
 
-async def test_pauses_before_a_dropped_transaction_is_broadcast_again_grow(
-    rig: Rig, forgetful: FakeNode
-) -> None:
+async def test_pauses_before_a_dropped_transaction_is_sent_again_grow(rig: Rig, forgetful: FakeNode) -> None:
     await rig.send()
     broadcasts = [0]
     for _ in range(6):
@@ -350,9 +344,7 @@ async def test_a_possible_revert_is_remembered_while_the_node_is_away(rig: Rig, 
     assert (await rig.queued(sent))["state"] == "forgotten"
 
 
-async def test_checks_of_a_sent_transaction_become_less_frequent_whatever_the_wall_clock_says(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_checks_become_less_frequent_whatever_the_wall_clock_says(rig: Rig, fake: FakeNode) -> None:
     await rig.wallet.worker.work()
     await rig.send()
     await rig.wallet.worker.work()  # the connection is new
@@ -393,9 +385,7 @@ async def test_the_first_check_comes_later_where_checks_take_long(fake: FakeNode
             assert fake.methods.count("eth_getTransactionByHash") == known + looks
 
 
-async def test_a_transaction_back_in_the_pool_after_a_reorganisation_is_not_lost(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_transaction_back_in_the_pool_is_not_lost(fake: FakeNode, tmp_path: Path) -> None:
     before = dict(fake.results)
     async with open_rig(tmp_path, fake.url) as rig:
         sent = await rig.send(value="0x1")

@@ -70,9 +70,7 @@ async def test_an_account_may_have_capitals(rpc: RpcClient, spelled: str) -> Non
         (MESSAGE, CHECKSUMMED.replace("F", "f", 1), "params[1] has a wrong checksum"),
     ],
 )
-async def test_an_error_names_the_place_of_the_wrong_parameter(
-    rpc: RpcClient, message: Any, account: Any, place: str
-) -> None:
+async def test_errors_name_wrong_parameters(rpc: RpcClient, message: Any, account: Any, place: str) -> None:
     error = await rpc.error("personal_sign", message, account)
 
     assert error.code == -32602
@@ -88,9 +86,7 @@ async def test_an_error_names_the_place_of_the_wrong_parameter(
         ("eth_signTypedData", ({"types": {}}, DEVELOPMENT_ADDRESS)),
     ],
 )
-async def test_swapped_parameters_get_an_error_with_their_order(
-    rpc: RpcClient, method: str, params: tuple[Any, ...]
-) -> None:
+async def test_swapped_parameters_are_explained(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await rpc.error(method, *params)
 
     assert error.code == -32602

@@ -274,9 +274,7 @@ async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: Fake
         ({"maxFeePerGas": "0x63", "maxPriorityFeePerGas": "0x0"}, 0, 99),
     ],
 )
-async def test_the_fees_of_a_fee_market_transaction(
-    rig: Rig, fields: dict[str, Any], tip: int, most: int
-) -> None:
+async def test_fees_of_the_fee_market(rig: Rig, fields: dict[str, Any], tip: int, most: int) -> None:
     transaction = await signed(rig, **fields)
 
     assert (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas) == (tip, most)
@@ -303,9 +301,7 @@ async def test_on_a_chain_without_a_base_fee_the_old_price_is_asked_for(rig: Rig
 
 
 @each_row(("method", "fields"), [("eth_gasPrice", {}), ("eth_getBlockByNumber", {"type": "0x2"})])
-async def test_the_nodes_error_is_passed_on(
-    rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]
-) -> None:
+async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]) -> None:
     fake.results[method] = RpcFailure(-32000, "no such thing")
 
     for attempt in (rig.sign, rig.send):
@@ -361,9 +357,7 @@ async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests
     assert nonces == list(range(9, 49))
 
 
-async def test_other_chains_and_unknown_accounts_are_not_signed_for_and_nothing_is_sent(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_nothing_is_signed_for_other_chains_and_unknown_accounts(rig: Rig, fake: FakeNode) -> None:
     for attempt in (rig.send, rig.sign):
         with pytest.raises(InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"):
             await attempt(chainId="0x1")
