@@ -36,10 +36,8 @@ PAIRINGS = [
 ]
 THEIR_ACCOUNT = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
 THEIR_ACCOUNT_V1 = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
-LARGE_V1 = "x" * 50 * 1024
-THEIR_ACCOUNT_V2 = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
+LARGE = {"1.x": "x" * 50 * 1024, "2.x": "x" * 100 * 1024}
 CALLS_V2 = [*["personal_sign"] * 6, "eth_sign", "eth_sendTransaction"]
-LARGE_V2 = "x" * 100 * 1024
 KEY = SigningKey(bytes(31) + b"\x07")
 OURS = f"eip155:1:{KEY.address}"
 THEIRS = f"eip155:1:{SigningKey(bytes(31) + bytes([9])).address.lower()}"
@@ -115,17 +113,17 @@ async def test_python_and_the_published_client_of_1x_understand_each_other(relay
         node_peers("v1_python_peers.js", bridge=url, uri=dapp.uri) as printed,
         asyncio.TaskGroup() as tasks,
     ):
-        asked = tasks.create_task(_be_dapp_of_v1(dapp))
+        asked = tasks.create_task(_be_dapp_of("1.x", dapp))
         uris = orjson.loads(await printed.readline())
-        seen = tasks.create_task(_be_wallet_of_v1(uris["dapp"]))
-        tasks.create_task(_reject_v1(uris["rejected"]))
+        seen = tasks.create_task(_be_wallet_of("1.x", uris["dapp"], url))
+        tasks.create_task(_reject(uris["rejected"], url))
         said = orjson.loads(await printed.readline())
 
     assert asked.result() == {
         "accounts": (THEIR_ACCOUNT_V1,),
         "chains": [5, 100],
         "signed": [["eth_sign", [number]] for number in range(5)],
-        "large": len(LARGE_V1),
+        "large": len(LARGE["1.x"]),
         "refused": (-32_000, "not today"),
     }
     assert said["asWallet"] == {
@@ -138,7 +136,7 @@ async def test_python_and_the_published_client_of_1x_understand_each_other(relay
         "accounts": [ACCOUNT],
         "wallet": "Safe",
         "several": [["eth_sign", [THEIR_ACCOUNT_V1, f"0x0{number}"]] for number in (1, 2, 3)],
-        "large": len(LARGE_V1),
+        "large": len(LARGE["1.x"]),
         "refused": "The user rejected the request.",
         "update": {"chainId": 100, "accounts": [ACCOUNT]},
         "connected": False,
@@ -146,16 +144,26 @@ async def test_python_and_the_published_client_of_1x_understand_each_other(relay
     assert said["rejection"] == {"message": "Session Rejected"}
 
 
-async def _be_dapp_of_v1(dapp: Dapp) -> dict[str, Any]:
-    """Have calls answered and one refused, hear of an update, and leave."""
+async def _be_dapp_of(generation: str, dapp: Dapp) -> dict[str, Any]:
+    """Have calls answered and one refused, hear of an update and in 2.x of an event, and leave."""
+    method, refused = (
+        ("eth_sign", "eth_sendTransaction") if generation == "1.x" else ("personal_sign", "eth_sign")
+    )
     approval = await dapp.approval()
-    signed = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(5)))
-    large = await dapp.call("eth_sign", [LARGE_V1])
+    signed = await asyncio.gather(*(dapp.call(method, [number]) for number in range(5)))
+    large = await dapp.call(method, [LARGE[generation]])
     with pytest.raises(CallFailedError) as refusal:
+        await dapp.call(refused, [{}])
+    told: dict[str, Any] = {}
+    if generation == "2.x":
+        await dapp.ping()
         await dapp.call("eth_sendTransaction", [{}])
+        told["event"] = await anext(dapp.events())
     updated = await anext(dapp.updates())
+    if generation == "2.x":
+        await dapp.ping()
     await dapp.end()
-    return {
+    return told | {
         "accounts": approval.accounts,
         "chains": [approval.chain_id, updated.chain_id],
         "signed": signed,
@@ -164,25 +172,31 @@ async def _be_dapp_of_v1(dapp: Dapp) -> dict[str, Any]:
     }
 
 
-async def _be_wallet_of_v1(uri: str) -> list[str]:
-    """Answer calls; refuse a transaction, and then change the chain and leave."""
+async def _be_wallet_of(generation: str, uri: str, relay: str) -> list[str]:
+    """Answer calls and refuse one; after a transaction change everything and leave."""
     seen: list[str] = []
-    async with Wallet.from_uri(uri, name="Safe", pace=BRISK) as wallet:
+    async with Wallet.from_uri(uri, relay_url=relay, name="Safe", pace=BRISK) as wallet:
         await wallet.approve([ACCOUNT])
         async for call in wallet.calls():
             seen.append(call.method)
-            if call.method == "eth_sendTransaction":
+            if call.method == ("eth_sendTransaction" if generation == "1.x" else "eth_sign"):
                 await wallet.refuse(call)
-                await wallet.approve([ACCOUNT], chain_id=100)
-                await wallet.end()
             else:
                 await wallet.answer(call, [call.method, call.params])
+            if call.method == "eth_sendTransaction":
+                if generation == "2.x":
+                    await wallet.emit("chainChanged", 100, "eip155:1")
+                await wallet.approve([ACCOUNT], chain_id=100)
+                if generation == "2.x":
+                    await wallet.extend()
+                    await wallet.ping()
+                await wallet.end()
     return seen
 
 
-async def _reject_v1(uri: str) -> None:
-    async with Wallet.from_uri(uri, pace=BRISK) as wallet:
-        assert (await wallet.proposal()).url == "https://rejected.example"
+async def _reject(uri: str, relay: str, page: str | None = "https://rejected.example") -> None:
+    async with Wallet.from_uri(uri, relay_url=relay, pace=BRISK) as wallet:
+        assert page is None or (await wallet.proposal()).url == page
         await wallet.reject()
 
 
@@ -195,20 +209,20 @@ async def test_python_and_the_published_clients_of_2x_understand_each_other(rela
         node_peers("v2_python_peers.js", relay=url, uri=dapp.uri) as printed,
         asyncio.TaskGroup() as tasks,
     ):
-        asked = tasks.create_task(_be_dapp_of_v2(dapp))
+        asked = tasks.create_task(_be_dapp_of("2.x", dapp))
         uris = orjson.loads(await printed.readline())
-        seen = tasks.create_task(_be_wallet_of_v2(uris["dapp"], url))
-        tasks.create_task(_reject_v2(uris["rejected"], url))
-        opposite_provider = tasks.create_task(_be_wallet_of_v2(uris["provider"], url))
+        seen = tasks.create_task(_be_wallet_of("2.x", uris["dapp"], url))
+        tasks.create_task(_reject(uris["rejected"], url))
+        opposite_provider = tasks.create_task(_be_wallet_of("2.x", uris["provider"], url))
         said = orjson.loads(await printed.readline())
 
     assert asked.result() == {
-        "accounts": (THEIR_ACCOUNT_V2,),
+        "accounts": (THEIR_ACCOUNT,),
         "chains": [5, 137],
         "signed": [["personal_sign", [number]] for number in range(5)],
-        "large": len(LARGE_V2),
+        "large": len(LARGE["2.x"]),
         "refused": (4001, "not today"),
-        "event": Event("accountsChanged", [THEIR_ACCOUNT_V2], "eip155:5"),
+        "event": Event("accountsChanged", [THEIR_ACCOUNT], "eip155:5"),
     }
     assert said["asWallet"] == {
         "proposer": {"name": "Dapp & Söhne", "description": "", "url": "https://dapp.example", "icons": []},
@@ -221,7 +235,7 @@ async def test_python_and_the_published_clients_of_2x_understand_each_other(rela
         "accounts": [f"eip155:1:{ACCOUNT}"],
         "wallet": "Safe",
         "several": [["personal_sign", [number]] for number in range(1, 6)],
-        "large": len(LARGE_V2),
+        "large": len(LARGE["2.x"]),
         "refused": [4001, "The user rejected the request."],
         "event": ["chainChanged", 100, "eip155:1"],
         "update": [f"eip155:100:{ACCOUNT}"],
@@ -235,55 +249,6 @@ async def test_python_and_the_published_clients_of_2x_understand_each_other(rela
         "signed": ["personal_sign", ["0x68656c6c6f", ACCOUNT]],
         "refused": [4001, "The user rejected the request."],
     }
-
-
-async def _be_dapp_of_v2(dapp: Dapp) -> dict[str, Any]:
-    """Have calls answered and one refused, hear of an event and an update, and leave."""
-    approval = await dapp.approval()
-    signed = await asyncio.gather(*(dapp.call("personal_sign", [number]) for number in range(5)))
-    large = await dapp.call("personal_sign", [LARGE_V2])
-    with pytest.raises(CallFailedError) as refusal:
-        await dapp.call("eth_sign", [])
-    await dapp.ping()
-    await dapp.call("eth_sendTransaction", [{}])
-    event = await anext(dapp.events())
-    updated = await anext(dapp.updates())
-    await dapp.ping()
-    await dapp.end()
-    return {
-        "accounts": approval.accounts,
-        "chains": [approval.chain_id, updated.chain_id],
-        "signed": signed,
-        "large": len(large[1][0]),
-        "refused": (refusal.value.code, refusal.value.message),
-        "event": event,
-    }
-
-
-async def _be_wallet_of_v2(uri: str, relay: str) -> list[str]:
-    """Answer calls and refuse `eth_sign`; after a transaction, change everything and leave."""
-    seen: list[str] = []
-    async with Wallet.from_uri(uri, relay_url=relay, name="Safe", pace=BRISK) as wallet:
-        await wallet.approve([ACCOUNT])
-        async for call in wallet.calls():
-            seen.append(call.method)
-            if call.method == "eth_sign":
-                await wallet.refuse(call)
-            else:
-                await wallet.answer(call, [call.method, call.params])
-            if call.method == "eth_sendTransaction":
-                await wallet.emit("chainChanged", 100, "eip155:1")
-                await wallet.approve([ACCOUNT], chain_id=100)
-                await wallet.extend()
-                await wallet.ping()
-                await wallet.end()
-    return seen
-
-
-async def _reject_v2(uri: str, relay: str) -> None:
-    async with Wallet.from_uri(uri, relay_url=relay, pace=BRISK) as wallet:
-        assert (await wallet.proposal()).url == "https://rejected.example"
-        await wallet.reject()
 
 
 def asked() -> Authentication:
@@ -313,8 +278,8 @@ async def test_python_and_the_published_clients_of_2x_sign_in_with_each_other(re
         uris = orjson.loads(await printed.readline())
         for name in ("dapp", "oneClick"):
             tasks.create_task(_sign_in(uris[name], url))
-        tasks.create_task(_approve_alone(uris["withoutSignIn"], url))
-        tasks.create_task(_reject_sign_in(uris["rejected"], url))
+        tasks.create_task(_sign_in(uris["withoutSignIn"], url, signs=False))
+        tasks.create_task(_reject(uris["rejected"], url, page=None))
         said = orjson.loads(await printed.readline())
 
     assert [task.result() for task in as_dapps] == [((THEIRS,), "0x00"), ((THEIRS,), "0x00")]
@@ -343,25 +308,12 @@ async def _be_rejected(dapp: Dapp) -> str:
     return str(rejection.value)
 
 
-async def _sign_in(uri: str, relay: str) -> None:
+async def _sign_in(uri: str, relay: str, *, signs: bool = True) -> None:
+    """Approve a session with a sign-in, or alone, and answer calls."""
     async with Wallet.from_uri(uri, relay_url=relay, pace=BRISK) as wallet:
         (request,) = (await wallet.proposal()).authentications
         signature = KEY.sign(personal_message_hash(request.message(OURS).encode())).hex()
-        await wallet.approve([OURS], cacaos=[request.cacao(OURS, f"0x{signature}")])
-        await _answer(wallet)
-
-
-async def _approve_alone(uri: str, relay: str) -> None:
-    async with Wallet.from_uri(uri, relay_url=relay, pace=BRISK) as wallet:
-        await wallet.approve([OURS])
-        await _answer(wallet)
-
-
-async def _answer(wallet: Wallet) -> None:
-    async for call in wallet.calls():
-        await wallet.answer(call, "0x01")
-
-
-async def _reject_sign_in(uri: str, relay: str) -> None:
-    async with Wallet.from_uri(uri, relay_url=relay, pace=BRISK) as wallet:
-        await wallet.reject()
+        cacaos = [request.cacao(OURS, f"0x{signature}")] if signs else []
+        await wallet.approve([OURS], cacaos=cacaos)
+        async for call in wallet.calls():
+            await wallet.answer(call, "0x01")

@@ -236,11 +236,7 @@ async def test_queued_transactions_wait_until_accounts_are_unlocked(absent: Fake
 
         async with open_fake_node(absent.port):
             rig.clock.advance(61)
-
-            async def is_held_up() -> bool:
-                return "is locked" in ((await rig.queued(address))["error"] or "")
-
-            await eventually(is_held_up)
+            await rig.until_error("is locked", address)
             await rig.wallet.accounts.unlock(address, "secret", 0)
             await rig.until("arrived", address)
 
@@ -360,11 +356,7 @@ async def test_a_transaction_signed_elsewhere_waits_for_the_node(absent: FakeNod
         async with open_fake_node(absent.port) as fake:
             rig.clock.advance(61)
             await rig.until("arrived", raw)
-
-            async def is_held_up() -> bool:
-                return "is for chain 1," in (await rig.queued(raw_for_chain_1))["error"]
-
-            await eventually(is_held_up)
+            await rig.until_error("is for chain 1,", raw_for_chain_1)
             assert fake.sent() == [raw]
 
 
@@ -478,13 +470,8 @@ async def test_no_approval_is_asked_for_a_request_for_another_chain(absent: Fake
         other.results["eth_chainId"] = "0x1"
         async with open_rig(tmp_path, other.url, clock, approve="queue") as rig:
             clock.advance(61)
-
-            async def is_held_up() -> bool:
-                (waiting,) = await rig.waiting()
-                assert not await rig.approval_store.pending(clock.now_ms())
-                return bool(waiting["error"] == "It is for chain 31337, and the wallet is on chain 1.")
-
-            await eventually(is_held_up)
+            await rig.until_error("It is for chain 31337, and the wallet is on chain 1.")
+            assert not await rig.approval_store.pending(clock.now_ms())
             assert other.sent() == []
 
 

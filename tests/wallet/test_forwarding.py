@@ -129,11 +129,7 @@ async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNod
     calls = [request.calls[0] for request in node.requests if request.methods == ["eth_blockNumber"]]
     assert calls[0]["params"] == named["params"]
     assert "params" not in calls[1] or calls[1]["params"] == []
-
-
-async def test_integers_of_any_size_are_passed_on(rpc: RpcClient) -> None:
     body = json.dumps(rpc.request("eth_getBalance", 2**200)).encode()
-
     assert result_of((await rpc.post(body)).json) == "0x20"
 
 

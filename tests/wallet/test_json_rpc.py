@@ -45,7 +45,7 @@ from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.rows import each_row
-from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError, result_of
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import running_server
 from tests.web import inputs
 
@@ -149,17 +149,10 @@ async def test_spaces_change_nothing(rpc: RpcClient, separators: tuple[str, str]
 
 @each_row("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
 async def test_a_body_must_be_declared_as_json(rpc: RpcClient, content_type: str | None) -> None:
-    answer = await rpc.post(orjson.dumps({**ACCOUNTS, "id": 1}), content_type=content_type)
-
-    answer.problem(415)
-
-
-async def test_json_may_be_declared_with_a_charset(rpc: RpcClient) -> None:
     body = orjson.dumps({**ACCOUNTS, "id": 1})
 
-    answer = await rpc.post(body, content_type="application/json; charset=utf-8")
-
-    assert DEVELOPMENT_ADDRESS in result_of(answer.json)
+    (await rpc.post(body, content_type=content_type)).problem(415)
+    assert result_of((await rpc.post(body, content_type="application/json; charset=utf-8")).json)
 
 
 @each_row(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
@@ -192,32 +185,21 @@ async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
     assert all(each == signed[0] for each in signed)
 
 
-async def test_a_batch_of_signatures_is_what_single_requests_get(rpc: RpcClient) -> None:
-    messages = [f"0x{number:04x}" for number in range(100)]
-
-    answers = await rpc.batch([("personal_sign", message, DEVELOPMENT_ADDRESS) for message in messages])
-
-    assert [result_of(answer) for answer in answers] == [
-        await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS) for message in messages
-    ]
-
-
 async def test_a_bad_element_spoils_only_itself(rpc: RpcClient) -> None:
     good = rpc.request("eth_chainId")
-
-    answers = await rpc.send(
-        [good, 1, {"id": 5}, {**good, "params": [1]}, {**good, "method": "wallet_x"}, good]
-    )
-
-    assert [answer.get("error", {}).get("code") for answer in answers] == [
-        None,
-        -32600,
-        -32600,
-        -32602,
-        -32601,
-        None,
+    bad = [
+        1,
+        {"id": 5},
+        {**good, "params": [1]},
+        {**good, "method": "wallet_x"},
+        {**good, "method": "eth_call"},
     ]
-    assert [answer["id"] for answer in answers] == [good["id"], None, 5, good["id"], good["id"], good["id"]]
+
+    answers = await rpc.send([good, *bad, good])
+
+    codes = [answer.get("error", {}).get("code") for answer in answers]
+    assert codes == [None, -32600, -32600, -32602, -32601, 4900, None]
+    assert [answer["id"] for answer in answers] == [good["id"], None, 5, *[good["id"]] * 4]
 
 
 async def test_notifications_are_left_out_of_the_answer(rpc: RpcClient) -> None:
@@ -252,17 +234,6 @@ async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:
     )
 
     assert ["error" in answer for answer in answers] == [True, False, False, False, True]
-
-
-async def test_without_a_node_only_the_nodes_calls_fail(rpc: RpcClient) -> None:
-    answers = await rpc.batch(
-        [("eth_blockNumber",), ("eth_accounts",), ("eth_getBalance", DEVELOPMENT_ADDRESS, "latest")]
-    )
-
-    assert DEVELOPMENT_ADDRESS in result_of(answers[1])
-    for answer in (answers[0], answers[2]):
-        with pytest.raises(RpcError, match="4900: There is no node"):
-            result_of(answer)
 
 
 assert bridge_server.assembly.application
@@ -433,19 +404,13 @@ async def pass_through(turns: SigningTurns) -> None:
         await turn
 
 
-async def test_a_single_call_passes_at_once() -> None:
-    turns = SigningTurns(yes, no)
+@each_row(("others_wait", "passed"), [(yes, 1), (no, 8)])
+async def test_calls_pass_at_once_while_no_other_request_waits(
+    others_wait: Callable[[], bool], passed: int
+) -> None:
+    turns = SigningTurns(others_wait, no)
 
-    first, second = turns.take(), turns.take()
-
-    assert first is None
-    assert second is not None
-
-
-async def test_all_calls_pass_at_once_while_no_other_request_waits() -> None:
-    turns = SigningTurns(no, no)
-
-    assert [turns.take() for _ in range(8)] == [None] * 8
+    assert [turns.take() is None for _ in range(8)] == [True] * passed + [False] * (8 - passed)
 
 
 async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:

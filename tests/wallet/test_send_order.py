@@ -221,27 +221,20 @@ async def test_a_wake_up_does_not_shorten_the_pause(rig: Rig, forgetful: FakeNod
     assert len(forgetful.sent()) <= broadcasts + 1
 
 
-async def test_a_dropped_transaction_is_a_log_line_a_minute(rig: Rig, forgetful: FakeNode) -> None:
+async def test_dropped_transactions_are_a_log_line_a_minute_for_each_account(
+    rig: Rig, forgetful: FakeNode
+) -> None:
     await rig.send()
+    await rig.send(from_=BOB, to=ALICE)
 
     with structlog.testing.capture_logs() as logs:
         for _ in range(4):
             await work_for(rig, 60)
 
-    lines = [each for each in logs if each["event"] == "transactions_lost"]
-    assert {each["account"] for each in lines} == {ALICE}
-    assert 2 <= len(lines) <= 4
-
-
-async def test_each_account_that_loses_transactions_has_a_log_line(rig: Rig, forgetful: FakeNode) -> None:
-    await rig.send()
-    await rig.send(from_=BOB, to=ALICE)
-
-    with structlog.testing.capture_logs() as logs:
-        await work_for(rig, 5)
-
     lines = [each["account"] for each in logs if each["event"] == "transactions_lost"]
-    assert sorted(lines) == sorted([ALICE, BOB])
+    assert sorted(set(lines)) == sorted([ALICE, BOB])
+    assert 2 <= lines.count(ALICE) <= 4
+    assert 2 <= lines.count(BOB) <= 4
 
 
 async def test_a_node_that_was_restarted_gets_what_it_lost_at_once(rig: Rig, forgetful: FakeNode) -> None:
@@ -265,7 +258,7 @@ async def test_a_new_transaction_does_not_wait_for_a_dropped_one(rig: Rig, forge
     assert (found["state"], found["nonce"]) == ("sent", "0x1")
 
 
-def test_pauses_double_up_to_a_minute() -> None:
+def test_pauses_double_up_to_a_minute_and_a_node_that_was_calm_is_trusted_again() -> None:
     clock, transaction_id = ManualClock(), TransactionId("one")
     pauses = DropPauses(clock)
     found = []
@@ -275,23 +268,11 @@ def test_pauses_double_up_to_a_minute() -> None:
         assert pauses.is_paused(transaction_id) == bool(pause_ms)
         clock.advance(pause_ms / 1_000)
         assert not pauses.is_paused(transaction_id)
-
     assert found == [0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
 
-
-def test_a_node_that_was_calm_for_ten_minutes_is_trusted_again() -> None:
-    clock, transaction_id = ManualClock(), TransactionId("one")
-    pauses = DropPauses(clock)
-    for _ in range(5):
-        clock.advance(pauses.add(transaction_id) / 1_000)
-    assert pauses.add(transaction_id) == 16_000
-
-    clock.advance(16 + 599)
-    assert pauses.add(transaction_id) == 0
-    assert pauses.add(transaction_id) == 60_000
-    clock.advance(60 + 600)
-    assert pauses.add(transaction_id) == 0
-    assert pauses.add(transaction_id) == 1_000
+    for seconds, pauses_ms in [(599, [0, 60_000]), (660, [0, 1_000])]:  # it was calm for ten minutes
+        clock.advance(seconds)
+        assert [pauses.add(transaction_id) for _ in pauses_ms] == pauses_ms
 
 
 async def pass_on(rig: Rig, method: str, *params: Any) -> Any:
