@@ -80,6 +80,10 @@ def word_of(kind: str, value: object, **types: list[dict[str, str]]) -> bytes:
     return expected
 
 
+def hashed(content: bytes) -> str:
+    return keccak256(content).hex()
+
+
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return read_typed_data(first).digest == read_typed_data(second).digest
 
@@ -92,65 +96,60 @@ def with_domain(domain_type: list[dict[str, str]] | None, values: dict[str, Any]
     return changed
 
 
-def test_the_types_of_the_example_are_spelled_as_published() -> None:
-    types = mail()["types"]
+def test_the_types_of_the_examples_are_spelled_as_published() -> None:
+    of_mail, of_group = spelled("Mail", mail()["types"]), spelled("Group", group_mail()["types"])
 
-    assert spelled("Mail", types) == (
-        "Mail(Person from,Person to,string contents)Person(string name,address wallet)"
-    )
-    assert keccak256(spelled("Mail", types).encode()).hex() == (
+    assert of_mail == "Mail(Person from,Person to,string contents)Person(string name,address wallet)"
+    assert of_group == "Group(string name,Person[] members)Person(string name,address[] wallets)"
+    assert keccak256(of_mail.encode()).hex() == (
         "a0cedeb2dc280ba39b857546d74f5549c3a1d7bdc2dd96bf881f76108e23dac2"
     )
 
 
-def test_the_example_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
-        "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
-    )
+@each_row(
+    ("example", "digest", "signature", "signer"),
+    [
+        (
+            mail(),
+            "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2",
+            "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
+            "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c",
+            COW,
+        ),
+        (
+            group_mail(),
+            "a85c2e2b118698e88db68a8105b794a8cc7cec074e89ef991cb4f5f533819cc2",
+            "65cbd956f2fae28a601bebc9b906cea0191744bd4c4247bcd27cd08f8eb6b71c"
+            "78efdf7a31dc9abee78f492292721f362d296cf86b4538e07b51303b67f749061b",
+            COW,
+        ),
+        (
+            family_tree(),
+            "807773b9faa9879d4971b43856c4d60c2da15c6f8c062bd9d33afefb756de19c",
+            "f2ec61e636ff7bb3ac8bc2a4cc2c8b8f635dd1b2ec8094c963128b358e79c85c"
+            "5ca6dd637ed7e80f0436fe8fce39c0e5f2082c9517fe677cc2917dcd6c84ba881c",
+            DRAGON,
+        ),
+    ],
+    ids=["mail", "arrays", "a circle of types"],
+)
+def test_the_examples_are_hashed_and_signed_as_published(
+    example: dict[str, Any], digest: str, signature: str, signer: str
+) -> None:
+    typed_data = read_typed_data(example)
 
+    assert typed_data.digest.hex() == digest
+    assert recover_address(typed_data.digest, bytes.fromhex(signature)) == signer
+
+
+def test_the_preimage_has_the_published_hashes_and_typed_data_is_kept_beside_it() -> None:
     typed_data = read_typed_data(mail())
 
     assert typed_data.preimage.hex() == (
         "1901" + DOMAIN_HASH + "c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e"
     )
-    assert typed_data.digest.hex() == "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"
-    assert recover_address(typed_data.digest, signature) == COW
-
-
-def test_typed_data_is_kept_beside_its_hash() -> None:
-    typed_data = read_typed_data(mail())
-
-    assert typed_data.primary_type == "Mail"
-    assert typed_data.domain == domain()
-    assert typed_data.chain_id == 1
-
-
-def test_the_example_with_arrays_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "65cbd956f2fae28a601bebc9b906cea0191744bd4c4247bcd27cd08f8eb6b71c"
-        "78efdf7a31dc9abee78f492292721f362d296cf86b4538e07b51303b67f749061b"
-    )
-
-    typed_data = read_typed_data(group_mail())
-
-    assert spelled("Group", group_mail()["types"]) == (
-        "Group(string name,Person[] members)Person(string name,address[] wallets)"
-    )
-    assert typed_data.digest.hex() == "a85c2e2b118698e88db68a8105b794a8cc7cec074e89ef991cb4f5f533819cc2"
-    assert recover_address(typed_data.digest, signature) == COW
-
-
-def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "f2ec61e636ff7bb3ac8bc2a4cc2c8b8f635dd1b2ec8094c963128b358e79c85c"
-        "5ca6dd637ed7e80f0436fe8fce39c0e5f2082c9517fe677cc2917dcd6c84ba881c"
-    )
-
-    typed_data = read_typed_data(family_tree())
-
-    assert typed_data.digest.hex() == "807773b9faa9879d4971b43856c4d60c2da15c6f8c062bd9d33afefb756de19c"
-    assert recover_address(typed_data.digest, signature) == DRAGON
+    assert (typed_data.primary_type, typed_data.domain, typed_data.chain_id) == ("Mail", domain(), 1)
+    assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
 @each_row("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
@@ -213,10 +212,6 @@ def test_the_chain_of_a_domain_is_read_in_every_spelling(chain_id: object) -> No
     assert typed_data.digest == read_typed_data(mail()).digest
 
 
-def test_a_domain_without_a_chain_has_none() -> None:
-    assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
-
-
 @each_row("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
 def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...]) -> None:
     more: Any = mail()
@@ -227,6 +222,18 @@ def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...])
 
     assert same(more, mail())
     assert signed_part(more) == mail()
+
+
+def test_unused_types_orders_and_the_case_of_addresses_change_nothing() -> None:
+    more, turned, lower, upper = mail(), mail(), mail(), mail()
+    more["types"]["Unused"] = members("Mail mail, Unused[] more")
+    turned["types"] = dict(reversed(turned["types"].items()))
+    turned["message"] = dict(reversed(turned["message"].items()))
+    lower["message"]["to"]["wallet"] = BOB.lower()
+    upper["message"]["to"]["wallet"] = f"0x{BOB[2:].upper()}"
+
+    for changed in (more, turned, lower, upper):
+        assert same(changed, mail())
 
 
 @each_row("chain_id", [5, "no number", None])
@@ -256,85 +263,40 @@ def test_the_signed_part_has_a_domain_type_that_follows_from_the_members() -> No
     assert same(signed, given)
 
 
-def test_unused_types_change_nothing() -> None:
-    more = mail()
-    more["types"]["Unused"] = members("Mail mail, Unused[] more")
-
-    assert same(more, mail())
-
-
-def test_the_order_of_types_and_of_values_changes_nothing() -> None:
-    turned = mail()
-    turned["types"] = dict(reversed(turned["types"].items()))
-    turned["message"] = dict(reversed(turned["message"].items()))
-
-    assert same(turned, mail())
-
-
-def test_addresses_are_the_same_in_any_case() -> None:
-    lower, upper = mail(), mail()
-    lower["message"]["to"]["wallet"] = BOB.lower()
-    upper["message"]["to"]["wallet"] = f"0x{BOB[2:].upper()}"
-
-    assert same(lower, mail())
-    assert same(upper, mail())
-
-
 @each_row(
     ("kind", "value", "expected"),
     [
-        ("bool", True, "01"),
-        ("bool", False, "00"),
-        ("address", CONTRACT, "cc" * 20),
-        ("uint8", 255, "ff"),
-        ("uint8", "255", "ff"),
-        ("uint8", "0xff", "ff"),
-        ("uint64", 2**64 - 1, "ff" * 8),
-        ("uint256", str(2**256 - 1), "ff" * 32),
-        ("uint256", hex(2**256 - 1), "ff" * 32),
-        ("int8", -128, "ff" * 31 + "80"),
-        ("int8", "-128", "ff" * 31 + "80"),
-        ("int8", 127, "7f"),
+        ("bool", True, "01".rjust(64, "0")),
+        ("bool", False, "00".rjust(64, "0")),
+        ("address", CONTRACT, ("cc" * 20).rjust(64, "0")),
+        *(("uint8", value, "ff".rjust(64, "0")) for value in (255, "255", "0xff")),
+        ("uint64", 2**64 - 1, ("ff" * 8).rjust(64, "0")),
+        *(("uint256", spelled, "ff" * 32) for spelled in (str(2**256 - 1), hex(2**256 - 1))),
+        *(("int8", value, "ff" * 31 + "80") for value in (-128, "-128")),
+        ("int8", 127, "7f".rjust(64, "0")),
         ("int256", -1, "ff" * 32),
-        ("int256", str(-(2**255)), "80" + "00" * 31),
+        *((kind, str(-(2**255)), "80" + "00" * 31) for kind in ("int256", "int")),
         ("uint", hex(2**256 - 1), "ff" * 32),
-        ("int", str(-(2**255)), "80" + "00" * 31),
-    ],
-)
-def test_values_are_right_aligned(kind: str, value: object, expected: str) -> None:
-    assert word_of(kind, value).hex() == expected.rjust(64, "0")
-
-
-@each_row(
-    ("kind", "value", "expected"),
-    [
-        ("bytes1", "0xff", "ff"),
-        ("bytes4", "0xDEADbeef", "deadbeef"),
+        ("bytes1", "0xff", "ff".ljust(64, "0")),
+        ("bytes4", "0xDEADbeef", "deadbeef".ljust(64, "0")),
         ("bytes32", f"0x{'12' * 32}", "12" * 32),
+        ("string", "", hashed(b"")),
+        ("string", "0x00", hashed(b"0x00")),
+        ("string", "\u0000é€😀", hashed("\u0000é€😀".encode())),
+        ("bytes", "0x", hashed(b"")),
+        ("bytes", "0x00Ff", hashed(b"\x00\xff")),
+        ("uint8[]", [], hashed(b"")),
+        ("uint8[]", [1, "2"], hashed(bytes(31) + b"\1" + bytes(31) + b"\2")),
+        ("bytes2[1]", ["0x1234"], hashed(b"\x12\x34" + bytes(30))),
+        ("uint8[2][]", [[1, 2]], hashed(keccak256(bytes(31) + b"\1" + bytes(31) + b"\2"))),
+        ("uint8[][2]", [[], []], hashed(keccak256(b"") * 2)),
+        ("string[]", ["a"], hashed(keccak256(b"a"))),
     ],
 )
-def test_bytes_of_a_fixed_size_are_left_aligned(kind: str, value: object, expected: str) -> None:
-    assert word_of(kind, value).hex() == expected.ljust(64, "0")
-
-
-@each_row(
-    ("kind", "value", "content"),
-    [
-        ("string", "", b""),
-        ("string", "0x00", b"0x00"),
-        ("string", "\u0000é€😀", "\u0000é€😀".encode()),
-        ("bytes", "0x", b""),
-        ("bytes", "0x00Ff", b"\x00\xff"),
-        ("uint8[]", [], b""),
-        ("uint8[]", [1, "2"], bytes(31) + b"\1" + bytes(31) + b"\2"),
-        ("bytes2[1]", ["0x1234"], b"\x12\x34" + bytes(30)),
-        ("uint8[2][]", [[1, 2]], keccak256(bytes(31) + b"\1" + bytes(31) + b"\2")),
-        ("uint8[][2]", [[], []], keccak256(b"") * 2),
-        ("string[]", ["a"], keccak256(b"a")),
-    ],
-)
-def test_dynamic_values_and_arrays_are_hashed(kind: str, value: object, content: bytes) -> None:
-    assert word_of(kind, value) == keccak256(content)
+def test_numbers_stand_at_the_right_bytes_at_the_left_and_the_rest_is_hashed(
+    kind: str, value: object, expected: str
+) -> None:
+    assert word_of(kind, value).hex() == expected
 
 
 @each_row("bits", range(8, 257, 8))
