@@ -53,7 +53,6 @@ from tests.support.webhook_receiver import hang, open_receiver, status
 
 OTHER = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
 HOUR_SECONDS = 3_600
-
 Pair = tuple[Dapp, Wallet]
 
 
@@ -568,3 +567,17 @@ async def test_entering_may_be_cancelled(answer: Any) -> None:
         assert entering.cancelled()
         del entering
         gc.collect()  # a session that was left open would warn, and a warning fails the test
+
+
+async def test_a_cancelled_wait_for_an_approval_ends_and_can_be_repeated(relay: RunningServer) -> None:
+    async with Dapp(relay.url, name="Example Dapp") as dapp:
+        waiting = asyncio.create_task(dapp.approval())
+        await until_waiting(relay, 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until_waiting(relay, 0)
+
+        async with Wallet.from_uri(dapp.uri) as wallet:
+            await wallet.approve([])
+        assert (await dapp.approval()).accounts == ()

@@ -106,6 +106,14 @@ def test_published_digests(data: bytes, digest: str) -> None:
     assert keccak256(data).hex() == digest
 
 
+@each_row("blocks", [1, 2, 3])
+@each_row("offset", [-2, -1, 0, 1, 2])
+def test_messages_around_the_end_of_a_block(blocks: int, offset: int) -> None:
+    data = bytes(number % 251 for number in range(blocks * BLOCK_BYTES + offset))
+
+    assert keccak256(data) == judged(data)
+
+
 @given(st.binary(max_size=3 * BLOCK_BYTES))
 def test_any_message_has_the_digest_that_the_hash_object_gives_it(data: bytes) -> None:
     assert keccak256(data) == judged(data)
