@@ -14,6 +14,7 @@ from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.forked_process import fork_server
 from tests.support.server import server_process
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
 USES_A_BRIDGE = """
@@ -236,6 +237,7 @@ def test_async_tests_have_dapps_and_trio_can_cancel_what_waits(project_folder: p
     project_folder.runpytest_inprocess().assert_outcomes(passed=3)
 
 
+@slow  # three interpreters
 def test_it_works_under_xdist(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")  # three interpreters load what they need
     project_folder.makeini("[pytest]")

@@ -340,5 +340,6 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_end(tmp_path
     file.write_bytes(line(0))
 
     assert [entry["number"] for entry in read_history(file, 10**9, 5).entries] == [0]
+    assert read_history(tmp_path / "none", None, 5).entries == []
     with pytest.raises(UnavailableError):
         read_history(tmp_path, None, 5)
