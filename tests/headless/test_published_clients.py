@@ -1,7 +1,6 @@
 """Unmodified published clients, in Node.js and in Chromium, are answered by every rule."""
 
 import asyncio
-import shutil
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from aiohttp import web
 
 from bridge_server.kit.headless import HeadlessWallet
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, WalletProcess, wallet_process
+from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.node_packages import PACKAGES, needs_node, node_peers
 from tests.support.server import RunningServer
 from tests.support.slow import slow
@@ -24,7 +24,6 @@ PUBLISHED = ("0.7", "1.x", "2.x")
 SIGNATURE = "0xf16e"
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}
 SIGN = ["personal_sign", [HELLO, FIRST]]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 BUNDLES = {
     "1.x": "@walletconnect/client/dist/umd/index.min.js",
     "2.x": "@walletconnect/sign-client/dist/index.umd.js",
@@ -38,7 +37,6 @@ RULES = [
     "eth_sign=ask*1",
     "eth_sendTransaction=hang",
 ]
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: scripts/system-packages")
 
 
 async def _played(
@@ -175,8 +173,7 @@ class PageServer:
 @asynccontextmanager
 async def open_page(url: str, profile: Path) -> AsyncIterator[None]:
     """The page in a browser of its own."""
-    assert CHROMIUM is not None
-    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    flags = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0")
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, *flags, f"--user-data-dir={profile}", url, stdout=DEVNULL, stderr=DEVNULL
     )

@@ -287,6 +287,20 @@ def mine(fake: FakeNode, count: str) -> None:
     fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
 
 
+async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothing(
+    rig: Rig, fake: FakeNode
+) -> None:
+    def set_back(_: str) -> None:
+        fake.results["eth_getTransactionCount"] = "0x0"
+
+    sent = await rig.send()
+    fake.results |= {"eth_getTransactionCount": "0x1", "eth_getTransactionByHash": set_back}
+
+    await rig.wallet.worker.work()
+
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
 async def test_a_receipt_for_a_client_confirms_the_transaction(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url) as rig:
         sent = await rig.send()
