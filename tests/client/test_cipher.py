@@ -310,10 +310,7 @@ def test_a_token_names_the_relay_and_holds_for_a_day() -> None:
     assert claims["sub"] != again["sub"]
 
 
-@each_row(
-    ("data", "text"),
-    [(b"", ""), (b"\0\0\x01", "112"), (b"Hello World!", "2NEpo7TZRRrLZSi2U")],
-)
+@each_row(("data", "text"), [(b"", ""), (b"\0\0\x01", "112"), (b"Hello World!", "2NEpo7TZRRrLZSi2U")])
 def test_base58_is_that_of_the_internet_draft(data: bytes, text: str) -> None:
     assert base58(data) == text
 

@@ -102,10 +102,7 @@ def test_the_example_of_the_proposal() -> None:
     assert parse_sign_in_message(EXAMPLE) == EXAMPLE_FIELDS
 
 
-@each_row(
-    ("origin", "scheme", "domain"),
-    TABLES["origins"],
-)
+@each_row(("origin", "scheme", "domain"), TABLES["origins"])
 def test_the_origin_may_have_a_scheme_and_a_port(origin: str, scheme: str | None, domain: str) -> None:
     message = parse_sign_in_message(EXAMPLE.replace("example.com", origin, 1))
 
@@ -300,19 +297,13 @@ def test_a_date_time_stands_for_a_moment(text: str, milliseconds: int) -> None:
     assert milliseconds_of(text) == milliseconds
 
 
-@each_row(
-    "text",
-    TABLES["other spellings of times"],
-)
+@each_row("text", TABLES["other spellings of times"])
 def test_other_spellings_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         milliseconds_of(text)
 
 
-@each_row(
-    "text",
-    TABLES["days outside of the calendar"],
-)
+@each_row("text", TABLES["days outside of the calendar"])
 def test_days_outside_of_the_calendar_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="calendar"):
         milliseconds_of(text)
@@ -340,34 +331,22 @@ def test_any_text_is_a_moment_or_refused(text: str) -> None:
         assert FIRST_MS <= milliseconds_of(text) <= LAST_MS
 
 
-@each_row(
-    "text",
-    TABLES["URIs"],
-)
+@each_row("text", TABLES["URIs"])
 def test_uris_of_the_standard_are_accepted(text: str) -> None:
     assert is_uri(text)
 
 
-@each_row(
-    "text",
-    TABLES["near misses of URIs"],
-)
+@each_row("text", TABLES["near misses of URIs"])
 def test_near_misses_of_uris_are_refused(text: str) -> None:
     assert not is_uri(text)
 
 
-@each_row(
-    "text",
-    TABLES["hosts"],
-)
+@each_row("text", TABLES["hosts"])
 def test_a_host_is_accepted_with_or_without_a_port(text: str) -> None:
     assert is_host_and_port(text)
 
 
-@each_row(
-    "text",
-    TABLES["malformed hosts"],
-)
+@each_row("text", TABLES["malformed hosts"])
 def test_malformed_hosts_and_ports_are_refused(text: str) -> None:
     assert not is_host_and_port(text)
 

@@ -65,9 +65,7 @@ any_fields: dict[str, st.SearchStrategy[Any]] = {
 }
 access_lists = st.lists(
     st.builds(
-        AccessListEntry,
-        addresses,
-        st.lists(st.binary(min_size=32, max_size=32), max_size=3).map(tuple),
+        AccessListEntry, addresses, st.lists(st.binary(min_size=32, max_size=32), max_size=3).map(tuple)
     ),
     max_size=3,
 ).map(tuple)
@@ -161,12 +159,7 @@ def test_another_chain_is_another_transaction(transaction: Transaction, chain_id
 @each_row("transaction", TRANSACTIONS, ids=lambda transaction: f"type {transaction.type}")
 @each_row(
     ("field", "least", "greatest"),
-    [
-        ("chain_id", 1, MAX_CHAIN_ID),
-        ("nonce", 0, 2**64 - 2),
-        ("gas", 0, 2**64 - 1),
-        ("value", 0, 2**256 - 1),
-    ],
+    [("chain_id", 1, MAX_CHAIN_ID), ("nonce", 0, 2**64 - 2), ("gas", 0, 2**64 - 1), ("value", 0, 2**256 - 1)],
 )
 def test_numbers_have_their_ranges(transaction: Transaction, field: str, least: int, greatest: int) -> None:
     for number in (least, greatest):

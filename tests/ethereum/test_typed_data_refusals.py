@@ -61,10 +61,7 @@ def test_the_primary_type_is_one_of_the_types(value: object) -> None:
     assert refusal(changed(mail(), "primaryType", value)).startswith("primaryType must name one of the types")
 
 
-@each_row(
-    ("path", "value", "expected"),
-    TABLES["malformed types"],
-)
+@each_row(("path", "value", "expected"), TABLES["malformed types"])
 def test_malformed_types_are_refused(path: str, value: object, expected: str) -> None:
     given = mail()
     given["types"]["Person"] = members("string name, address wallet")
@@ -100,10 +97,7 @@ def test_references_that_some_verifiers_overlook_are_refused(struct: str, core: 
     assert refusal(given).startswith(f"types.{struct}[0].type must not refer from {struct} to {core}")
 
 
-@each_row(
-    ("place", "member"),
-    TABLES["members of domains"],
-)
+@each_row(("place", "member"), TABLES["members of domains"])
 def test_a_domain_type_has_the_members_of_the_standard_only(place: int, member: dict[str, str]) -> None:
     given = mail()
     given["types"]["EIP712Domain"] = [*DOMAIN_TYPE[:place], member, *DOMAIN_TYPE[place + 1 :]]
@@ -151,10 +145,7 @@ def test_the_message_matches_its_type(path: str, value: object, expected: str) -
     assert refusal(changed(group_mail(), path, value)).startswith(expected)
 
 
-@each_row(
-    ("kind", "value", "expected"),
-    TABLES["values"],
-)
+@each_row(("kind", "value", "expected"), TABLES["values"])
 def test_values_are_of_their_types(kind: str, value: object, expected: str) -> None:
     assert refusal(one_value(kind, value)).startswith(f"message.value {expected}")
 

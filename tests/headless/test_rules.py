@@ -13,13 +13,7 @@ from bridge_server.kit.client import (
     RejectedError,
     SessionEndedError,
 )
-from bridge_server.kit.headless import (
-    HeadlessCall,
-    HeadlessWallet,
-    RuleError,
-    SessionState,
-    read_rule,
-)
+from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, SessionState, read_rule
 from bridge_server.kit.headless.rules import RuleList
 from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired

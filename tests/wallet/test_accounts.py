@@ -500,10 +500,7 @@ async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked:
 @pytest.mark.own_server
 @each_row(
     ("method", "params"),
-    [
-        ("personal_sign", (MESSAGE, ADDRESS, "wrong")),
-        ("personal_unlockAccount", (ADDRESS, "wrong")),
-    ],
+    [("personal_sign", (MESSAGE, ADDRESS, "wrong")), ("personal_unlockAccount", (ADDRESS, "wrong"))],
 )
 async def test_a_wrong_passphrase_is_refused(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await locked.error(method, *params)

@@ -115,11 +115,7 @@ def test_a_transfer_of_ether_is_shown_with_its_greatest_cost() -> None:
         ({"input": "0xdeadbeef01"}, "input", ["5 bytes: 0xdeadbeef01"]),
         ({"input": "0xdeadbeef", "data": None}, "input", ["4 bytes: 0xdeadbeef"]),
         ({"data": "0xdeadbeef", "input": None}, "data", ["4 bytes: 0xdeadbeef"]),
-        (
-            {"data": "0x" + "ab" * 5_000},
-            "data",
-            ["5000 bytes, of which the first 1024: 0x" + "ab" * 1024],
-        ),
+        ({"data": "0x" + "ab" * 5_000}, "data", ["5000 bytes, of which the first 1024: 0x" + "ab" * 1024]),
         ({"surprise\u202e": {"a": "\x1b"}}, "also", ['surprise<U+202E>: {"a": "\\u001b"}']),
         ({"accessList": [ACCESS, ACCESS]}, "access list", [json.dumps(ACCESS)] * 2),
         ({"data": "0x01", "input": "0x02"}, "WARNING", ["data and input differ"]),
