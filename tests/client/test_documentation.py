@@ -28,7 +28,7 @@ _PRINTED_SECRET = "bsk_..."
 _SECONDS = 240
 
 
-@each_row("generation", ["plain", "0.7", "1.x"])
+@each_row("generation", ["plain", "1.x"])
 async def test_the_documented_dapp_and_wallet_pair_and_sign(relay: RunningServer, generation: str) -> None:
     assert _EVERY_GENERATION.count(_PRINTED_DAPP) == 1
     program = _EVERY_GENERATION.replace(_PRINTED_DAPP, f'{_PRINTED_DAPP}, generation="{generation}"')

@@ -68,7 +68,7 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
 )
 async def test_repeatable_requests_are_retried(gate: WebhookReceiver, path: str, failure: Answer) -> None:
     def fail() -> None:
-        gate.script.extend([failure] * 3)
+        gate.script.extend([failure] * 2)
 
     fail()
     async with (

@@ -34,7 +34,7 @@ from tests.support.eventually import eventually
 from tests.support.rows import each_row
 
 IMPATIENT = replace(BRISK, patience_seconds=0.2)
-NONSENSE: list[Any] = [None, [], {}, [[]], {"a": {}}, 1.5, True, "", "no", 2**63]
+NONSENSE: list[Any] = [None, [], [[]], {"a": {}}, 1.5, True, "no", 2**63]
 METHODS = [
     "wc_sessionPropose",
     "wc_sessionRequest",
