@@ -17,14 +17,10 @@ SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
 
 @each_row(("chain_id", "read"), [(1, 1), (None, None), ("5", 5), ("0x89", 137), (2**80, 2**80)])
 def test_chain_ids_are_read_however_wallets_write_them(chain_id: Any, read: int | None) -> None:
-    assert read_approval({"approved": True, "accounts": [], "chainId": chain_id}).chain_id == read
+    approval = read_approval({"approved": True, "accounts": ["0xab"], "chainId": chain_id, "peer": "Wallet"})
 
-
-def test_an_approval_keeps_what_else_was_said() -> None:
-    approval = read_approval({"approved": True, "accounts": ["0xab"], "peer": {"name": "Wallet"}})
-
-    assert approval.accounts == ("0xab",)
-    assert approval.content["peer"] == {"name": "Wallet"}
+    assert (approval.accounts, approval.chain_id) == (("0xab",), read)
+    assert approval.content["peer"] == "Wallet"
 
 
 @each_row("content", [{"approved": False}, {}, {"approved": 1}, {"accounts": ["0xab"]}])
@@ -76,27 +72,21 @@ def test_results_are_read_in_every_form(content: Any, result: Any) -> None:
 
 
 @each_row(
-    ("content", "code", "message"),
+    ("content", "code", "message", "data"),
     [
-        ({"approved": False}, 4001, "The wallet refused the call."),
-        ({"approved": None, "result": "0xab"}, 4001, "The wallet refused the call."),
-        ({"id": 1, "jsonrpc": "2.0", "error": {"code": -32000, "message": "no funds"}}, -32000, "no funds"),
-        ({"error": {}}, 4001, "The wallet answered with an error."),
-        ({"error": {"code": "x", "message": 7}}, 4001, "7"),
+        ({"approved": False}, 4001, "The wallet refused the call.", None),
+        ({"approved": None, "result": "0xab"}, 4001, "The wallet refused the call.", None),
+        ({"error": {"code": -32000, "message": "no funds"}}, -32000, "no funds", None),
+        ({"error": {"code": 3, "message": "reverted", "data": "0x08c3"}}, 3, "reverted", "0x08c3"),
+        ({"error": {}}, 4001, "The wallet answered with an error.", None),
+        ({"error": {"code": "x", "message": 7}}, 4001, "7", None),
     ],
 )
-def test_errors_are_read_in_every_form(content: Any, code: int, message: str) -> None:
+def test_errors_are_read_in_every_form(content: Any, code: int, message: str, data: Any) -> None:
     with pytest.raises(CallFailedError) as failure:
         read_result(content)
 
-    assert (failure.value.code, failure.value.message) == (code, message)
-
-
-def test_an_error_keeps_its_data() -> None:
-    with pytest.raises(CallFailedError) as failure:
-        read_result({"error": {"code": 3, "message": "reverted", "data": "0x08c3"}})
-
-    assert failure.value.data == "0x08c3"
+    assert (failure.value.code, failure.value.message, failure.value.data) == (code, message, data)
 
 
 @each_row("content", [None, [], {}, {"approved": True}, {"error": "text"}])
@@ -148,19 +138,17 @@ def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     }
 
 
-def test_an_approval_has_each_address_once_and_the_first_chain_of_ethereum() -> None:
+def test_an_approval_has_each_address_once_and_the_first_chain_of_ethereum_if_any() -> None:
     ids = [f"eip155:10:{ACCOUNT}", f"eip155:1:{ACCOUNT}", f"eip155:1:{OTHER}"]
 
     approval = read_namespaces({"namespaces": {"eip155": {"accounts": ids, "methods": [], "events": []}}})
+    elsewhere = {"solana": {"accounts": [f"{SOLANA}:key"], "methods": [], "events": []}}
 
     assert (approval.accounts, approval.chain_id) == ((ACCOUNT, OTHER), 10)
     assert approval.namespaces["eip155"]["accounts"] == ids
-
-
-def test_an_approval_may_have_no_chain_of_ethereum() -> None:
-    accounts = {"accounts": [f"{SOLANA}:key"], "methods": [], "events": []}
-
-    assert read_namespaces({"namespaces": {"solana": accounts}}).chain_id is None
+    assert read_namespaces({"namespaces": elsewhere}).chain_id is None
+    with pytest.raises(BadPayloadError, match="no chain"):
+        first_chain({"eip155": {"accounts": []}})
 
 
 @each_row(
@@ -216,11 +204,6 @@ def test_sound_namespaces_are_asked_for_as_they_are(namespaces: Any) -> None:
 )
 def test_a_call_is_for_the_first_chain(namespaces: Any, chain: str) -> None:
     assert first_chain(namespaces) == chain
-
-
-def test_namespaces_without_a_chain_have_no_first() -> None:
-    with pytest.raises(BadPayloadError, match="no chain"):
-        first_chain({"eip155": {"accounts": []}})
 
 
 def test_a_session_allows_the_methods_of_a_namespace_on_the_chains_of_its_accounts() -> None:

@@ -470,10 +470,21 @@ async def fail() -> None:
     raise ValueError("no")
 
 
-def test_a_call_returns_and_raises_what_the_coroutine_does(background: BackgroundLoop) -> None:
+def test_a_call_returns_and_raises_what_the_coroutine_does_and_the_loop_can_begin_again(
+    background: BackgroundLoop,
+) -> None:
+    async def ask() -> int:
+        return background.run(double(4))
+
     assert background.run(double(4)) == 8
     with pytest.raises(ValueError, match="no"):
         background.run(fail())
+    with pytest.raises(RuntimeError, match="cannot wait for them"):
+        background.run(ask())
+
+    background.stop()
+    background.stop()
+    assert background.run(double(5)) == 10
 
 
 async def test_asyncio_waits_for_it_without_blocking(background: BackgroundLoop) -> None:
@@ -499,19 +510,3 @@ async def test_a_caller_that_gives_up_ends_the_coroutine(background: BackgroundL
 
     async with asyncio.timeout(60):
         await ended.wait()
-
-
-def test_a_loop_does_not_wait_for_itself(background: BackgroundLoop) -> None:
-    async def ask() -> int:
-        return background.run(double(4))
-
-    with pytest.raises(RuntimeError, match="cannot wait for them"):
-        background.run(ask())
-
-
-def test_a_loop_can_begin_again(background: BackgroundLoop) -> None:
-    background.run(double(4))
-    background.stop()
-    background.stop()
-
-    assert background.run(double(5)) == 10
