@@ -24,7 +24,7 @@ from bridge_server.kit.client.errors import (
     SessionEndedError,
     TimeLimits,
 )
-from bridge_server.kit.client.payloads import Push
+from bridge_server.kit.client.payloads import Push, read_object
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
 _LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
@@ -179,44 +179,24 @@ def _faults(problem: dict[str, Any]) -> list[str]:
     return [f"{each.get('pointer')} {each.get('detail')}" for each in named[:_MOST_FAULTS]]
 
 
-class RetryingClient(TimeLimits):
-    """A bridge over HTTP, usable between `open` and `close`. A client session passed as `http` stays open."""
+class RetryingClient(HttpRequests, TimeLimits):
+    """A bridge over HTTP, whose requests are repeated as long as that is safe."""
 
-    def __init__(
-        self, bridge_url: str, http: aiohttp.ClientSession | None, pace: Pace, token: str | None = None
-    ) -> None:
-        self.bridge_url = bridge_url
-        self.pace = pace
-        self.requests = HttpRequests(bridge_url, http, pace, token)
-        self._failure: FailedAttemptError | None = None
-
-    def open(self) -> None:
-        """Open a client session unless one was passed in."""
-        self.requests.open()
-
-    async def close(self) -> None:
-        """Close the client session unless it was passed in."""
-        await self.requests.close()
+    _failed: FailedAttemptError | None = None
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        self._failure = None
+        self._failed = None
         try:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as error:
-            if self._failure is not None:
-                raise self._unreachable(self._failure) from error
+            if self._failed is not None:
+                raise self._unreachable(self._failed) from error
             raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
 
     async def send(
-        self,
-        method: str,
-        path: str,
-        fields: Any = None,
-        *,
-        wait_seconds: int = 0,
-        repeatable: bool = True,
+        self, method: str, path: str, fields: Any = None, *, wait_seconds: int = 0, repeatable: bool = True
     ) -> bytes:
         """Send a request, with retries, until the bridge answers 2xx; returns the body, empty for a 204.
 
@@ -229,26 +209,24 @@ class RetryingClient(TimeLimits):
         failures = 0
         while True:
             try:
-                body = await self.requests.attempt(method, path, encoded, 0 if failures else wait_seconds)
+                body = await self.attempt(method, path, encoded, 0 if failures else wait_seconds)
             except FailedAttemptError as failure:
-                self._failure = failure
-                if method != "GET" and failure.refusal and self._asks_too_much(failure.asked_seconds):
+                self._failed = failure
+                asked_too_much = (failure.asked_seconds or 0) > self.pace.patience_seconds
+                if method != "GET" and failure.refusal and asked_too_much:
                     raise failure.refusal from failure
                 if failure.taken and not repeatable:
                     raise self._unreachable(failure, " It may have taken the request.") from failure
                 failures += 1
                 pause = self.pace.retry_seconds(failures, random.random(), failure.asked_seconds)  # noqa: S311
-                _log.info("%s: %s; again in %.1f s", self.bridge_url, failure, pause)
+                _log.info("%s: %s; again in %.1f s", self.url, failure, pause)
                 await asyncio.sleep(pause)
             else:
-                self._failure = None
+                self._failed = None
                 return body
 
-    def _asks_too_much(self, asked_seconds: float | None) -> bool:
-        return asked_seconds is not None and asked_seconds > self.pace.patience_seconds
-
     def _unreachable(self, failure: FailedAttemptError, more: str = "") -> BridgeUnreachableError:
-        return BridgeUnreachableError(f"The bridge {self.bridge_url} cannot be used: {failure}.{more}")
+        return BridgeUnreachableError(f"The bridge {self.url} cannot be used: {failure}.{more}")
 
 
 # A client of the bridge's endpoints (docs/protocol.md, B), with one method for each.
@@ -357,11 +335,8 @@ async def _of_session(session_id: str) -> AsyncIterator[None]:
 
 
 def _document(answer: bytes) -> dict[str, Any]:
-    try:
-        document = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict):
+    document = read_object(answer)
+    if document is None:
         raise BadAnswerError("The server did not answer with a JSON object. Is the URL that of a bridge?")
     return document
 

@@ -18,6 +18,7 @@ from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kit.client.errors import BadAnswerError, BridgeUnreachableError, Pace
 from bridge_server.kit.client.http import FailedAttemptError, HttpRequests, RetryingClient
 from bridge_server.kit.client.pairing import sound_bridge_url
+from bridge_server.kit.client.payloads import read_object
 
 ACCOUNTS_AT_ONCE = 500
 LOOKED_UP_AT_ONCE = 100
@@ -212,9 +213,7 @@ class Notifier:
         progress = NotifyProgress(id, after)
         yield progress
         if accounts is None:
-            calls = NotifyCalls(
-                self._client.requests, self._notify_path("/audience", dry_run), fields, progress
-            )
+            calls = NotifyCalls(self._client, self._notify_path("/audience", dry_run), fields, progress)
             async with aclosing(calls.call_all()) as calling:
                 async for progress in calling:
                     yield progress
@@ -222,7 +221,7 @@ class Notifier:
         behind = [account for account in accounts if account > after]
         progress = replace(progress, total=len(behind))
         yield progress
-        calls = NotifyCalls(self._client.requests, self._notify_path("", dry_run), fields, progress)
+        calls = NotifyCalls(self._client, self._notify_path("", dry_run), fields, progress)
         for some in chunks(behind, ACCOUNTS_AT_ONCE):
             async with aclosing(calls.call({"accounts": some}, some[-1])) as calling:
                 async for progress in calling:
@@ -234,8 +233,8 @@ class Notifier:
         The server allows one listing in 5 minutes, 2 at once; the limit is waited out. A listing that breaks
         off is asked for again and goes on behind the last account.
         """
-        listing = Listing(self._client.requests, f"/{self._project}/subscribers", after)
-        patience = Patience(self._client.bridge_url, self._client.pace)
+        listing = Listing(self._client, f"/{self._project}/subscribers", after)
+        patience = Patience(self._client.url, self._client.pace)
         while True:
             try:
                 async with aclosing(listing.pages()) as pages:
@@ -414,11 +413,8 @@ def json_body(fields: Any) -> bytes:
 
 def read_answer(body: bytes) -> dict[str, Any]:
     """The JSON object of an answer. Raises BadAnswerError."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict):
+    document = read_object(body)
+    if document is None:
         raise _not_a_server()
     return document
 
