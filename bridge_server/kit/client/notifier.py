@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -93,10 +92,6 @@ class NotifyProgress:
     because: str = ""
     result: NotifyResult | None = None
 
-    def waiting(self, seconds: float, because: str) -> Self:
-        """This progress while the walk waits."""
-        return replace(self, waits_seconds=seconds, because=because, result=None)
-
     def with_result(self, result: NotifyResult, after: str) -> Self:
         """The progress after another call, whose last account was `after`."""
         reasons = [failed.reason for failed in result.failed]
@@ -147,12 +142,7 @@ class Notifier:
         self._client.open()
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
     async def notify(
@@ -292,12 +282,14 @@ class NotifyCalls:
                 break
             except FailedAttemptError as failure:
                 pause, because = self._patience.pause_after(failure), str(failure)
-            yield self.progress.waiting(pause, because)
+            yield replace(self.progress, waits_seconds=pause, because=because, result=None)
             await asyncio.sleep(pause)
         self._patience.succeeded()
         result = read_result(self.answer)
-        last = self._last(result) if after is None else after
-        self.progress = self.progress.with_result(result, last)
+        if after is None:
+            accounts = (*result.sent, *(each.account for each in result.failed), *result.not_found)
+            after = _next(self.answer) or max(accounts, default=self.progress.after)
+        self.progress = self.progress.with_result(result, after)
         yield self.progress
 
     async def call_all(self) -> AsyncGenerator[NotifyProgress]:
@@ -311,17 +303,12 @@ class NotifyCalls:
             async with aclosing(self.call({"audience": "all", "after": after}, None)) as calling:
                 async for progress in calling:
                     if begins and progress.result is not None:
-                        begins = False
-                        self.progress = progress = replace(progress, total=_total(self.answer))
+                        begins, total = False, self.answer.get("total")
+                        if not isinstance(total, int):
+                            raise _not_a_server()
+                        self.progress = progress = replace(progress, total=total)
                     yield progress
             after = _next(self.answer)
-
-    def _last(self, result: NotifyResult) -> str:
-        """The last account of the call, in the order of account ids."""
-        failed = (each.account for each in result.failed)
-        return _next(self.answer) or max(
-            (*result.sent, *failed, *result.not_found), default=self.progress.after
-        )
 
 
 def _next(answer: Mapping[str, Any]) -> str | None:
@@ -330,14 +317,6 @@ def _next(answer: Mapping[str, Any]) -> str | None:
     if following is not None and not isinstance(following, str):
         raise _not_a_server()
     return following
-
-
-def _total(answer: Mapping[str, Any]) -> int:
-    """The number of accounts of the audience. Raises BadAnswerError."""
-    total = answer.get("total")
-    if not isinstance(total, int):
-        raise _not_a_server()
-    return total
 
 
 class Patience:
@@ -363,16 +342,13 @@ class Patience:
         if failure.refusal is not None and failure.refusal.status == _TOO_MANY_REQUESTS:
             self._failing_since = None
         else:
-            self._require_patience(failure, pause)
+            now = asyncio.get_running_loop().time()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now + pause > self._failing_since + self._pace.walk_patience_seconds:
+                text = f"The server {self._url} cannot be used: {failure}."
+                raise BridgeUnreachableError(text) from failure
         _log.info("%s: %s; again in %.1f s", self._url, failure, pause)
         return pause
-
-    def _require_patience(self, failure: FailedAttemptError, pause: float) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._failing_since is None:
-            self._failing_since = now
-        if now + pause > self._failing_since + self._pace.walk_patience_seconds:
-            raise BridgeUnreachableError(f"The server {self._url} cannot be used: {failure}.") from failure
 
 
 # The content of requests, and their answers.
