@@ -1,6 +1,6 @@
 """Signers of a headless wallet: keys of its own, perhaps with a node, or another wallet's JSON-RPC."""
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from bridge_server.kernel.background import KeyedLock, Stopping
 from bridge_server.kernel.errors import UpstreamError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.version import USER_AGENT
+from bridge_server.kit.client.payloads import read_object
 from bridge_server.wallet.accounts import development_keys
 from bridge_server.wallet.models import (
     InvalidParamsError,
@@ -51,37 +52,21 @@ FindKey = Callable[[str], SigningKey]
 
 
 class Signer(Protocol):
-    """Signs and sends for calls that were approved."""
+    """Signs and sends for calls that were approved. All but `close` and `reset` raise BridgeError.
 
-    async def open(self) -> None:
-        """Learn the accounts and the chain. Raises BridgeError."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
-
-    def reset(self) -> None:
-        """Forget sent transactions."""
-        ...
+    `open` learns the accounts, with their checksums, and the chain that sessions begin on. `reset` forgets
+    sent transactions. `sign` has the result of a method that signs or sends, `read` of one without a key.
+    """
 
     @property
-    def addresses(self) -> list[str]:
-        """All accounts, with their checksums."""
-        ...
-
+    def addresses(self) -> list[str]: ...
     @property
-    def chain_id(self) -> int:
-        """The chain that sessions begin on."""
-        ...
-
-    async def sign(self, method: str, params: Any, chain_id: int) -> Any:
-        """The result of a method that signs or sends. Raises BridgeError."""
-        ...
-
-    async def read(self, method: str, params: Any) -> Any:
-        """The result of a method that needs no key. Raises BridgeError."""
-        ...
+    def chain_id(self) -> int: ...
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    def reset(self) -> None: ...
+    async def sign(self, method: str, params: Any, chain_id: int) -> Any: ...
+    async def read(self, method: str, params: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +112,6 @@ class OwnKeys:
         self.addresses = [key.address for key in keys]
         self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, Stopping(), chain_id)
         self._transactions = Transactions(self._node)
-        self._methods: dict[str, Callable[[Any, int], Coroutine[Any, Any, str]]] = {
-            "personal_sign": self._personal_sign,
-            "eth_sign": self._eth_sign,
-            "eth_signTransaction": self._sign_transaction,
-            "eth_sendTransaction": self._send_transaction,
-            "eth_sendRawTransaction": self._send_raw_transaction,
-        }
 
     async def open(self) -> None:
         """Ask the node for its chain, if there is one. Raises NoNodeError, WrongChainError."""
@@ -162,8 +140,20 @@ class OwnKeys:
     async def sign(self, method: str, params: Any, chain_id: int) -> Any:
         """The signature, or the transaction's hash. Raises BridgeError."""
         if method in TYPED_DATA:
-            return await self._sign_typed_data(method, params)
-        return await self._methods[method](params, chain_id)
+            account, typed_data, _ = read_sign_typed_data(method, params)
+            return self._signature(account, typed_data.digest)
+        if method == "personal_sign":
+            message, account, _ignored = read_personal_sign(params)
+            return self._signature(account, personal_message_hash(message))
+        if method == "eth_sign":
+            message, account = read_eth_sign(params)
+            return self._signature(account, personal_message_hash(message))
+        if method in RAW_TRANSACTIONS:
+            [value] = arguments(method, params, 1, "signed transaction")
+            return await self._transactions.send_signed(value)
+        [value] = arguments(method, params, 1, "transaction")
+        carry_out = self._transactions.sign if method == "eth_signTransaction" else self._transactions.send
+        return await carry_out(value, chain_id, self._key)
 
     async def read(self, method: str, params: Any) -> Any:
         """The node's answer. Raises NoNodeError, NodeError, MethodNotFoundError."""
@@ -175,30 +165,6 @@ class OwnKeys:
         if isinstance(answer, NodeError):
             raise answer
         return orjson.loads(orjson.dumps(answer))
-
-    async def _personal_sign(self, params: Any, _: int) -> str:
-        message, account, _ignored = read_personal_sign(params)
-        return self._signature(account, personal_message_hash(message))
-
-    async def _eth_sign(self, params: Any, _: int) -> str:
-        message, account = read_eth_sign(params)
-        return self._signature(account, personal_message_hash(message))
-
-    async def _sign_typed_data(self, method: str, params: Any) -> str:
-        account, typed_data, _ = read_sign_typed_data(method, params)
-        return self._signature(account, typed_data.digest)
-
-    async def _sign_transaction(self, params: Any, chain_id: int) -> str:
-        [value] = arguments("eth_signTransaction", params, 1, "transaction")
-        return await self._transactions.sign(value, chain_id, self._key)
-
-    async def _send_transaction(self, params: Any, chain_id: int) -> str:
-        [value] = arguments("eth_sendTransaction", params, 1, "transaction")
-        return await self._transactions.send(value, chain_id, self._key)
-
-    async def _send_raw_transaction(self, params: Any, _: int) -> str:
-        [value] = arguments("eth_sendRawTransaction", params, 1, "signed transaction")
-        return await self._transactions.send_signed(value)
 
     def _signature(self, account: str, digest: bytes) -> str:
         return hex_of(self._key(account).sign(digest))
@@ -251,10 +217,9 @@ class Transactions:
 
     async def _filled(self, request: TransactionRequest, chain_id: int) -> TransactionRequest:
         if request.chain_id is not None and request.chain_id != chain_id:
-            raise InvalidParamsError(
-                f"params[0].chainId is {quantity(request.chain_id)}, and the session is on chain "
-                f"{quantity(chain_id)}: switch the chain first."
-            )
+            named, own = quantity(request.chain_id), quantity(chain_id)
+            fault = f"params[0].chainId is {named}, and the session is on chain {own}"
+            raise InvalidParamsError(f"{fault}: switch the chain first.")
         request = request._replace(chain_id=chain_id)
         return await self._filling.filled(request) if self._node.exists else _with_usual_prices(request)
 
@@ -284,10 +249,8 @@ def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
     tip, most = filled.max_priority_fee_per_gas, filled.max_fee_per_gas
     if tip is None:
         tip = _USUAL_PRICE_WEI if most is None else min(_USUAL_PRICE_WEI, most)
-    return filled._replace(
-        max_priority_fee_per_gas=tip,
-        max_fee_per_gas=2 * _USUAL_PRICE_WEI + tip if most is None else most,
-    )
+    most = 2 * _USUAL_PRICE_WEI + tip if most is None else most
+    return filled._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
 
 
 def _signed(request: TransactionRequest, nonce: int, key_of: FindKey) -> tuple[str, str]:
@@ -314,9 +277,11 @@ class RemoteWallet:
 
     async def open(self) -> None:
         """Ask for the accounts and the chain. Raises UpstreamError, NodeError."""
-        self._http = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=_PATIENCE_SECONDS), headers=self._headers(), trust_env=False
-        )
+        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        timeout = aiohttp.ClientTimeout(total=_PATIENCE_SECONDS)
+        self._http = aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=False)
         accounts = await self._call("eth_accounts", [])
         chain = None if self._chosen_chain_id else await self._call("eth_chainId", [])
         try:
@@ -346,10 +311,6 @@ class RemoteWallet:
         """The other wallet's answer. Raises NodeError, UpstreamError."""
         return await self._call(method, params)
 
-    def _headers(self) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
-        return headers if self._token is None else {**headers, "Authorization": f"Bearer {self._token}"}
-
     async def _call(self, method: str, params: Any) -> Any:
         assert self._http is not None
         body = orjson.dumps({"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params})
@@ -363,11 +324,7 @@ class RemoteWallet:
 
 
 def _result(url: str, status: int, content: bytes) -> Any:
-    try:
-        answer = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        answer = None
-    match answer:
+    match read_object(content):
         case {"error": {"code": int(code), "message": str(message), **more}}:
             raise NodeError(code, message, more.get("data"), has_data="data" in more)
         case {"result": result}:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from bridge_server.ethereum.address import quantity
@@ -24,7 +24,7 @@ from bridge_server.kit.client.authentication import write_authentication
 from bridge_server.kit.client.payloads import REJECTION
 from bridge_server.kit.headless.keys import AUTHENTICATE
 from bridge_server.kit.headless.sessions import (
-    CallCame,
+    CallHappening,
     DappFacts,
     Failure,
     Feed,
@@ -32,13 +32,10 @@ from bridge_server.kit.headless.sessions import (
     HeadlessCall,
     HeadlessSession,
     Outcome,
-    Paired,
     Policy,
     ProviderEvent,
     Result,
-    SessionChanged,
-    SessionDecided,
-    SessionEnded,
+    SessionHappening,
     SessionState,
 )
 from bridge_server.wallet.models import SignatureRejectedError
@@ -89,7 +86,7 @@ class BridgeLink:
                 await self._client.emit("chainChanged", session.chain_id, caip2)
             if accounts:
                 await self._client.emit("accountsChanged", list(session.accounts), caip2)
-        self._feed.tell(SessionChanged(session))
+        self._feed.tell(SessionHappening("changed", session))
 
     async def end(self, session: HeadlessSession) -> None:
         """End the session. Raises BridgeClientError."""
@@ -156,7 +153,7 @@ class BridgeLink:
         asked = _asked_chains(proposal)
         session.chain_id = _chosen_chain(session.chain_id, asked)
         self._other_chains = [chain for chain in asked if chain != session.chain_id]
-        self._feed.tell(Paired(session))
+        self._feed.tell(SessionHappening("paired", session))
         cacaos = await self._signed_in(session, proposal) if await self._is_approved(session) else None
         if cacaos is None:
             await self._client.reject()
@@ -190,13 +187,14 @@ class BridgeLink:
 
     def _waits(self, session: HeadlessSession, happening: Happening) -> None:
         """Let `pair` return: the sign-in waits for the test program."""
-        if isinstance(happening, CallCame) and happening.call.session is session and not self.decided.done():
-            self.decided.set_result(None)
+        match happening:
+            case CallHappening("call", call) if call.session is session and not self.decided.done():
+                self.decided.set_result(None)
 
     async def _is_approved(self, session: HeadlessSession) -> bool:
         if self._policy in ("approve", "reject"):
             return self._policy == "approve"
-        self._feed.tell(SessionDecided(session))
+        self._feed.tell(SessionHappening("session", session))
         self.decided.set_result(None)
         return await session.decision
 
@@ -210,7 +208,7 @@ class BridgeLink:
 
     def _decide(self, session: HeadlessSession, state: SessionState) -> None:
         session.state = state
-        self._feed.tell(SessionDecided(session))
+        self._feed.tell(SessionHappening("session", session))
         if not self.decided.done():
             self.decided.set_result(None)
 
@@ -225,21 +223,19 @@ class BridgeLink:
 
     def _called(self, session: HeadlessSession, call: Call) -> None:
         chain_id = _chain_number(call.chain) or session.chain_id
-        self._take(
-            session, call.method, call.params, chain_id, lambda _, outcome: self._deliver(call, outcome)
-        )
+        self._take(session, call.method, call.params, chain_id, lambda _, to: self._deliver(call, to))
 
     def _failed(self, session: HeadlessSession, error: BridgeClientError) -> None:
         if not self.decided.done():
             self.decided.set_exception(error)
             session.end(SessionState.ENDED, "bridge", str(error))
-            return
-        self._over(session, SessionState.ENDED, "bridge", str(error))
+        else:
+            self._over(session, SessionState.ENDED, "bridge", str(error))
 
     def _over(self, session: HeadlessSession, state: SessionState, ended_by: str, reason: str) -> None:
         if not session.is_over:
             session.end(state, ended_by, reason)
-            self._feed.tell(SessionEnded(session))
+            self._feed.tell(SessionHappening("ended", session))
 
 
 async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -312,14 +308,17 @@ class PageLink:
         """Have the session decided by the policy, or by the test program. Raises SignatureRejectedError."""
         if not self.has_asked:
             self.has_asked = True
-            self._feed.tell(Paired(session))
-            self._begin(session)
+            self._feed.tell(SessionHappening("paired", session))
+            if self._policy in ("approve", "reject"):
+                session.decision.set_result(self._policy == "approve")
+            else:
+                self._feed.tell(SessionHappening("session", session))
         if not await asyncio.shield(session.decision):
             self._end(session, SessionState.REJECTED, "wallet")
             raise SignatureRejectedError(REJECTION)
         if session.state is SessionState.PROPOSED:
             session.state = SessionState.APPROVED
-            self._feed.tell(SessionDecided(session))
+            self._feed.tell(SessionHappening("session", session))
 
     async def update(self, session: HeadlessSession, *, accounts: bool, chain: bool) -> None:
         """Emit the events of a provider."""
@@ -327,7 +326,7 @@ class PageLink:
             self._emit(session, "chainChanged", quantity(session.chain_id))
         if accounts:
             self._emit(session, "accountsChanged", list(session.accounts))
-        self._feed.tell(SessionChanged(session))
+        self._feed.tell(SessionHappening("changed", session))
 
     async def end(self, session: HeadlessSession) -> None:
         """Take the accounts away from the page."""
@@ -339,18 +338,14 @@ class PageLink:
 
     async def deliver(self, call: HeadlessCall, outcome: Outcome) -> None:
         """Hand the outcome to the request that waits for it."""
-        answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(outcome)
+        self._answer(call, outcome)
 
     async def leave(self) -> None:
         """A page has no connection."""
 
     def lose(self, call: HeadlessCall) -> None:
         """Answer a call that nobody will decide any more."""
-        answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(Failure(DISCONNECTED, "The wallet disconnected."))
+        self._answer(call, Failure(DISCONNECTED, "The wallet disconnected."))
 
     async def outcome_of(self, call: HeadlessCall, take: Callable[[HeadlessCall], None]) -> Outcome:
         """Have the call taken, and wait for its outcome."""
@@ -362,15 +357,13 @@ class PageLink:
         finally:
             del self._answers[call.id]
 
+    def _answer(self, call: HeadlessCall, outcome: Outcome) -> None:
+        answer = self._answers.get(call.id)
+        if answer is not None and not answer.done():
+            answer.set_result(outcome)
+
     def _emit(self, session: HeadlessSession, name: str, value: Any) -> None:
         self._feed.tell(ProviderEvent(name, value, session))
-
-    def _begin(self, session: HeadlessSession) -> None:
-        match self._policy:
-            case "approve" | "reject":
-                session.decision.set_result(self._policy == "approve")
-            case _:
-                self._feed.tell(SessionDecided(session))
 
     def _end(self, session: HeadlessSession, state: SessionState, ended_by: str) -> None:
         if session.is_over:
@@ -378,7 +371,8 @@ class PageLink:
         session.end(state, ended_by)
         if not session.decision.done():
             session.decision.set_result(False)
-        self._feed.tell(SessionDecided(session) if state is SessionState.REJECTED else SessionEnded(session))
+        event: Literal["session", "ended"] = "session" if state is SessionState.REJECTED else "ended"
+        self._feed.tell(SessionHappening(event, session))
 
 
 class Pages:
@@ -402,11 +396,8 @@ class Pages:
 
     def connected(self) -> list[HeadlessSession]:
         """The sessions that a page has asked for and that are not over."""
-        return [
-            session
-            for origin, session in self._sessions.items()
-            if self._links[origin].has_asked and not session.is_over
-        ]
+        asked = (each for origin, each in self._sessions.items() if self._links[origin].has_asked)
+        return [session for session in asked if not session.is_over]
 
     def forget(self) -> None:
         """Forget all pages."""

@@ -1,13 +1,13 @@
 """Sessions and calls as a test program sees them: their states, their answers, and who waits for them."""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, get_args
+from uuid import uuid4
 
 import orjson
 
@@ -57,27 +57,19 @@ class DappFacts:
 
 
 class Link(Protocol):
-    """The way to the dapp: a bridge, or a web page."""
+    """The way to the dapp: a bridge, or a web page. All but `connect` and `lose` raise BridgeClientError.
 
-    async def connect(self, session: "HeadlessSession") -> None:
-        """Have the session decided, if the dapp can ask for that. Raises SignatureRejectedError."""
-        ...
+    `connect` has the session decided, if the dapp can ask for that; it raises SignatureRejectedError.
+    `update` tells the dapp the accounts and the chain; the flags say which of them have changed. `end` ends
+    the session, `leave` closes the connection and leaves the session open. `lose` gives up a call that nobody
+    will answer.
+    """
 
-    async def update(self, session: "HeadlessSession", *, accounts: bool, chain: bool) -> None:
-        """Tell the dapp the session's accounts and chain; the flags say which of them have changed."""
-        ...
-
-    async def end(self, session: "HeadlessSession") -> None:
-        """Tell the dapp that the session is over."""
-        ...
-
-    async def leave(self) -> None:
-        """Close the connection; the session stays open."""
-        ...
-
-    def lose(self, call: Any) -> None:
-        """Give up a call of the session that nobody will answer."""
-        ...
+    async def connect(self, session: "HeadlessSession") -> None: ...
+    async def update(self, session: "HeadlessSession", *, accounts: bool, chain: bool) -> None: ...
+    async def end(self, session: "HeadlessSession") -> None: ...
+    async def leave(self) -> None: ...
+    def lose(self, call: Any) -> None: ...
 
 
 class NumberedAccounts:
@@ -107,21 +99,20 @@ class HeadlessSession:
 
     def __init__(
         self,
-        session_id: str,
         generation: SessionGeneration,
-        topic: str,
-        accounts: tuple[str, ...],
-        chain_id: int,
-        known: NumberedAccounts,
         link: Link,
+        known: NumberedAccounts,
+        accounts: Sequence[str],
+        chain_id: int,
+        topic: str = "",
     ) -> None:
-        self.id = session_id
+        self.id = uuid4().hex
         self.generation = generation
         self.topic = topic
         """The beginning of the pairing URI, for the terminal; empty for a page."""
         self.dapp = DappFacts("", "")
         self.origin = ""
-        self.accounts = accounts
+        self.accounts = tuple(accounts)
         self.chain_id = chain_id
         self.state = SessionState.PROPOSED
         self.ended_by = ""
@@ -171,14 +162,12 @@ class HeadlessSession:
         if not addresses:
             raise UnknownIndexError("A session has at least one account: end it to take all of them away.")
         self._require(SessionState.APPROVED, "only an approved session can be changed")
-        former_accounts, former_chain = self.accounts, self.chain_id
-        self.accounts, self.chain_id = addresses, self.chain_id if chain_id is None else chain_id
+        former, chosen = (self.accounts, self.chain_id), self.chain_id if chain_id is None else chain_id
+        self.accounts, self.chain_id = addresses, chosen
         try:
-            await self.link.update(
-                self, accounts=self.accounts != former_accounts, chain=self.chain_id != former_chain
-            )
+            await self.link.update(self, accounts=addresses != former[0], chain=chosen != former[1])
         except BaseException:
-            self.accounts, self.chain_id = former_accounts, former_chain
+            self.accounts, self.chain_id = former
             raise
 
     async def disconnect(self) -> None:
@@ -207,18 +196,7 @@ class HeadlessSession:
             raise SessionStateError(f"The session is {self.state}: {rule}.")
 
 
-# The actions of rules, and their spelling.
-
-_FAILURE = "The wallet answered with an error."
-_SPELLINGS = 'approve, reject, reject:4001:"text", hang, ask, delay:2s, error:-32000:"text" or answer:JSON'
-_TIMES = re.compile(r"(.*?)\*([1-9][0-9]{0,5})", re.DOTALL)
-_CODE = re.compile(r"-?[0-9]{1,9}")
-_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(ms|s|m)")
-_SECONDS_OF_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-
-class RuleError(ValueError):
-    """The text is no rule; the message says what is wrong and how a rule is spelled."""
+# The actions of rules.
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,67 +238,6 @@ Policy: TypeAlias = Literal["approve", "reject", "ask", "hang"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 PLAIN_ACTIONS: dict[str, Action] = {"approve": Approve(), "reject": Refuse(), "ask": Ask(), "hang": Hang()}
 """The actions that are one word, which are also the policies."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAction:
-    """An action as it was spelled. Without an action the rule only waits, and a later rule decides."""
-
-    action: Action | None
-    delay_seconds: float = 0.0
-    times: int | None = None
-
-
-def read_action(text: str) -> ReadAction:
-    """Read the text behind the `=` of a rule. Raises RuleError."""
-    counted = _TIMES.fullmatch(text)
-    spelled, times = (counted[1], int(counted[2])) if counted else (text, None)
-    verb, colon, rest = spelled.partition(":")
-    if verb in PLAIN_ACTIONS and not colon:
-        return ReadAction(PLAIN_ACTIONS[verb], times=times)
-    match verb if colon else "":
-        case "delay":
-            return ReadAction(None, read_duration(rest), times)
-        case "answer":
-            return ReadAction(Answer(_json(rest)), times=times)
-        case "reject":
-            return ReadAction(_refusal(rest, REJECTION), times=times)
-        case "error":
-            return ReadAction(_refusal(rest, _FAILURE), times=times)
-        case _:
-            raise RuleError(f"{text!r} is no action: write {_SPELLINGS}, each perhaps with *3 behind it")
-
-
-def read_duration(text: str) -> float:
-    """Seconds, from a text such as `2s`, `0.5s`, `250ms` or `1m`. Raises RuleError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise RuleError(f"{text!r} is no duration: write 2s, 0.5s, 250ms or 1m")
-    return float(found[1]) * _SECONDS_OF_UNIT[found[2]]
-
-
-def _refusal(text: str, usual_message: str) -> Refuse:
-    code, colon, message = text.partition(":")
-    if not _CODE.fullmatch(code):
-        raise RuleError(f'{code!r} is no error code: write a whole number, as in reject:4001:"text"')
-    return Refuse(int(code), _message(message) if colon else usual_message)
-
-
-def _message(text: str) -> str:
-    """A message, which may be spelled as a JSON string."""
-    if not text.startswith('"'):
-        return text
-    value = _json(text)
-    return value if isinstance(value, str) else text
-
-
-def _json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise RuleError(
-            f'{text!r} is not JSON ({error}): write a string in quotes, as in answer:"0x"'
-        ) from error
 
 
 # The calls that dapps make: their states, their answers, and the programs that wait for them.
@@ -464,11 +381,8 @@ class CallLog:
 
     def matching(self, state: str | None, method: str | None) -> list[HeadlessCall]:
         """The calls in this state, of this method; None is any."""
-        return [
-            call
-            for call in self._calls.values()
-            if state in (None, call.state) and method in (None, call.method)
-        ]
+        calls = self._calls.values()
+        return [each for each in calls if state in (None, each.state) and method in (None, each.method)]
 
     async def wait_for(self, state: str | None, method: str | None, seconds: float) -> list[HeadlessCall]:
         """The matching calls as soon as there is one; none after so many seconds."""
@@ -502,40 +416,25 @@ class CallLog:
 
 @dataclass(frozen=True, slots=True)
 class SessionHappening:
-    """Something that happens to a session."""
+    """Something that happens to a session.
 
+    `paired`: a dapp has been found behind a URI, or a web page has asked for accounts. `session`: it was
+    approved or rejected, or waits: see its state. `changed`: it has other accounts, or is on another chain.
+    """
+
+    event: Literal["paired", "session", "changed", "ended"]
     session: HeadlessSession
-
-
-class Paired(SessionHappening):
-    """A dapp has been found behind a URI, or a web page has asked for accounts."""
-
-
-class SessionDecided(SessionHappening):
-    """A session was approved or rejected, or waits: see its state."""
-
-
-class SessionChanged(SessionHappening):
-    """A session has other accounts, or is on another chain."""
-
-
-class SessionEnded(SessionHappening):
-    """A session is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHappening:
-    """Something that happens to a call."""
+    """Something that happens to a call.
 
+    `call`: it arrived and is not answered at once: see its state. `answer`: it was answered, refused or lost.
+    """
+
+    event: Literal["call", "answer"]
     call: HeadlessCall
-
-
-class CallCame(CallHappening):
-    """A call arrived that is not answered at once: see its state."""
-
-
-class CallSettled(CallHappening):
-    """A call was answered, refused or lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,16 +453,7 @@ class ProviderEvent:
     session: HeadlessSession
 
 
-Happening = (
-    Paired
-    | SessionDecided
-    | SessionChanged
-    | SessionEnded
-    | CallCame
-    | CallSettled
-    | PairingFailed
-    | ProviderEvent
-)
+Happening = SessionHappening | CallHappening | PairingFailed | ProviderEvent
 Watch = Callable[[Happening], None]
 
 

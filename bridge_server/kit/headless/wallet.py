@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -33,9 +32,8 @@ from bridge_server.kit.headless.sessions import (
     NumberedAccounts,
     Outcome,
     Policy,
-    SessionDecided,
-    SessionEnded,
     SessionGeneration,
+    SessionHappening,
     UnknownSessionError,
 )
 from bridge_server.kit.headless.terminal import text_of
@@ -102,7 +100,8 @@ class HeadlessWallet:
             opening.push_async_callback(self._signer.close)
             await self._signer.open()
             self._known = NumberedAccounts(self._signer.addresses)
-            self.accounts = list(self._known.named(self._offered()))
+            every = range(len(self._signer.addresses))
+            self.accounts = list(self._known.named(every if self._numbers is None else self._numbers))
             self._http = await opening.enter_async_context(
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
             )
@@ -111,9 +110,7 @@ class HeadlessWallet:
             self._closing = opening.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._closing.aclose()
 
     @property
@@ -169,9 +166,8 @@ class HeadlessWallet:
             pace=self._pace,
         )
         link = BridgeLink(client, self._session_policy, self.feed, self._take)
-        session = HeadlessSession(
-            _new_id(), kind, topic_of(uri), tuple(self.accounts), self._signer.chain_id, self._known, link
-        )
+        chain_id = self._signer.chain_id
+        session = HeadlessSession(kind, link, self._known, self.accounts, chain_id, topic_of(uri))
         self._sessions[session.id] = self._uris[uri.strip()] = session
         task = link.start(session, _PROPOSAL_SECONDS)
         try:
@@ -185,9 +181,8 @@ class HeadlessWallet:
     async def request(self, method: str, params: Any = None, *, origin: str = "", name: str = "") -> Outcome:
         """The outcome of a call of an injected provider, in a page of this origin (EIP-1193)."""
         session, link = self._pages.session_of(origin, name)
-        call = self._new_call(
-            session, method, [] if params is None else params, session.chain_id, link.deliver
-        )
+        params = [] if params is None else params
+        call = self._new_call(session, method, params, session.chain_id, link.deliver)
         return await link.outcome_of(call, self._dispatcher.take)
 
     async def next_call(self, method: str | None = None, timeout: float = 5.0) -> HeadlessCall:
@@ -209,13 +204,8 @@ class HeadlessWallet:
         self.rules.reset()
         self._signer.reset()
 
-    def _offered(self) -> list[int | str]:
-        return list(range(len(self._signer.addresses)) if self._numbers is None else self._numbers)
-
     def _page_session(self, link: PageLink) -> HeadlessSession:
-        return HeadlessSession(
-            _new_id(), "page", "", tuple(self.accounts), self._signer.chain_id, self._known, link
-        )
+        return HeadlessSession("page", link, self._known, self.accounts, self._signer.chain_id)
 
     def _take(
         self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
@@ -226,7 +216,7 @@ class HeadlessWallet:
         self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
     ) -> HeadlessCall:
         return HeadlessCall(
-            id=_new_id(),
+            id=uuid4().hex,
             session=session,
             method=method,
             params=params,
@@ -241,7 +231,7 @@ class HeadlessWallet:
     def _clear_up(self, happening: Happening) -> None:
         """Give up the calls of sessions that are over."""
         match happening:
-            case SessionEnded(session) | SessionDecided(session) if session.is_over:
+            case SessionHappening("session" | "ended", session) if session.is_over:
                 self._dispatcher.abandon(session)
 
     async def _leave(self) -> None:
@@ -255,10 +245,6 @@ async def _end_quietly(session: HeadlessSession) -> None:
     with suppress(BridgeClientError):
         await session.disconnect()
     await session.link.leave()
-
-
-def _new_id() -> str:
-    return uuid4().hex
 
 
 def generation_of(uri: str, wanted: Generation | None = None) -> SessionGeneration:

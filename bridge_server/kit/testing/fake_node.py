@@ -289,7 +289,8 @@ class Chain:
         refusal = self._refusal(transaction)
         if refusal is not None:
             return RpcFailure(_REFUSED, refusal)
-        self.pending = [each for each in self.pending if _slot(each) != _slot(transaction)]
+        slot = (transaction.sender, transaction.nonce)  # a second transaction there replaces the first
+        self.pending = [each for each in self.pending if (each.sender, each.nonce) != slot]
         self.pending.append(transaction)
         if self.mines:
             self.mine()
@@ -303,7 +304,8 @@ class Chain:
             return "already known"
         if transaction.nonce < self._mined_count(transaction.sender):
             return "nonce too low"
-        if _greatest_cost(transaction) > self.balance(transaction.sender):
+        greatest_cost = transaction.value + transaction.gas * transaction.max_fee_per_gas
+        if greatest_cost > self.balance(transaction.sender):
             return "insufficient funds for gas * price + value"
         return None
 
@@ -349,18 +351,7 @@ class Chain:
         return _transaction_object(waiting[0]) if waiting else None
 
     def _receipt(self, wanted: str) -> dict[str, Any] | None:
-        if wanted not in self._mined:
-            return None
-        return _receipt_object(*self._mined[wanted])
-
-
-def _slot(transaction: RawTransaction) -> tuple[str, int]:
-    """The sender and the nonce: a second transaction of the two replaces the first."""
-    return transaction.sender, transaction.nonce
-
-
-def _greatest_cost(transaction: RawTransaction) -> int:
-    return transaction.value + transaction.gas * transaction.max_fee_per_gas
+        return _receipt_object(*self._mined[wanted]) if wanted in self._mined else None
 
 
 def _price(transaction: RawTransaction) -> int:
