@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import orjson
@@ -51,24 +51,6 @@ _KEPT = 1_000
 FindKey = Callable[[str], SigningKey]
 
 
-class Signer(Protocol):
-    """Signs and sends for calls that were approved. All but `close` and `reset` raise BridgeError.
-
-    `open` learns the accounts, with their checksums, and the chain that sessions begin on. `reset` forgets
-    sent transactions. `sign` has the result of a method that signs or sends, `read` of one without a key.
-    """
-
-    @property
-    def addresses(self) -> list[str]: ...
-    @property
-    def chain_id(self) -> int: ...
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    def reset(self) -> None: ...
-    async def sign(self, method: str, params: Any, chain_id: int) -> Any: ...
-    async def read(self, method: str, params: Any) -> Any: ...
-
-
 @dataclass(frozen=True, slots=True)
 class KeySource:
     """One source of accounts; without any, the development mnemonic. Raises ValueError."""
@@ -93,7 +75,7 @@ class KeySource:
             return [0]
         return accounts
 
-    def signer(self, chain_id: int | None, numbers: Sequence[int] | None) -> Signer:
+    def signer(self, chain_id: int | None, numbers: Sequence[int] | None) -> "Signer":
         """The signer, not opened yet. Raises MnemonicError."""
         if self.rpc is not None:
             return RemoteWallet(self.rpc, self.rpc_token, chain_id)
@@ -321,6 +303,10 @@ class RemoteWallet:
             reason = str(error) or f"no answer within {_PATIENCE_SECONDS:.0f} s"
             raise UpstreamError(f"The wallet at {self._url} cannot be used: {reason}.") from error
         return _result(self._url, status, content)
+
+
+Signer = OwnKeys | RemoteWallet
+"""Signs and sends for calls that were approved. Its methods raise BridgeError."""
 
 
 def _result(url: str, status: int, content: bytes) -> Any:
