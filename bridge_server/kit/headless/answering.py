@@ -96,7 +96,7 @@ class Answering:
 
     async def _connect(self, call: HeadlessCall) -> list[str]:
         if not call.session.is_open:
-            await call.session.link.connect(call.session)
+            await call.session.connect()
         return list(call.session.accounts)
 
     async def _chain_id(self, call: HeadlessCall) -> str:
@@ -207,7 +207,7 @@ class CallDispatcher:
         for call in self._calls:
             if call.session is session and call.state in OPEN and call is not ending:
                 call.state = CallState.LOST
-                call.lose(call)
+                session.lose(call)
                 self._settled(call)
 
     async def close(self) -> None:

@@ -1,12 +1,13 @@
 """Sessions and calls as a test program sees them: their states, their answers, and who waits for them."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 from uuid import uuid4
 
 import orjson
@@ -56,31 +57,32 @@ class DappFacts:
     url: str
 
 
-class Link(Protocol):
-    """The way to the dapp: a bridge, or a web page. All but `connect` and `lose` raise BridgeClientError.
+class Offer:
+    """What a wallet offers to every dapp: accounts and a chain, under a policy. `feed` hears of its sessions.
 
-    `connect` has the session decided, if the dapp can ask for that; it raises SignatureRejectedError.
-    `update` tells the dapp the accounts and the chain; the flags say which of them have changed. `end` ends
-    the session, `leave` closes the connection and leaves the session open. `lose` gives up a call that nobody
-    will answer.
+    `accounts` are numbers of all `addresses`; None is all of them.
     """
 
-    async def connect(self, session: "HeadlessSession") -> None: ...
-    async def update(self, session: "HeadlessSession", *, accounts: bool, chain: bool) -> None: ...
-    async def end(self, session: "HeadlessSession") -> None: ...
-    async def leave(self) -> None: ...
-    def lose(self, call: Any) -> None: ...
-
-
-class NumberedAccounts:
-    """All accounts of a wallet. A number is a place in their order; an address may have any case."""
-
-    def __init__(self, addresses: list[str]) -> None:
+    def __init__(
+        self,
+        addresses: list[str],
+        accounts: Sequence[int] | None,
+        chain_id: int,
+        policy: "Policy",
+        feed: "Feed",
+    ) -> None:
         self._addresses = addresses
         self._by_lower_case = {address.lower(): address for address in addresses}
+        self.accounts = list(addresses if accounts is None else self.named(accounts))
+        self.chain_id = chain_id
+        self.policy = policy
+        self.feed = feed
 
     def named(self, accounts: Sequence[int | str]) -> tuple[str, ...]:
-        """The addresses. Raises UnknownIndexError."""
+        """The addresses: a number is a place in their order, an address may have any case.
+
+        Raises UnknownIndexError.
+        """
         return tuple(map(self._named, accounts))
 
     def _named(self, account: int | str) -> str:
@@ -94,34 +96,49 @@ class NumberedAccounts:
         )
 
 
-class HeadlessSession:
+class HeadlessSession(ABC):
     """A session with a dapp. The wallet makes it; the test program changes and ends it."""
 
-    def __init__(
-        self,
-        generation: SessionGeneration,
-        link: Link,
-        known: NumberedAccounts,
-        accounts: Sequence[str],
-        chain_id: int,
-        topic: str = "",
-    ) -> None:
+    def __init__(self, generation: SessionGeneration, offer: Offer, topic: str = "") -> None:
         self.id = uuid4().hex
         self.generation = generation
         self.topic = topic
         """The beginning of the pairing URI, for the terminal; empty for a page."""
         self.dapp = DappFacts("", "")
         self.origin = ""
-        self.accounts = tuple(accounts)
-        self.chain_id = chain_id
+        self.accounts = tuple(offer.accounts)
+        self.chain_id = offer.chain_id
         self.state = SessionState.PROPOSED
         self.ended_by = ""
         """`dapp`, `wallet` or `bridge`, once the session is over."""
         self.reason = ""
-        self._known = known
-        self.link = link
+        self.offer = offer
         self.decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    @abstractmethod
+    async def publish_change(self, *, accounts: bool, chain: bool) -> None:
+        """Publish the accounts and the chain; the flags say which have changed. Raises BridgeClientError."""
+
+    @abstractmethod
+    async def publish_end(self) -> None:
+        """End the session for the dapp, too. Raises BridgeClientError."""
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Have the session decided, if the dapp can ask for that. Raises SignatureRejectedError."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Close the connection, if there is one; the session stays open."""
+
+    @abstractmethod
+    def lose(self, call: "HeadlessCall") -> None:
+        """Give up a call that nobody will answer."""
+
+    def tell(self, event: "SessionEvent") -> None:
+        """Tell the wallet's watchers."""
+        self.offer.feed.tell(SessionHappening(event, self))
 
     @property
     def is_open(self) -> bool:
@@ -158,14 +175,14 @@ class HeadlessSession:
 
     async def change(self, accounts: Sequence[int | str] | None = None, chain_id: int | None = None) -> None:
         """Give the dapp other accounts, or another chain, or both. Raises what `switch_account` raises."""
-        addresses = self.accounts if accounts is None else self._known.named(accounts)
+        addresses = self.accounts if accounts is None else self.offer.named(accounts)
         if not addresses:
             raise UnknownIndexError("A session has at least one account: end it to take all of them away.")
         self._require(SessionState.APPROVED, "only an approved session can be changed")
         former, chosen = (self.accounts, self.chain_id), self.chain_id if chain_id is None else chain_id
         self.accounts, self.chain_id = addresses, chosen
         try:
-            await self.link.update(self, accounts=addresses != former[0], chain=chosen != former[1])
+            await self.publish_change(accounts=addresses != former[0], chain=chosen != former[1])
         except BaseException:
             self.accounts, self.chain_id = former
             raise
@@ -173,17 +190,17 @@ class HeadlessSession:
     async def disconnect(self) -> None:
         """End the session; the dapp hears of it. Again, it changes nothing. Raises BridgeClientError."""
         if not self.is_over:
-            await self.link.end(self)
+            await self.publish_end()
 
     async def wait_until_over(self) -> None:
         """Return when the session was rejected or has ended."""
-        await self._over.wait()
+        await self._ended.wait()
 
     def end(self, state: SessionState, ended_by: str, reason: str = "") -> None:
         """Note that the session is over. The first reason stays."""
         if not self.is_over:
             self.state, self.ended_by, self.reason = state, ended_by, reason
-        self._over.set()
+        self._ended.set()
 
     def _decide(self, *, is_approved: bool) -> None:
         self._require(SessionState.PROPOSED, "only a session that waits can be decided")
@@ -311,7 +328,6 @@ class HeadlessCall:
     text: str
     decide: Callable[["HeadlessCall", Action], Awaitable[None]]
     deliver: Callable[["HeadlessCall", Outcome], Awaitable[None]]
-    lose: Callable[["HeadlessCall"], None]
     came_at: float
     """The time of the call in seconds of the event loop."""
     state: CallState = CallState.DECIDING
@@ -414,6 +430,9 @@ class CallLog:
 # Everything that happens to a wallet, for its watchers: the terminal, JSON lines, server-sent events.
 
 
+SessionEvent = Literal["paired", "session", "changed", "ended"]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionHappening:
     """Something that happens to a session.
@@ -422,7 +441,7 @@ class SessionHappening:
     approved or rejected, or waits: see its state. `changed`: it has other accounts, or is on another chain.
     """
 
-    event: Literal["paired", "session", "changed", "ended"]
+    event: SessionEvent
     session: HeadlessSession
 
 

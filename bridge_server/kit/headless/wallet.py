@@ -21,7 +21,7 @@ from bridge_server.kit.client import (
 from bridge_server.kit.client.v2_protocol import is_relay_pairing, parse_relay_pairing
 from bridge_server.kit.headless.answering import Answering, CallDispatcher
 from bridge_server.kit.headless.keys import KeySource, OwnKeys
-from bridge_server.kit.headless.links import BridgeLink, Deliver, PageLink, Pages
+from bridge_server.kit.headless.links import BridgeSession, Deliver, PageSession
 from bridge_server.kit.headless.rules import Rule, RuleInMaking, RuleList, read_rule
 from bridge_server.kit.headless.sessions import (
     CallLog,
@@ -29,7 +29,7 @@ from bridge_server.kit.headless.sessions import (
     Happening,
     HeadlessCall,
     HeadlessSession,
-    NumberedAccounts,
+    Offer,
     Outcome,
     Policy,
     SessionGeneration,
@@ -92,16 +92,17 @@ class HeadlessWallet:
         self.rules = RuleList(read_rule(rule) if isinstance(rule, str) else rule for rule in rules)
         answering = Answering(self._signer)
         self._dispatcher = CallDispatcher(self.rules, policy, answering, self._call_log, self.feed)
-        self._pages = Pages(self._page_session, session, self.feed)
+        self._pages: dict[str, PageSession] = {}
 
     async def __aenter__(self) -> Self:
         """Raises BridgeError when the node or the other wallet cannot be used; ValueError for `accounts`."""
         async with AsyncExitStack() as opening:
             opening.push_async_callback(self._signer.close)
             await self._signer.open()
-            self._known = NumberedAccounts(self._signer.addresses)
-            every = range(len(self._signer.addresses))
-            self.accounts = list(self._known.named(every if self._numbers is None else self._numbers))
+            signer = self._signer
+            policy = self._session_policy
+            self._offer = Offer(signer.addresses, self._numbers, signer.chain_id, policy, self.feed)
+            self.accounts = self._offer.accounts
             self._http = await opening.enter_async_context(
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
             )
@@ -126,7 +127,8 @@ class HeadlessWallet:
     @property
     def sessions(self) -> list[HeadlessSession]:
         """The sessions since the start or the last reset, also sessions that are over."""
-        return [*self._sessions.values(), *self._pages.connected()]
+        pages = self._pages.values()
+        return [*self._sessions.values(), *(each for each in pages if each.has_asked and not each.is_over)]
 
     @property
     def sent(self) -> list[str]:
@@ -165,13 +167,11 @@ class HeadlessWallet:
             http=self._http,
             pace=self._pace,
         )
-        link = BridgeLink(client, self._session_policy, self.feed, self._take)
-        chain_id = self._signer.chain_id
-        session = HeadlessSession(kind, link, self._known, self.accounts, chain_id, topic_of(uri))
+        session = BridgeSession(kind, self._offer, topic_of(uri), client, self._take)
         self._sessions[session.id] = self._uris[uri.strip()] = session
-        task = link.start(session, _PROPOSAL_SECONDS)
+        task = session.start(_PROPOSAL_SECONDS)
         try:
-            await asyncio.shield(link.decided)
+            await asyncio.shield(session.decided)
         except BridgeClientError:
             del self._sessions[session.id], self._uris[uri.strip()]
             await asyncio.wait([task])
@@ -180,10 +180,12 @@ class HeadlessWallet:
 
     async def request(self, method: str, params: Any = None, *, origin: str = "", name: str = "") -> Outcome:
         """The outcome of a call of an injected provider, in a page of this origin (EIP-1193)."""
-        session, link = self._pages.session_of(origin, name)
+        session = self._pages.get(origin)
+        if session is None or session.is_over:
+            session = self._pages[origin] = PageSession(self._offer, origin, name)
         params = [] if params is None else params
-        call = self._new_call(session, method, params, session.chain_id, link.deliver)
-        return await link.outcome_of(call, self._dispatcher.take)
+        call = self._new_call(session, method, params, session.chain_id, session.deliver)
+        return await session.outcome_of(call, self._dispatcher.take)
 
     async def next_call(self, method: str | None = None, timeout: float = 5.0) -> HeadlessCall:
         """The next call that waits for a decision (`ask`); each is given once. Raises TimeoutError."""
@@ -199,13 +201,10 @@ class HeadlessWallet:
         await asyncio.gather(*map(_end_quietly, open_sessions))
         self._sessions.clear()
         self._uris.clear()
-        self._pages.forget()
+        self._pages.clear()
         self._call_log.forget()
         self.rules.reset()
         self._signer.reset()
-
-    def _page_session(self, link: PageLink) -> HeadlessSession:
-        return HeadlessSession("page", link, self._known, self.accounts, self._signer.chain_id)
 
     def _take(
         self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
@@ -224,7 +223,6 @@ class HeadlessWallet:
             text=text_of(method, params),
             decide=self._dispatcher.decide,
             deliver=deliver,
-            lose=session.link.lose,
             came_at=asyncio.get_running_loop().time(),
         )
 
@@ -236,7 +234,7 @@ class HeadlessWallet:
 
     async def _leave(self) -> None:
         for session in list(self._sessions.values()):
-            await session.link.leave()
+            await session.leave()
         await self._dispatcher.close()
 
 
@@ -244,7 +242,7 @@ async def _end_quietly(session: HeadlessSession) -> None:
     """End a session, and leave it if its bridge is away."""
     with suppress(BridgeClientError):
         await session.disconnect()
-    await session.link.leave()
+    await session.leave()
 
 
 def generation_of(uri: str, wanted: Generation | None = None) -> SessionGeneration:
