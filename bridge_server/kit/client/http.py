@@ -236,7 +236,10 @@ class RetryingClient(HttpRequests, TimeLimits):
 
 
 class HttpBridge:
-    """The sessions and calls of a bridge. Payloads are passed on encrypted."""
+    """The sessions and calls of a bridge. Payloads are passed on encrypted.
+
+    A method raises SessionEndedError without the session, and CallExpiredError without the call.
+    """
 
     def __init__(self, client: RetryingClient) -> None:
         self._client = client
@@ -246,14 +249,14 @@ class HttpBridge:
         return _text(_document(await self._client.send("POST", "/session/new")), "sessionId")
 
     async def session(self, session_id: str, wait_seconds: int = 0) -> Any:
-        """The payload that the wallet has put, or None. Raises SessionEndedError."""
+        """The payload that the wallet has put, or None."""
         async with _of_session(session_id):
             return _payload(await self._poll(f"/session/{session_id}", wait_seconds))
 
     async def update_session(self, session_id: str, payload: Any, push: Push | None) -> int | None:
         """Put the wallet's payload; returns the expiry of the session in epoch milliseconds, if answered.
 
-        `push` None removes earlier push details. Raises SessionEndedError.
+        `push` None removes earlier push details.
         """
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
@@ -268,35 +271,33 @@ class HttpBridge:
                 await self._client.send("DELETE", f"/session/{session_id}")
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
-        """Make a call; returns its id. It is not retried if the bridge may have accepted it.
-
-        Raises SessionEndedError, BridgeUnreachableError.
-        """
-        fields = {"encryptionPayload": payload, "dappName": dapp_name}
+        """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
+        path, fields = (
+            f"/session/{session_id}/call/new",
+            {"encryptionPayload": payload, "dappName": dapp_name},
+        )
         async with _of_session(session_id):
-            answer = await self._client.send(
-                "POST", f"/session/{session_id}/call/new", fields, repeatable=False
-            )
+            answer = await self._client.send("POST", path, fields, repeatable=False)
         return _text(_document(answer), "callId")
 
     async def calls(self, session_id: str, wait_seconds: int = 0) -> dict[str, Any]:
-        """The payloads of calls without a status, by call id, oldest first. Raises SessionEndedError."""
+        """The payloads of calls without a status, by call id, oldest first."""
         async with _of_session(session_id):
             found = await self._poll(f"/session/{session_id}/calls", wait_seconds)
         return {call_id: _payload(call) for call_id, call in (found or {}).items()}
 
     async def call(self, session_id: str, call_id: str) -> Any:
-        """One call's payload. Raises SessionEndedError, CallExpiredError."""
+        """One call's payload."""
         async with self._of_call(session_id, call_id):
             return _payload(await self._poll(f"/session/{session_id}/call/{call_id}", 0))
 
     async def status(self, session_id: str, call_id: str, wait_seconds: int = 0) -> Any:
-        """The payload of a call's status, or None. Raises SessionEndedError, CallExpiredError."""
+        """The payload of a call's status, or None."""
         async with self._of_call(session_id, call_id):
             return _payload(await self._poll(f"/call-status/{call_id}", wait_seconds))
 
     async def answer_call(self, session_id: str, call_id: str, payload: Any) -> None:
-        """Post the call's status. Raises SessionEndedError, CallExpiredError."""
+        """Post the call's status."""
         async with self._of_call(session_id, call_id):
             await self._client.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
 
@@ -311,7 +312,6 @@ class HttpBridge:
 
     @asynccontextmanager
     async def _of_call(self, session_id: str, call_id: str) -> AsyncIterator[None]:
-        """Turn a 404 into CallExpiredError, or into SessionEndedError if the session has ended too."""
         try:
             yield
         except RequestRefusedError as refusal:
@@ -329,9 +329,8 @@ async def _of_session(session_id: str) -> AsyncIterator[None]:
     except RequestRefusedError as refusal:
         if refusal.status != _MISSING:
             raise
-        raise SessionEndedError(
-            f"The bridge has no session {session_id}, or none any more. Open another."
-        ) from refusal
+        text = f"The bridge has no session {session_id}, or none any more. Open another."
+        raise SessionEndedError(text) from refusal
 
 
 def _document(answer: bytes) -> dict[str, Any]:

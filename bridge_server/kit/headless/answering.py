@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+from uuid import uuid4
 
 from bridge_server.ethereum.address import hex_of, quantity
 from bridge_server.kernel.errors import ForbiddenError
@@ -31,6 +32,7 @@ from bridge_server.kit.headless.sessions import (
     CallHappening,
     CallLog,
     CallState,
+    Deliver,
     Failure,
     Feed,
     Hang,
@@ -42,6 +44,7 @@ from bridge_server.kit.headless.sessions import (
     Result,
     SessionState,
 )
+from bridge_server.kit.headless.terminal import text_of
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -182,10 +185,24 @@ class CallDispatcher:
         self._feed = feed
         self._tasks: dict[asyncio.Task[None], HeadlessCall] = {}
 
-    def take(self, call: HeadlessCall) -> None:
+    def take(
+        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
+    ) -> HeadlessCall:
         """Decide and answer a new call, in the background."""
+        call = HeadlessCall(
+            id=uuid4().hex,
+            session=session,
+            method=method,
+            params=params,
+            chain_id=chain_id,
+            text=text_of(method, params),
+            decide=self.decide,
+            deliver=deliver,
+            came_at=asyncio.get_running_loop().time(),
+        )
         self._calls.add(call)
         self._start(call, self._decide_by_rules(call))
+        return call
 
     async def decide(self, call: HeadlessCall, action: Action) -> None:
         """Do what the test program says, and return when the answer is on its way.
@@ -276,7 +293,7 @@ class CallDispatcher:
             call.state, call.error = CallState.REFUSED, outcome
         self._settled(call)
         try:
-            await call.deliver(call, outcome)
+            await call.deliver(outcome)
         except BridgeClientError as error:
             call.state, call.because = CallState.LOST, str(error)
             self._settled(call)

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from bridge_server.kit.headless.keys import AUTHENTICATE
 from bridge_server.kit.headless.sessions import (
     CallHappening,
     DappFacts,
+    Deliver,
     Failure,
     Happening,
     HeadlessCall,
@@ -40,8 +42,7 @@ from bridge_server.kit.headless.sessions import (
 from bridge_server.wallet.models import SignatureRejectedError
 from bridge_server.wallet.rpc.wire import DISCONNECTED
 
-Deliver = Callable[[HeadlessCall, Outcome], Coroutine[Any, Any, None]]
-TakeCall = Callable[[HeadlessSession, str, Any, int, Deliver], None]
+TakeCall = Callable[[HeadlessSession, str, Any, int, Deliver], HeadlessCall]
 
 _CONNECT_SECONDS = 5.0
 _DISCONNECTED = "The wallet disconnected."
@@ -172,7 +173,7 @@ class BridgeSession(HeadlessSession):
     async def _decided_authentication(self, asked: Authentication) -> Outcome:
         decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        async def decide(_: HeadlessCall, outcome: Outcome) -> None:
+        async def decide(outcome: Outcome) -> None:
             if not decided.done():
                 decided.set_result(outcome)
 
@@ -219,7 +220,7 @@ class BridgeSession(HeadlessSession):
 
     def _called(self, call: Call) -> None:
         chain_id = _chain_number(call.chain) or self.chain_id
-        self._take(self, call.method, call.params, chain_id, lambda _, to: self._deliver(call, to))
+        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
 
     def _failed(self, error: BridgeClientError) -> None:
         if not self.decided.done():
@@ -334,26 +335,24 @@ class PageSession(HeadlessSession):
         """A page has no connection."""
 
     def lose(self, call: HeadlessCall) -> None:
-        self._answer(call, Failure(DISCONNECTED, _DISCONNECTED))
+        answer = self._answers.get(call.id)
+        if answer is not None and not answer.done():
+            answer.set_result(Failure(DISCONNECTED, _DISCONNECTED))
 
-    async def deliver(self, call: HeadlessCall, outcome: Outcome) -> None:
-        """Hand the outcome to the request that waits for it."""
-        self._answer(call, outcome)
-
-    async def outcome_of(self, call: HeadlessCall, take: Callable[[HeadlessCall], None]) -> Outcome:
-        """Have the call taken, and wait for its outcome."""
+    async def request(self, method: str, params: Any, take: TakeCall) -> Outcome:
+        """Have a call taken, and wait for its outcome."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        async def deliver(outcome: Outcome) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        call = take(self, method, params, self.chain_id, deliver)
         self._answers[call.id] = answer
         try:
-            take(call)
             return await answer
         finally:
             del self._answers[call.id]
-
-    def _answer(self, call: HeadlessCall, outcome: Outcome) -> None:
-        answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(outcome)
 
     def _emit(self, name: str, value: Any) -> None:
         self.offer.feed.tell(ProviderEvent(name, value, self))

@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -300,6 +300,8 @@ class Result:
 
 
 Outcome = Result | Failure
+Deliver = Callable[[Outcome], Coroutine[Any, Any, None]]
+"""Brings the outcome of a call to its dapp."""
 
 
 class CallDecidedError(ConflictError):
@@ -327,7 +329,7 @@ class HeadlessCall:
     chain_id: int
     text: str
     decide: Callable[["HeadlessCall", Action], Awaitable[None]]
-    deliver: Callable[["HeadlessCall", Outcome], Awaitable[None]]
+    deliver: Deliver
     came_at: float
     """The time of the call in seconds of the event loop."""
     state: CallState = CallState.DECIDING

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
-from uuid import uuid4
 
 import aiohttp
 
@@ -21,7 +20,7 @@ from bridge_server.kit.client import (
 from bridge_server.kit.client.v2_protocol import is_relay_pairing, parse_relay_pairing
 from bridge_server.kit.headless.answering import Answering, CallDispatcher
 from bridge_server.kit.headless.keys import KeySource, OwnKeys
-from bridge_server.kit.headless.links import BridgeSession, Deliver, PageSession
+from bridge_server.kit.headless.links import BridgeSession, PageSession
 from bridge_server.kit.headless.rules import Rule, RuleInMaking, RuleList, read_rule
 from bridge_server.kit.headless.sessions import (
     CallLog,
@@ -36,7 +35,6 @@ from bridge_server.kit.headless.sessions import (
     SessionHappening,
     UnknownSessionError,
 )
-from bridge_server.kit.headless.terminal import text_of
 
 _PROPOSAL_SECONDS = 30.0
 _PACE = Pace(longest_retry_seconds=2.0, patience_seconds=5.0)
@@ -167,7 +165,7 @@ class HeadlessWallet:
             http=self._http,
             pace=self._pace,
         )
-        session = BridgeSession(kind, self._offer, topic_of(uri), client, self._take)
+        session = BridgeSession(kind, self._offer, topic_of(uri), client, self._dispatcher.take)
         self._sessions[session.id] = self._uris[uri.strip()] = session
         task = session.start(_PROPOSAL_SECONDS)
         try:
@@ -183,9 +181,7 @@ class HeadlessWallet:
         session = self._pages.get(origin)
         if session is None or session.is_over:
             session = self._pages[origin] = PageSession(self._offer, origin, name)
-        params = [] if params is None else params
-        call = self._new_call(session, method, params, session.chain_id, session.deliver)
-        return await session.outcome_of(call, self._dispatcher.take)
+        return await session.request(method, [] if params is None else params, self._dispatcher.take)
 
     async def next_call(self, method: str | None = None, timeout: float = 5.0) -> HeadlessCall:
         """The next call that waits for a decision (`ask`); each is given once. Raises TimeoutError."""
@@ -205,26 +201,6 @@ class HeadlessWallet:
         self._call_log.forget()
         self.rules.reset()
         self._signer.reset()
-
-    def _take(
-        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
-    ) -> None:
-        self._dispatcher.take(self._new_call(session, method, params, chain_id, deliver))
-
-    def _new_call(
-        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
-    ) -> HeadlessCall:
-        return HeadlessCall(
-            id=uuid4().hex,
-            session=session,
-            method=method,
-            params=params,
-            chain_id=chain_id,
-            text=text_of(method, params),
-            decide=self._dispatcher.decide,
-            deliver=deliver,
-            came_at=asyncio.get_running_loop().time(),
-        )
 
     def _clear_up(self, happening: Happening) -> None:
         """Give up the calls of sessions that are over."""
