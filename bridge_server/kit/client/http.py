@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -12,7 +11,6 @@ from typing import Any
 import aiohttp
 import orjson
 
-from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -23,6 +21,7 @@ from bridge_server.kit.client.errors import (
     RequestRefusedError,
     SessionEndedError,
     TimeLimits,
+    retry_after_seconds,
 )
 from bridge_server.kit.client.payloads import Push, read_object
 
@@ -153,9 +152,7 @@ def _require_success(response: aiohttp.ClientResponse, body: bytes) -> None:
         return
     detail = _detail(response, body)
     if response.status in _NOT_NOW or response.status >= _FIRST_FAILURE:
-        asked = response.headers.get("Retry-After")
-        asked_seconds = None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
-        refusal = RequestRefusedError(response.status, detail, asked_seconds)
+        refusal = RequestRefusedError(response.status, detail, retry_after_seconds(response.headers))
         raise FailedAttemptError(str(refusal), taken=response.status not in _NOT_NOW, refusal=refusal)
     raise RequestRefusedError(response.status, detail)
 

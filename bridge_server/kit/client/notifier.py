@@ -169,9 +169,8 @@ class Notifier:
         fields = {**_fields(notification_fields(type, title, body, url), id), "accounts": accounts}
         json_body(fields)
         async with self._client.patiently("The server did not confirm the notification"):
-            answer = await self._client.send(
-                "POST", self._notify_path("", dry_run), fields, repeatable=dry_run or id is not None
-            )
+            path, repeatable = self._notify_path("", dry_run), dry_run or id is not None
+            answer = await self._client.send("POST", path, fields, repeatable=repeatable)
         return read_result(read_answer(answer))
 
     async def notify_all(
@@ -240,12 +239,11 @@ class Notifier:
     async def lookup(self, accounts: Iterable[str]) -> dict[str, SubscribedAccount]:
         """The subscribers among the accounts, any number, by account id as spelled here."""
         found: dict[str, SubscribedAccount] = {}
+        path = f"/v1/{self._project}/subscribers"
         for some in chunks(required_accounts(accounts), LOOKED_UP_AT_ONCE):
             json_body(some)
             async with self._client.patiently("The server did not look up the accounts"):
-                answer = await self._client.send(
-                    "POST", f"/v1/{self._project}/subscribers", {"accounts": some}
-                )
+                answer = await self._client.send("POST", path, {"accounts": some})
             found |= read_subscribers(read_answer(answer))
         return found
 
@@ -410,10 +408,8 @@ def read_result(document: dict[str, Any]) -> NotifyResult:
 def read_subscribers(document: dict[str, Any]) -> dict[str, SubscribedAccount]:
     """The subscribers of a look-up. Raises BadAnswerError."""
     try:
-        return {
-            account: SubscribedAccount(account, tuple(entry["notification_types"]))
-            for account, entry in document.items()
-        }
+        types = {account: tuple(entry["notification_types"]) for account, entry in document.items()}
+        return {account: SubscribedAccount(account, each) for account, each in types.items()}
     except (KeyError, TypeError) as error:
         raise _not_a_server() from error
 
@@ -426,7 +422,10 @@ def _not_a_server() -> BadAnswerError:
 
 
 class Listing:
-    """The account ids that follow `after`. After a failure another reading goes on behind the last one."""
+    """The account ids that follow `after`. After a failure another reading goes on behind the last one.
+
+    The answer is a JSON array. No account id has a quotation mark or a comma.
+    """
 
     def __init__(self, requests: HttpRequests, path: str, after: str = "") -> None:
         self._requests = requests
@@ -435,44 +434,30 @@ class Listing:
 
     async def pages(self) -> AsyncGenerator[list[str]]:
         """Ask for the listing, and yield pages of it. Raises what `HttpRequests.attempt` raises."""
-        pieces = StringArray()
+        self._rest, self._opening = b"", b"["
         async with aclosing(self._requests.pieces(self._path)) as answer:
             async for piece in answer:
-                for page in self._following(pieces.feed(piece)):
+                if page := self._following(self._complete(piece)):
                     yield page
-        for page in self._following(pieces.end()):
+        if page := self._following(self._strings(self._rest)):
             yield page
 
-    def _following(self, accounts: list[str]) -> list[list[str]]:
-        """The accounts behind the last one, as a page; no page if there are none."""
+    def _following(self, accounts: list[str]) -> list[str]:
+        """The accounts behind the last one."""
         following = [account for account in accounts if account > self._after]
-        if not following:
-            return []
-        self._after = following[-1]
-        return [following]
+        self._after = following[-1] if following else self._after
+        return following
 
-
-class StringArray:
-    """Reads a JSON array of account ids piece by piece. No account id has a quotation mark or a comma."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._opening = b"["
-
-    def feed(self, piece: bytes) -> list[str]:
+    def _complete(self, piece: bytes) -> list[str]:
         """The strings that are complete by now. Raises BadAnswerError."""
         self._rest += piece
         end = self._rest.rfind(b'",') + 1
-        if not end:
-            if len(self._rest) > _LONGEST_REST_BYTES:
-                raise _not_a_listing()
-            return []
-        complete, self._rest = self._rest[:end], self._rest[end:]
-        return self._strings(complete + b"]")
-
-    def end(self) -> list[str]:
-        """The last strings. Raises BadAnswerError if the array has no end."""
-        return self._strings(self._rest)
+        if end:
+            complete, self._rest = self._rest[:end], self._rest[end:]
+            return self._strings(complete + b"]")
+        if len(self._rest) > _LONGEST_REST_BYTES:
+            raise _not_a_listing()
+        return []
 
     def _strings(self, text: bytes) -> list[str]:
         """The strings of a part of the array, which begins with `[` at its start, later with a comma."""

@@ -208,7 +208,7 @@ class RelayClient:
 
         Raises RequestRefusedError.
         """
-        call_id = _call_id()
+        call_id = time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
         call = self._calls[call_id] = Pending(_frame(call_id, method=method, params=parameters))
         self._line.post(call.frame)
         try:
@@ -267,9 +267,15 @@ class RelayClient:
     def _answered(self, content: dict[str, Any]) -> None:
         call_id = content.get("id")
         call = self._calls.get(call_id) if isinstance(call_id, int) else None
-        if call is not None:
-            error = content.get("error")
-            call.settle(_refusal(error) if isinstance(error, dict) else content.get("result"))
+        if call is None:
+            return
+        error = content.get("error")
+        if isinstance(error, dict):
+            code = error.get("code")
+            known = code if isinstance(code, int) else _SERVER_ERROR
+            call.settle(RequestRefusedError(known, str(error.get("message", ""))))
+        else:
+            call.settle(content.get("result"))
 
     def _delivered(self, content: dict[str, Any]) -> None:
         """Handle a message and acknowledge it, also if it cannot be read."""
@@ -305,19 +311,8 @@ def _hear(key: TopicKey | OwnResponses, heard: Hear, message: object) -> None:
         _log.warning("a message cannot be read: %s", error)
 
 
-def _call_id() -> int:
-    """A new id: milliseconds since the epoch times 10^6, plus a random number."""
-    return time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
-
-
 def _frame(frame_id: Any, **members: Any) -> str:
     return orjson.dumps({"id": frame_id, "jsonrpc": "2.0", **members}).decode()
-
-
-def _refusal(error: dict[str, Any]) -> RequestRefusedError:
-    code = error.get("code")
-    known = code if isinstance(code, int) else _SERVER_ERROR
-    return RequestRefusedError(known, str(error.get("message", "")))
 
 
 # A client's identity at a relay: an Ed25519 key, its did:key, and the token that proves it.

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 from aiohttp import WSMsgType
 
-from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -25,6 +23,7 @@ from bridge_server.kit.client.errors import (
     RequestRefusedError,
     SessionEndedError,
     TimeLimits,
+    retry_after_seconds,
 )
 from bridge_server.kit.client.payloads import Approval, Call, Event, PayloadIds, Proposal, read_result
 
@@ -130,9 +129,13 @@ class Line(TimeLimits):
                 heard = await self._connection(speaker)
             except aiohttp.WSServerHandshakeError as refusal:
                 if refusal.status != _NOT_NOW and refusal.status < _FIRST_FAILURE:
-                    speaker.refused(_refusal(refusal.status))
+                    # aiohttp does not give the body of the answer, which says more.
+                    known = refusal.status in set(HTTPStatus)
+                    phrase = HTTPStatus(refusal.status).phrase if known else "no WebSocket"
+                    speaker.refused(RequestRefusedError(refusal.status, phrase))
                     return
-                self._trouble, asked_seconds = f"it answered {refusal.status}", _asked_seconds(refusal)
+                asked_seconds = retry_after_seconds(refusal.headers or {})
+                self._trouble = f"it answered {refusal.status}"
             except RequestRefusedError as refusal:
                 speaker.refused(refusal)
                 return
@@ -204,17 +207,6 @@ class Line(TimeLimits):
                 await self._posted.wait()
         except (aiohttp.ClientError, OSError):  # the reader learns it, too
             return
-
-
-def _refusal(status: int) -> RequestRefusedError:
-    """The error for a refused handshake. aiohttp does not give the body of the answer."""
-    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
-    return RequestRefusedError(status, phrase)
-
-
-def _asked_seconds(refusal: aiohttp.WSServerHandshakeError) -> float | None:
-    asked = None if refusal.headers is None else refusal.headers.get("Retry-After")
-    return None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
 
 
 @dataclass(slots=True)

@@ -52,12 +52,7 @@ from bridge_server.wallet.models import (
     MethodNotFoundError,
     UnknownAccountError,
 )
-from bridge_server.wallet.rpc.wire import (
-    RESOURCE_UNAVAILABLE,
-    permissions,
-    read_chain,
-    rpc_error_of,
-)
+from bridge_server.wallet.rpc.wire import RESOURCE_UNAVAILABLE, permissions, read_chain, rpc_error_of
 
 
 class NotConnectedError(ForbiddenError):
