@@ -102,18 +102,17 @@ class HttpRequests:
                 response = await self._request("GET", path, None, 0)
                 if response.status != 200:
                     _require_success(response, await _read(response))
-            while piece := await self._piece(response):
+            while True:
+                async with asyncio.timeout(self.pace.attempt_seconds):
+                    piece = await response.content.readany()
+                if not piece:
+                    return
                 yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._failure(error) from error
         finally:
             if response is not None:
                 response.close()
-
-    async def _piece(self, response: aiohttp.ClientResponse) -> bytes:
-        """The next bytes; empty at the end."""
-        async with asyncio.timeout(self.pace.attempt_seconds):
-            return await response.content.readany()
 
     async def _request(
         self, method: str, path: str, body: bytes | None, wait_seconds: int

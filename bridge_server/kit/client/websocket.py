@@ -77,7 +77,6 @@ class Line(TimeLimits):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection."""
         return self._socket is not None
 
     def open(self, speaker: Speaker) -> None:
@@ -329,7 +328,6 @@ class Conversation:
                 return
 
     def wake(self) -> None:
-        """Wake the waiting tasks."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

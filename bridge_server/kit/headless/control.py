@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from os import urandom
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -70,6 +70,7 @@ _MOST_RULES = 1_000
 _PNG = "image/png"
 
 _Fields = dict[str, Any]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class ControlHandlers:
         log = self._wallet.call_log
         found = log.matching(state, method)
         if not found and seconds:
-            found = await self._unless_stopping(log.wait_for(state, method, seconds)) or []
+            found = await _unless_stopping(self._stopping, log.wait_for(state, method, seconds)) or []
         return {"calls": [call_fields(call) for call in found]}
 
     async def approve_call(self, request: web.Request) -> _Fields:
@@ -174,8 +175,8 @@ class ControlHandlers:
         """The outcome of a web page's call, once the rules have decided."""
         body = await read_body(request, RequestBody)
         origin, name = body.origin or "", body.name or ""
-        outcome = await self._unless_stopping(
-            self._wallet.request(body.method, body.params, origin=origin, name=name)
+        outcome = await _unless_stopping(
+            self._stopping, self._wallet.request(body.method, body.params, origin=origin, name=name)
         )
         if outcome is None:
             raise BridgeFailedError("The wallet stops.")
@@ -191,15 +192,18 @@ class ControlHandlers:
     def _call(self, request: web.Request) -> HeadlessCall:
         return self._wallet.call_log.get(request.match_info["id"])
 
-    async def _unless_stopping(self, work: Awaitable[Any]) -> Any:
-        """The result of the work; None when the wallet stops before it."""
-        task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            task.cancel()
-            stopping.cancel()
+
+async def _unless_stopping(
+    stopping: asyncio.Event, work: Awaitable[Found], seconds: float | None = None
+) -> Found | None:
+    """The result of the work; None when the wallet stops before it, or after so many seconds."""
+    task, ending = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait([task, ending], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        ending.cancel()
 
 
 def _answering(handler: Callable[[web.Request], Awaitable[_Fields]]) -> Handler:
@@ -453,32 +457,13 @@ async def stream_events(request: web.Request, feed: Feed, stopping: asyncio.Even
         await response.prepare(request)
         await response.write(b"retry: 1000\n\n")
         with suppress(ConnectionError):
-            await _write_events(response, waiting, stopping, has_lost_one)
-    return response
-
-
-async def _write_events(
-    response: web.StreamResponse,
-    waiting: asyncio.Queue[Happening],
-    stopping: asyncio.Event,
-    has_lost_one: asyncio.Event,
-) -> None:
-    ending = asyncio.ensure_future(stopping.wait())
-    try:
-        while not (ending.done() or has_lost_one.is_set()):
-            event = asyncio.ensure_future(waiting.get())
-            try:
-                await asyncio.wait(
-                    [event, ending], timeout=_KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                if event.done():
-                    await response.write(b"data: %b\n\n" % orjson.dumps(event_fields(event.result())))
-                elif not ending.done():
+            while not (stopping.is_set() or has_lost_one.is_set()):
+                happening = await _unless_stopping(stopping, waiting.get(), _KEEP_ALIVE_SECONDS)
+                if happening is not None:
+                    await response.write(b"data: %b\n\n" % orjson.dumps(event_fields(happening)))
+                elif not stopping.is_set():
                     await response.write(KEEP_ALIVE)
-            finally:
-                event.cancel()
-    finally:
-        ending.cancel()
+    return response
 
 
 def event_fields(happening: Happening) -> dict[str, Any]:

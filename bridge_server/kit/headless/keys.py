@@ -94,6 +94,7 @@ class OwnKeys:
         self.addresses = [key.address for key in keys]
         self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, Stopping(), chain_id)
         self._transactions = Transactions(self._node)
+        self.kept = self._transactions.kept
 
     async def open(self) -> None:
         """Ask the node for its chain, if there is one. Raises NoNodeError, WrongChainError."""
@@ -102,7 +103,6 @@ class OwnKeys:
             await self._node.ask([RpcCall("eth_chainId", [])])
 
     async def close(self) -> None:
-        """Close the connections to the node."""
         await self._node.__aexit__(None, None, None)
 
     def reset(self) -> None:
@@ -113,11 +113,6 @@ class OwnKeys:
     def chain_id(self) -> int:
         """The chosen chain, or the node's, or the chain of development."""
         return self._node.known_chain_id or DEVELOPMENT_CHAIN_ID
-
-    @property
-    def kept(self) -> list[str]:
-        """The signed transactions that were answered by their hashes and not sent, without a node."""
-        return self._transactions.kept
 
     async def sign(self, method: str, params: Any, chain_id: int) -> Any:
         """The signature, or the transaction's hash. Raises BridgeError."""
@@ -276,7 +271,6 @@ class RemoteWallet:
             raise UpstreamError(f"The wallet at {self._url} has no accounts.")
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._http is not None:
             await self._http.close()
 
@@ -290,7 +284,6 @@ class RemoteWallet:
         return await self._call(method, params)
 
     async def read(self, method: str, params: Any) -> Any:
-        """The other wallet's answer. Raises NodeError, UpstreamError."""
         return await self._call(method, params)
 
     async def _call(self, method: str, params: Any) -> Any:

@@ -376,7 +376,10 @@ class CallLog:
         self._calls[call.id] = call
         self.counts[call.method] += 1
         if len(self._calls) > _KEPT:
-            self._make_room()
+            oldest = next((each for each in self._calls.values() if each.state not in OPEN), None)
+            if oldest is not None:
+                del self._calls[oldest.id]
+                self._handed_out.discard(oldest.id)
         self.changed()
 
     def get(self, call_id: str) -> HeadlessCall:
@@ -421,12 +424,6 @@ class CallLog:
                         self._handed_out.add(call.id)
                         return call
                 await self._changed.wait()
-
-    def _make_room(self) -> None:
-        oldest = next((call for call in self._calls.values() if call.state not in OPEN), None)
-        if oldest is not None:
-            del self._calls[oldest.id]
-            self._handed_out.discard(oldest.id)
 
 
 # Everything that happens to a wallet, for its watchers: the terminal, JSON lines, server-sent events.

@@ -66,8 +66,11 @@ def line_of(happening: Happening) -> str | None:
         case SessionHappening("paired", session):
             parts = (session.dapp.name, session.dapp.url, session.generation, session.topic)
             return "paired   " + "  ".join(visible(part) for part in parts if part)
+        case SessionHappening("session", session) if session.state is SessionState.APPROVED:
+            return f"session  approved  {_accounts(session)}"
         case SessionHappening("session", session):
-            return f"session  {_decision(session)}"
+            is_waiting = session.state is SessionState.PROPOSED
+            return f"session  {'waits for a decision' if is_waiting else 'rejected'}"
         case SessionHappening("changed", session):
             return f"session  changed  {_accounts(session)}"
         case SessionHappening(session=session) if session.ended_by == "bridge":
@@ -81,16 +84,6 @@ def line_of(happening: Happening) -> str | None:
             return None if is_quiet else _call_line(call, _outcome(call))
         case PairingFailed() | ProviderEvent():  # the command writes why a pairing failed
             return None
-
-
-def _decision(session: HeadlessSession) -> str:
-    match session.state:
-        case SessionState.APPROVED:
-            return f"approved  {_accounts(session)}"
-        case SessionState.PROPOSED:
-            return "waits for a decision"
-        case _:
-            return "rejected"
 
 
 def _accounts(session: HeadlessSession) -> str:
