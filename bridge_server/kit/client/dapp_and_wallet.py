@@ -9,6 +9,7 @@ import aiohttp
 
 from bridge_server.kit.client.authentication import Authentication
 from bridge_server.kit.client.errors import BadPairingError, Pace, UnsupportedError
+from bridge_server.kit.client.http import HttpBridge
 from bridge_server.kit.client.pairing import Pairing, parse_pairing, sound_bridge_url, sound_name
 from bridge_server.kit.client.payloads import (
     REJECTION,
@@ -77,7 +78,8 @@ class Dapp:
         pace = pace or Pace()
         match generation:
             case "plain" | "0.7":
-                self._side = PollingDapp(sound_bridge_url(bridge_url), sound_name(name), http, pace)
+                bridge = HttpBridge(sound_bridge_url(bridge_url), http, pace)
+                self._side = PollingDapp(bridge, sound_name(name))
             case "1.x":
                 self._side = SocketDapp(bridge_url, sound_name(name), url, http, pace)
             case "2.x":
@@ -106,7 +108,8 @@ class Dapp:
         if chosen is None:
             raise BadPairingError("The pairing has no name for the dapp: give one.")
         dapp = cls(known.bridge_url, name=chosen, http=http, pace=pace)
-        dapp._side = PollingDapp(known.bridge_url, chosen, http, pace or Pace(), replace(known, name=chosen))
+        bridge = HttpBridge(known.bridge_url, http, pace or Pace())
+        dapp._side = PollingDapp(bridge, chosen, replace(known, name=chosen))
         return dapp
 
     async def __aenter__(self) -> Self:

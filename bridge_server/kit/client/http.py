@@ -231,18 +231,15 @@ class RetryingClient(HttpRequests, TimeLimits):
 # bridge decides whether its answers have it.
 
 
-class HttpBridge:
+class HttpBridge(RetryingClient):
     """The sessions and calls of a bridge. Payloads are passed on encrypted.
 
     A method raises SessionEndedError without the session, and CallExpiredError without the call.
     """
 
-    def __init__(self, client: RetryingClient) -> None:
-        self._client = client
-
     async def open_session(self) -> str:
         """Open a session; returns its id."""
-        return _text(_document(await self._client.send("POST", "/session/new")), "sessionId")
+        return _text(_document(await self.send("POST", "/session/new")), "sessionId")
 
     async def session(self, session_id: str, wait_seconds: int = 0) -> Any:
         """The payload that the wallet has put, or None."""
@@ -256,7 +253,7 @@ class HttpBridge:
         """
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
-            answer = await self._client.send("PUT", f"/session/{session_id}", fields)
+            answer = await self.send("PUT", f"/session/{session_id}", fields)
         expires = _document(answer).get("expires") if answer else None
         return expires if isinstance(expires, int) else None
 
@@ -264,7 +261,7 @@ class HttpBridge:
         """End the session. It may have ended already."""
         with suppress(SessionEndedError):
             async with _of_session(session_id):
-                await self._client.send("DELETE", f"/session/{session_id}")
+                await self.send("DELETE", f"/session/{session_id}")
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
         """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
@@ -273,7 +270,7 @@ class HttpBridge:
             {"encryptionPayload": payload, "dappName": dapp_name},
         )
         async with _of_session(session_id):
-            answer = await self._client.send("POST", path, fields, repeatable=False)
+            answer = await self.send("POST", path, fields, repeatable=False)
         return _text(_document(answer), "callId")
 
     async def calls(self, session_id: str, wait_seconds: int = 0) -> dict[str, Any]:
@@ -295,11 +292,11 @@ class HttpBridge:
     async def answer_call(self, session_id: str, call_id: str, payload: Any) -> None:
         """Post the call's status."""
         async with self._of_call(session_id, call_id):
-            await self._client.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
+            await self.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
 
     async def _poll(self, path: str, wait_seconds: int) -> dict[str, Any] | None:
         """The JSON object of an answer without its envelope; None for an empty answer."""
-        answer = await self._client.send("GET", path, wait_seconds=wait_seconds)
+        answer = await self.send("GET", path, wait_seconds=wait_seconds)
         if not answer:
             return None
         document = _document(answer)

@@ -18,7 +18,7 @@ from bridge_server.kit.client.errors import (
     SessionEndedError,
     UnsupportedError,
 )
-from bridge_server.kit.client.http import HttpBridge, RetryingClient
+from bridge_server.kit.client.http import HttpBridge
 from bridge_server.kit.client.pairing import KEY_BYTES, Cipher, Pairing
 from bridge_server.kit.client.payloads import (
     Approval,
@@ -47,33 +47,25 @@ Found = TypeVar("Found")
 class PollingDapp:
     """A dapp whose `open` opens a session, unless it has one. The methods are described in `Dapp`."""
 
-    def __init__(
-        self,
-        bridge_url: str,
-        name: str,
-        http: aiohttp.ClientSession | None,
-        pace: Pace,
-        pairing: Pairing | None = None,
-    ) -> None:
+    def __init__(self, bridge: HttpBridge, name: str, pairing: Pairing | None = None) -> None:
         self._name = name
-        self.limits = RetryingClient(bridge_url, http, pace)
-        self._bridge = HttpBridge(self.limits)
+        self._bridge = self.limits = bridge
         self._pairing = pairing
         self._request_ids = PayloadIds()
 
     async def open(self) -> None:
-        self.limits.open()
+        self._bridge.open()
         if self._pairing is not None:
             return
-        async with self.limits.patiently("The bridge opened no session"):
+        async with self._bridge.patiently("The bridge opened no session"):
             session_id = await self._bridge.open_session()
         try:
-            self._pairing = Pairing(self.limits.url, session_id, token_bytes(KEY_BYTES), self._name)
+            self._pairing = Pairing(self._bridge.url, session_id, token_bytes(KEY_BYTES), self._name)
         except BadPairingError as error:
             raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error
 
     async def close(self) -> None:
-        await self.limits.close()
+        await self._bridge.close()
 
     @property
     def pairing(self) -> Pairing:
@@ -86,7 +78,7 @@ class PollingDapp:
         return self.pairing.uri
 
     async def approval(self) -> Approval:
-        session_id, pace = self.pairing.session_id, self.limits.pace
+        session_id, pace = self.pairing.session_id, self._bridge.pace
         payload = await poll(partial(self._bridge.session, session_id, pace.wait_seconds), pace.pause_seconds)
         return read_approval(self._cipher.open(payload))
 
@@ -94,16 +86,16 @@ class PollingDapp:
         if chain is not None:
             raise UnsupportedError("A session over HTTP has one chain, the wallet's: name none.")
         payload = self._cipher.seal(write_request(self._request_ids.next(), method, params))
-        async with self.limits.bridge_within(timeout, "The bridge did not take the call"):
+        async with self._bridge.bridge_within(timeout, "The bridge did not take the call"):
             return await self._bridge.request_call(self.pairing.session_id, payload, self._name)
 
     async def result(self, call_id: str) -> Any:
-        session_id, pace = self.pairing.session_id, self.limits.pace
+        session_id, pace = self.pairing.session_id, self._bridge.pace
         read = partial(self._bridge.status, session_id, call_id, pace.wait_seconds)
         return read_result(self._cipher.open(await poll(read, pace.pause_seconds)))
 
     async def end(self) -> None:
-        async with self.limits.patiently("The bridge did not end the session"):
+        async with self._bridge.patiently("The bridge did not end the session"):
             await self._bridge.end_session(self.pairing.session_id)
 
     async def ping(self, timeout: float | None) -> None:
@@ -127,16 +119,15 @@ class PollingWallet:
         self.pairing = pairing
         self.topic = pairing.session_id
         self._cipher = Cipher(pairing.key)
-        self._client = RetryingClient(pairing.bridge_url, http, pace)
-        self._bridge = HttpBridge(self._client)
+        self._bridge = HttpBridge(pairing.bridge_url, http, pace)
         self._seen: set[str] = set()
         self._turn = asyncio.Lock()
 
     async def open(self) -> None:
-        self._client.open()
+        self._bridge.open()
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._bridge.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
         """The dapp's name, if the pairing URI has one."""
@@ -152,7 +143,7 @@ class PollingWallet:
         while True:
             try:
                 async with self._turn:
-                    pending = await poll(self._new_calls, self._client.pace.pause_seconds)
+                    pending = await poll(self._new_calls, self._bridge.pace.pause_seconds)
             except SessionEndedError:
                 return
             for call_id, payload in pending.items():
@@ -164,7 +155,7 @@ class PollingWallet:
                     yield call
 
     async def call(self, call_id: str) -> Call:
-        async with self._client.patiently("The bridge did not tell of the call"):
+        async with self._bridge.patiently("The bridge did not tell of the call"):
             payload = await self._bridge.call(self.topic, call_id)
         return read_request(call_id, self._cipher.open(payload))
 
@@ -175,7 +166,7 @@ class PollingWallet:
         await self._post(call.call_id, write_error(call.request_id, code, message))
 
     async def end(self) -> None:
-        async with self._client.patiently("The bridge did not end the session"):
+        async with self._bridge.patiently("The bridge did not end the session"):
             await self._bridge.end_session(self.topic)
 
     async def emit(self, name: str, data: Any, chain: str) -> None:
@@ -188,16 +179,16 @@ class PollingWallet:
         raise UnsupportedError(_NO_PING)
 
     async def _update(self, content: dict[str, Any], push: Push | None) -> int | None:
-        async with self._client.patiently("The bridge did not take the wallet's word"):
+        async with self._bridge.patiently("The bridge did not take the wallet's word"):
             return await self._bridge.update_session(self.topic, self._cipher.seal(content), push)
 
     async def _post(self, call_id: str, content: dict[str, Any]) -> None:
-        async with self._client.patiently("The bridge did not take the answer"):
+        async with self._bridge.patiently("The bridge did not take the answer"):
             await self._bridge.answer_call(self.topic, call_id, self._cipher.seal(content))
 
     async def _new_calls(self) -> dict[str, Any] | None:
         """The pending calls that were not yielded yet; None if there are none."""
-        pending = await self._bridge.calls(self.topic, self._client.pace.wait_seconds)
+        pending = await self._bridge.calls(self.topic, self._bridge.pace.wait_seconds)
         self._seen &= pending.keys()
         return {call_id: pending[call_id] for call_id in pending if call_id not in self._seen} or None
 

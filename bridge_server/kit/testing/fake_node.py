@@ -116,7 +116,10 @@ class FakeNode:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""
-        kept = await _read(request)
+        document = orjson.loads(await request.read())
+        is_batch = isinstance(document, list)
+        calls = document if is_batch else [document]
+        kept = NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
         self.requests.append(kept)
         self._arrived.set()
         if self.disturbance is not None:
@@ -148,16 +151,8 @@ class FakeNode:
             result = result(*call.get("params", []))
         answer = {"jsonrpc": "2.0", "id": call["id"]}
         if isinstance(result, RpcFailure):
-            error = {"code": result.code, "message": result.message}
-            return answer | {"error": error if result.data is None else error | {"data": result.data}}
+            return answer | {"error": _error(result.code, result.message, result.data)}
         return answer | {"result": result}
-
-
-async def _read(request: web.BaseRequest) -> NodeRequest:
-    document = orjson.loads(await request.read())
-    is_batch = isinstance(document, list)
-    calls = document if is_batch else [document]
-    return NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
 
 
 @asynccontextmanager
@@ -175,11 +170,15 @@ async def open_fake_node(port: int = 0, results: dict[str, Any] | None = None) -
         await runner.cleanup()
 
 
+def _error(code: int, message: str, data: Any) -> dict[str, Any]:
+    return {"code": code, "message": message} | ({} if data is None else {"data": data})
+
+
 def says(code: int, message: str, data: Any = None) -> Answer:
     """Answer a call, or each of a batch, with an error."""
 
     async def answer(node: FakeNode, _: web.BaseRequest) -> web.Response:
-        error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+        error = _error(code, message, data)
         last = node.requests[-1]
         answers = [{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in last.calls]
         return web.json_response(answers if last.is_batch else answers[0])
