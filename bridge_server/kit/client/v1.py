@@ -2,7 +2,7 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from itertools import count
 from secrets import token_bytes
@@ -70,16 +70,26 @@ _SIGNING = frozenset(
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Publication(Pending):
+    """A publication without its pong."""
+
+    repeatable: bool = True
+    posted: bool = False
+
+
 class SocketSession(SocketSide, ABC):
-    """Encrypted JSON-RPC between two sides, each of which has a topic."""
+    """Encrypted JSON-RPC between two sides, each of which has a topic on the bridge."""
 
     def __init__(self, pairing: Pairing, http: aiohttp.ClientSession | None, pace: Pace) -> None:
         super().__init__(Line(pairing.bridge_url, http, pace))
         self.pairing = pairing
         self.topic = str(uuid4())
         self.peer_id: str | None = None
-        self._topics = TopicClient(self.line, self._heard, self.conversation.fail)
         self._cipher = SocketCipher(pairing.key)
+        self._subscribed: list[str] = []
+        self._unconfirmed: dict[int, _Publication] = {}
+        self._numbers = count(1)
 
     @abstractmethod
     def requested(self, content: dict[str, Any]) -> None:
@@ -90,10 +100,9 @@ class SocketSession(SocketSide, ABC):
         """Handle a response of the other side. Raises BadPayloadError."""
 
     def connect(self, *topics: str) -> None:
-        """Connect, and subscribe to this side's topic and to others."""
-        self.line.open(self._topics)
-        for topic in (self.topic, *topics):
-            self._topics.subscribe(topic)
+        """Connect, and subscribe to this side's topic and to others on every connection."""
+        self._subscribed += [self.topic, *topics]
+        self.line.open(self)
 
     async def ask(
         self, topic: str, method: str, params: Any, request_id: int | None = None, *, repeatable: bool = True
@@ -101,13 +110,13 @@ class SocketSession(SocketSide, ABC):
         """Publish a JSON-RPC request; returns its id. Raises TypeError if `params` is not JSON."""
         request_id = request_id or self.ids.next()
         self.conversation.ask(str(request_id))
-        payload, silent = self._sealed(write_request(request_id, method, params)), method not in _SIGNING
-        await self._topics.publish(topic, payload, silent=silent, repeatable=repeatable)
+        content, silent = write_request(request_id, method, params), method not in _SIGNING
+        await self._publish(topic, content, silent=silent, repeatable=repeatable)
         return request_id
 
     async def respond(self, content: dict[str, Any]) -> None:
         """Publish a JSON-RPC response to the other side."""
-        await self._topics.publish(self._peer(), self._sealed(content), silent=True)
+        await self._publish(self._peer(), content, silent=True)
 
     async def update(self, status: dict[str, Any]) -> None:
         """Publish an update of the session."""
@@ -129,9 +138,6 @@ class SocketSession(SocketSide, ABC):
             raise SessionEndedError("There is no session yet: the dapp has not asked for one.")
         return self.peer_id
 
-    def _sealed(self, content: dict[str, Any]) -> str:
-        return orjson.dumps(self._cipher.seal(content)).decode()
-
     def _heard(self, payload: str) -> None:
         """Handle a message. A message that cannot be read is logged and ignored."""
         try:
@@ -141,6 +147,76 @@ class SocketSession(SocketSide, ABC):
             (self.requested if "method" in content else self.responded)(content)
         except BadPayloadError as error:
             _log.warning("a message cannot be read: %s", error)
+
+    # Topics: subscribe, publish, acknowledge. A publication has no answer of its own. A ping follows it:
+    # its pong says that the bridge has the message.
+
+    async def _publish(
+        self, topic: str, content: dict[str, Any], *, silent: bool, repeatable: bool = True
+    ) -> None:
+        """Publish and wait for the pong. After a lost connection it is published again, if `repeatable`.
+
+        Raises BridgeUnreachableError when it is not `repeatable` and the bridge may have taken it.
+        """
+        payload, number = orjson.dumps(self._cipher.seal(content)).decode(), next(self._numbers)
+        publication = _Publication(_frame(topic, "pub", payload, silent), repeatable=repeatable)
+        self._unconfirmed[number] = publication
+        if self.line.is_open:
+            self._post(number, publication)
+        try:
+            await publication.answer
+        finally:
+            del self._unconfirmed[number]
+
+    def address(self) -> str:
+        return f"{self.line.url}?{_QUERY}"
+
+    def opened(self) -> None:
+        for topic in self._subscribed:
+            self.line.post(_frame(topic, "sub"))
+        for number, publication in self._unconfirmed.items():
+            self._post(number, publication)
+
+    def received(self, text: str) -> None:
+        try:
+            frame = orjson.loads(text)
+            topic, payload = frame["topic"], frame["payload"]
+        except (ValueError, TypeError, KeyError):
+            _log.warning("the bridge sent a frame that is no message")
+            return
+        if topic in self._subscribed:
+            self._heard(payload)
+        self.line.post(_frame(topic, "ack"))
+
+    def ponged(self, data: bytes) -> None:
+        publication = self._unconfirmed.get(int(data)) if data.isdigit() else None
+        if publication is not None:
+            publication.settle()
+
+    def lost(self, code: int | None) -> None:
+        posted = [each for each in self._unconfirmed.values() if each.posted]
+        if code == TOO_LARGE and posted:
+            largest = max(posted, key=lambda publication: len(publication.frame))
+            largest.settle(RequestRefusedError(TOO_LARGE, "the message is larger than the bridge takes"))
+        for publication in posted:
+            publication.posted = False
+            if not publication.repeatable:
+                text = "The connection broke off. The bridge may have taken the message."
+                publication.settle(BridgeUnreachableError(text))
+
+    def refused(self, error: RequestRefusedError) -> None:
+        self.conversation.fail(error)
+        for publication in self._unconfirmed.values():
+            publication.settle(error)
+
+    def _post(self, number: int, publication: _Publication) -> None:
+        publication.posted = True
+        self.line.post(publication.frame)
+        self.line.post(b"%d" % number)
+
+
+def _frame(topic: Any, kind: str, payload: str = "", silent: bool = True) -> str:
+    return orjson.dumps({"topic": topic, "type": kind, "payload": payload, "silent": silent}).decode()
 
 
 class SocketDapp(SocketSession):
@@ -275,103 +351,6 @@ class SocketWallet(SocketSession):
 
     def responded(self, content: dict[str, Any]) -> None:
         """Ignore a response. The dapp does not answer updates of the session."""
-
-
-# Topics of generation 1.x over one socket: subscribe, publish, acknowledge.
-#
-# A publication has no answer of its own. A ping follows it: its pong says that the bridge has the message.
-
-
-@dataclass(slots=True)
-class _Publication(Pending):
-    """A publication without its pong."""
-
-    repeatable: bool = True
-    posted: bool = False
-
-
-class TopicClient:
-    """The frames of generation 1.x on a line; `heard` is called with the payload of each message."""
-
-    def __init__(
-        self, line: Line, heard: Callable[[str], None], failed: Callable[[RequestRefusedError], None]
-    ) -> None:
-        self._line = line
-        self._heard = heard
-        self._failed = failed
-        self._subscribed: list[str] = []
-        self._unconfirmed: dict[int, _Publication] = {}
-        self._numbers = count(1)
-
-    def subscribe(self, topic: str) -> None:
-        """Subscribe to a topic on this connection and every later one."""
-        self._subscribed.append(topic)
-        self._line.post(_frame(topic, "sub"))
-
-    async def publish(self, topic: str, payload: str, *, silent: bool, repeatable: bool = True) -> None:
-        """Publish and wait for the pong. After a lost connection it is published again, if `repeatable`.
-
-        Raises BridgeUnreachableError when it is not `repeatable` and the bridge may have taken it.
-        """
-        number = next(self._numbers)
-        publication = _Publication(_frame(topic, "pub", payload, silent), repeatable=repeatable)
-        self._unconfirmed[number] = publication
-        if self._line.is_open:
-            self._post(number, publication)
-        try:
-            await publication.answer
-        finally:
-            del self._unconfirmed[number]
-
-    def address(self) -> str:
-        return f"{self._line.url}?{_QUERY}"
-
-    def opened(self) -> None:
-        for topic in self._subscribed:
-            self._line.post(_frame(topic, "sub"))
-        for number, publication in self._unconfirmed.items():
-            self._post(number, publication)
-
-    def received(self, text: str) -> None:
-        try:
-            frame = orjson.loads(text)
-            topic, payload = frame["topic"], frame["payload"]
-        except (ValueError, TypeError, KeyError):
-            _log.warning("the bridge sent a frame that is no message")
-            return
-        if topic in self._subscribed:
-            self._heard(payload)
-        self._line.post(_frame(topic, "ack"))
-
-    def ponged(self, data: bytes) -> None:
-        publication = self._unconfirmed.get(int(data)) if data.isdigit() else None
-        if publication is not None:
-            publication.settle()
-
-    def lost(self, code: int | None) -> None:
-        posted = [each for each in self._unconfirmed.values() if each.posted]
-        if code == TOO_LARGE and posted:
-            largest = max(posted, key=lambda publication: len(publication.frame))
-            largest.settle(RequestRefusedError(TOO_LARGE, "the message is larger than the bridge takes"))
-        for publication in posted:
-            publication.posted = False
-            if not publication.repeatable:
-                text = "The connection broke off. The bridge may have taken the message."
-                publication.settle(BridgeUnreachableError(text))
-
-    def refused(self, error: RequestRefusedError) -> None:
-        self._failed(error)
-        for publication in self._unconfirmed.values():
-            publication.settle(error)
-
-    def _post(self, number: int, publication: _Publication) -> None:
-        publication.posted = True
-        self._line.post(publication.frame)
-        self._line.post(b"%d" % number)
-
-
-def _frame(topic: Any, kind: str, payload: str = "", silent: bool = True) -> str:
-    return orjson.dumps({"topic": topic, "type": kind, "payload": payload, "silent": silent}).decode()
 
 
 # The encryption of generation 1.x.

@@ -102,14 +102,14 @@ class RelayDapp(RelaySession):
     async def open(self) -> None:
         """Publish the proposal, behind a sign-in if one is asked for."""
         key = self._pairing.topic_key
-        self.relay.listen(key, self._paired)
-        self.line.open(self.relay)
+        self.listen(key, self._paired)
+        self.line.open(self)
         proposal = key.seal(write_request(self._proposal_id, "wc_sessionPropose", self._proposal()))
         async with self.line.patiently("The relay did not take the proposal"):
             if self._one_click is not None:
                 await self._ask_one_click(self._one_click)
             asked = {"pairingTopic": key.topic, "sessionProposal": proposal, "ttl": PROPOSAL_SECONDS}
-            await self.relay.call("wc_proposeSession", asked)
+            await self.call_relay("wc_proposeSession", asked)
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
         async with self.line.bridge_within(timeout, "The relay did not take the call"):
@@ -124,10 +124,10 @@ class RelayDapp(RelaySession):
         return self.conversation.each(self.conversation.fresh_events)
 
     async def _ask_one_click(self, authentication: Authentication) -> None:
-        await self.relay.subscribe(OwnResponses(self._own), self._authenticated)
+        await self.subscribe(OwnResponses(self._own), self._authenticated)
         asked = write_one_click(authentication, self._own.public, self._metadata)
         request = write_request(self._one_click_id, AUTHENTICATE, asked)
-        await self.relay.publish(self._pairing.topic_key, request, REQUESTS[AUTHENTICATE])
+        await self.publish(self._pairing.topic_key, request, REQUESTS[AUTHENTICATE])
 
     def _proposal(self) -> dict[str, Any]:
         proposal = {
@@ -165,7 +165,7 @@ class RelayDapp(RelaySession):
         if approval.namespaces:
             self.key = key
             self.renew()
-            self.in_background(self.relay.subscribe(key, self.heard))
+            self.in_background(self.subscribe(key, self.heard))
         self.conversation.approved(approval)
 
     def _paired(self, content: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ class RelayDapp(RelaySession):
         elif isinstance(result, dict):
             peer_public = read_public_key(result.get("responderPublicKey"))
             key = self.key = TopicKey(self._own.symmetric_key(peer_public))
-            self.in_background(self.relay.subscribe(key, self.heard))
+            self.in_background(self.subscribe(key, self.heard))
         else:
             raise BadPayloadError("The answer to the proposal has neither a result nor an error.")
 
@@ -219,7 +219,7 @@ class RelayDapp(RelaySession):
         if self.key is not None and self.conversation.approval is None:
             refusal = failed(request_id, _SETTLEMENT_FAILED, str(failure))
             how = RESPONSES["wc_sessionSettle"]
-            self.in_background(self.relay.publish(self.key, refusal, how))
+            self.in_background(self.publish(self.key, refusal, how))
             self.conversation.fail(failure)
 
 
@@ -254,8 +254,8 @@ class RelayWallet(RelaySession):
         return self.open_key().topic
 
     async def open(self) -> None:
-        self.relay.listen(self._pairing, self._asked.heard)
-        self.line.open(self.relay)
+        self.listen(self._pairing, self._asked.heard)
+        self.line.open(self)
 
     async def proposal(self, timeout: float | None) -> Proposal:
         async with self.line.within(timeout, "The dapp did not propose a session"):
@@ -313,9 +313,9 @@ class RelayWallet(RelaySession):
         request_id = self._asked.session_id if one_click is None else one_click.request_id
         content = failed(request_id, _USER_REJECTED, "User rejected.")
         if one_click is None:
-            await self.relay.publish(self._pairing, content, REJECTION)
+            await self.publish(self._pairing, content, REJECTION)
         else:
-            await self.relay.publish(one_click.responses(self._own), content, AUTHENTICATION_REJECTION)
+            await self.publish(one_click.responses(self._own), content, AUTHENTICATION_REJECTION)
 
     async def _authenticate(self, asked: OneClick, cacaos: Sequence[Mapping[str, Any]]) -> None:
         """Answer a `wc_sessionAuthenticate`. Without allowed methods there is no session."""
@@ -323,10 +323,10 @@ class RelayWallet(RelaySession):
         if self._namespaces:
             key = self.key = TopicKey(self._own.symmetric_key(asked.requester_public))
             self.renew()
-            await self.relay.subscribe(key, self.heard)
+            await self.subscribe(key, self.heard)
         result = one_click_result(cacaos, self._own, self._metadata)
         content = {"id": asked.request_id, "jsonrpc": "2.0", "result": result}
-        await self.relay.publish(asked.responses(self._own), content, RESPONSES[AUTHENTICATE])
+        await self.publish(asked.responses(self._own), content, RESPONSES[AUTHENTICATE])
         if not self._namespaces:
             self.conversation.fail(SessionEndedError("The dapp asked for a sign-in alone."))
 
@@ -335,7 +335,7 @@ class RelayWallet(RelaySession):
         self._namespaces = namespaces
         key = self.key = TopicKey(self._own.symmetric_key(read_public_key(proposer.get("publicKey"))))
         self.renew()
-        self.relay.listen(key, self.heard)
+        self.listen(key, self.heard)
         settlement_id = self.ids.next()
         self._settlement_id = str(settlement_id)
         settlement = write_request(settlement_id, "wc_sessionSettle", self._settlement(cacaos))
@@ -347,7 +347,7 @@ class RelayWallet(RelaySession):
             "sessionProposalResponse": self._pairing.seal(response),
             "sessionSettlementRequest": key.seal(settlement),
         }
-        await self.relay.call("wc_approveSession", both)
+        await self.call_relay("wc_approveSession", both)
 
     def _settlement(self, cacaos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         settlement = {

@@ -1,4 +1,4 @@
-"""Shared by dapp and wallet of generation 2.x: the session, the calls of the relay, the client id."""
+"""Shared by dapp and wallet of generation 2.x: the session, its calls of the relay, the client id."""
 
 import asyncio
 import logging
@@ -42,16 +42,24 @@ _TOKEN_SECONDS = 24 * 3_600
 
 _log = logging.getLogger(__name__)
 
+Hear = Callable[[dict[str, Any]], None]
+"""Handles the content of a message."""
+
 
 class RelaySession(SocketSide, ABC):
-    """JSON-RPC on the session's topic."""
+    """JSON-RPC on the session's topic, and the calls of one client of a relay."""
 
     def __init__(self, line: Line, project_id: str | None) -> None:
         super().__init__(line)
-        self.relay = RelayClient(self.line, project_id, self.conversation.fail)
         self.key: TopicKey | None = None
         self.expires_s: int | None = None
         self._tasks: set[asyncio.Task[object]] = set()
+        self._client_id = ClientId()
+        self._project_id = project_id
+        self._calls: dict[int, Pending] = {}
+        self._topics: dict[str, tuple[TopicKey | OwnResponses, Hear]] = {}
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._resubscribing: asyncio.Task[None] | None = None
 
     @abstractmethod
     def requested(self, content: dict[str, Any]) -> None:
@@ -70,18 +78,18 @@ class RelaySession(SocketSide, ABC):
         """Publish a request on the session's topic; returns its id. Raises TypeError, SessionEndedError."""
         request_id = self.ids.next()
         self.conversation.ask(str(request_id))
-        await self.relay.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
+        await self.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
         return str(request_id)
 
     async def respond(self, request_id: Any, result: Any, method: str = "wc_sessionRequest") -> None:
         """Publish the result of a request."""
         content = {"id": request_id, "jsonrpc": "2.0", "result": result}
-        await self.relay.publish(self.open_key(), content, RESPONSES[method])
+        await self.publish(self.open_key(), content, RESPONSES[method])
 
     async def respond_error(self, request_id: Any, code: int, message: str) -> None:
         """Publish the error of a call."""
         content = failed(request_id, code, message)
-        await self.relay.publish(self.open_key(), content, RESPONSES["wc_sessionRequest"])
+        await self.publish(self.open_key(), content, RESPONSES["wc_sessionRequest"])
 
     async def ping(self, timeout: float | None) -> None:
         async with self.line.within(timeout, "The other side did not answer the ping"):
@@ -92,7 +100,7 @@ class RelaySession(SocketSide, ABC):
         async with self.line.patiently("The relay did not end the session"):
             if self.conversation.failure is None and self.key is not None:
                 await self.ask("wc_sessionDelete", _USER_DISCONNECTED)
-                await self.relay.unsubscribe(self.key)
+                await self.unsubscribe(self.key)
             self.conversation.fail(SessionEndedError("This side ended the session."))
 
     def renew(self) -> int:
@@ -114,7 +122,7 @@ class RelaySession(SocketSide, ABC):
             case "wc_sessionDelete":
                 self.conversation.fail(SessionEndedError("The other side ended the session."))
                 if self.key is not None:
-                    self.in_background(self.relay.unsubscribe(self.key))
+                    self.in_background(self.unsubscribe(self.key))
             case _:
                 self.requested(content)
 
@@ -143,43 +151,8 @@ class RelaySession(SocketSide, ABC):
             raise SessionEndedError("The session has expired. Pair again.")
         return self.key
 
-
-def failed(request_id: Any, code: int, message: str) -> dict[str, Any]:
-    """A JSON-RPC error response."""
-    return {"id": request_id, "jsonrpc": "2.0", "error": {"code": code, "message": message}}
-
-
-def parameters(content: dict[str, Any]) -> dict[str, Any]:
-    """The object in a request's `params`. Raises BadPayloadError."""
-    found = content.get("params")
-    if not isinstance(found, dict):
-        raise BadPayloadError(f"The parameters of {content.get('method')} must be an object.")
-    return found
-
-
-# A relay's JSON-RPC (`irn_*` and `wc_*`) over one socket, for one client id.
-#
-# A call without an answer is sent again with its id on each new connection: the relay accepts an id once.
-
-
-Hear = Callable[[dict[str, Any]], None]
-"""Handles the content of a message."""
-
-
-class RelayClient:
-    """The calls of one client on a line. Each topic has its key and a handler of its messages."""
-
-    def __init__(
-        self, line: Line, project_id: str | None, failed: Callable[[RequestRefusedError], None]
-    ) -> None:
-        self._line = line
-        self._client_id = ClientId()
-        self._project_id = project_id
-        self._failed = failed
-        self._calls: dict[int, Pending] = {}
-        self._topics: dict[str, tuple[TopicKey | OwnResponses, Hear]] = {}
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._resubscribing: asyncio.Task[None] | None = None
+    # The relay's JSON-RPC (`irn_*` and `wc_*`). A call without an answer is sent again with its id on each
+    # new connection: the relay accepts an id once. Each topic has its key and a handler of its messages.
 
     def listen(self, key: TopicKey | OwnResponses, heard: Hear) -> None:
         """Handle the messages of a topic. Each later connection subscribes to it."""
@@ -191,41 +164,41 @@ class RelayClient:
         Its messages are handled from now on: the first may arrive before the relay's answer.
         """
         self.listen(key, heard)
-        return self.call("irn_subscribe", {"topic": key.topic})
+        return self.call_relay("irn_subscribe", {"topic": key.topic})
 
     async def unsubscribe(self, key: TopicKey) -> None:
         """Unsubscribe from a topic. Raises RequestRefusedError."""
         if self._topics.pop(key.topic, None) is not None:
-            await self.call("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
+            await self.call_relay("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
 
     async def publish(self, key: TopicKey | PeerResponses, content: Any, how: PublishOptions) -> None:
         """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
         parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
-        await self.call("irn_publish", {**parameters, "prompt": how.prompt})
+        await self.call_relay("irn_publish", {**parameters, "prompt": how.prompt})
 
-    async def call(self, method: str, parameters: dict[str, Any]) -> Any:
+    async def call_relay(self, method: str, parameters: dict[str, Any]) -> Any:
         """Call the relay, on every connection until it answers; returns the result.
 
         Raises RequestRefusedError.
         """
         call_id = time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
         call = self._calls[call_id] = Pending(_frame(call_id, method=method, params=parameters))
-        self._line.post(call.frame)
+        self.line.post(call.frame)
         try:
             return await call.answer
         finally:
             del self._calls[call_id]
 
     def address(self) -> str:
-        query = {"auth": self._client_id.token(self._line.url, int(time.time())), "ua": USER_AGENT}
+        query = {"auth": self._client_id.token(self.line.url, int(time.time())), "ua": USER_AGENT}
         if self._project_id is not None:
             query["projectId"] = self._project_id
-        return f"{self._line.url}?{urlencode(query)}"
+        return f"{self.line.url}?{urlencode(query)}"
 
     def opened(self) -> None:
         self._resubscribing = asyncio.create_task(self._resubscribe())
         for call in self._calls.values():
-            self._line.post(call.frame)
+            self.line.post(call.frame)
 
     def received(self, text: str) -> None:
         content = read_object(text)
@@ -234,7 +207,7 @@ class RelayClient:
         elif "method" in content:
             self._delivered(content)
         else:
-            self._answered(content)
+            self._relay_answered(content)
 
     def ponged(self, data: bytes) -> None:
         """Pongs are ignored: every call has an answer."""
@@ -247,7 +220,7 @@ class RelayClient:
             largest.settle(RequestRefusedError(TOO_LARGE, "the message is larger than the relay takes"))
 
     def refused(self, error: RequestRefusedError) -> None:
-        self._failed(error)
+        self.conversation.fail(error)
         for call in self._calls.values():
             call.settle(error)
 
@@ -256,15 +229,15 @@ class RelayClient:
         failures = 0
         while self._topics:
             try:
-                await self.call("irn_batchSubscribe", {"topics": list(self._topics)})
+                await self.call_relay("irn_batchSubscribe", {"topics": list(self._topics)})
             except RequestRefusedError as refusal:
                 failures += 1
                 _log.warning("the relay refused to subscribe this client again: %s", refusal)
-                await asyncio.sleep(self._line.pace.retry_seconds(failures, random.random()))  # noqa: S311
+                await asyncio.sleep(self.line.pace.retry_seconds(failures, random.random()))  # noqa: S311
             else:
                 return
 
-    def _answered(self, content: dict[str, Any]) -> None:
+    def _relay_answered(self, content: dict[str, Any]) -> None:
         call_id = content.get("id")
         call = self._calls.get(call_id) if isinstance(call_id, int) else None
         if call is None:
@@ -288,7 +261,7 @@ class RelayClient:
         listener = self._topics.get(topic) if isinstance(topic, str) else None
         if listener is not None and self._is_new(topic, message):
             _hear(*listener, message)
-        self._line.post(_frame(content.get("id"), result=True))
+        self.line.post(_frame(content.get("id"), result=True))
 
     def _is_new(self, topic: str, message: str) -> bool:
         """Whether the message is new: a relay sends a message again until it is acknowledged."""
@@ -309,6 +282,19 @@ def _hear(key: TopicKey | OwnResponses, heard: Hear, message: object) -> None:
         heard(content)
     except BadPayloadError as error:
         _log.warning("a message cannot be read: %s", error)
+
+
+def failed(request_id: Any, code: int, message: str) -> dict[str, Any]:
+    """A JSON-RPC error response."""
+    return {"id": request_id, "jsonrpc": "2.0", "error": {"code": code, "message": message}}
+
+
+def parameters(content: dict[str, Any]) -> dict[str, Any]:
+    """The object in a request's `params`. Raises BadPayloadError."""
+    found = content.get("params")
+    if not isinstance(found, dict):
+        raise BadPayloadError(f"The parameters of {content.get('method')} must be an object.")
+    return found
 
 
 def _frame(frame_id: Any, **members: Any) -> str:
