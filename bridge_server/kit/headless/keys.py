@@ -1,6 +1,6 @@
 """Signers of a headless wallet: keys of its own, perhaps with a node, or another wallet's JSON-RPC."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -48,8 +48,6 @@ _USUAL_ACCOUNTS = 10
 _USUAL_PRICE_WEI = 10**9
 _KEPT = 1_000
 
-FindKey = Callable[[str], SigningKey]
-
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
@@ -87,14 +85,19 @@ class KeySource:
 
 
 class OwnKeys:
-    """A signer with keys in memory."""
+    """A signer with keys in memory.
+
+    Without a node a transaction is answered by its hash and kept; nonces count up from 0.
+    """
 
     def __init__(self, keys: Sequence[SigningKey], chain_id: int | None, node_url: str | None) -> None:
         self._keys = {key.address.lower(): key for key in keys}
         self.addresses = [key.address for key in keys]
         self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, Stopping(), chain_id)
-        self._transactions = Transactions(self._node)
-        self.kept = self._transactions.kept
+        self._filling = Filling(self._node)
+        self._turns = KeyedLock()
+        self._nonces: dict[tuple[str, int], int] = {}
+        self.kept: list[str] = []
 
     async def open(self) -> None:
         """Ask the node for its chain, if there is one. Raises NoNodeError, WrongChainError."""
@@ -107,7 +110,8 @@ class OwnKeys:
 
     def reset(self) -> None:
         """Forget transactions that were kept, and their nonces."""
-        self._transactions.reset()
+        self._nonces.clear()
+        self.kept.clear()
 
     @property
     def chain_id(self) -> int:
@@ -127,10 +131,18 @@ class OwnKeys:
             return self._signature(account, personal_message_hash(message))
         if method in RAW_TRANSACTIONS:
             [value] = arguments(method, params, 1, "signed transaction")
-            return await self._transactions.send_signed(value)
+            transaction = read_signed(value)
+            await self._hand_over(str(value))
+            return hex_of(transaction.hash)
         [value] = arguments(method, params, 1, "transaction")
-        carry_out = self._transactions.sign if method == "eth_signTransaction" else self._transactions.send
-        return await carry_out(value, chain_id, self._key)
+        request = read_transaction(value)
+        if method == "eth_signTransaction":
+            return (await self._signed(request, chain_id))[0]
+        async with self._turns.taken(request.sender):
+            raw, transaction_hash, nonce = await self._signed(request, chain_id)
+            await self._hand_over(raw)
+            self._nonces[request.sender, chain_id] = nonce + 1
+        return transaction_hash
 
     async def read(self, method: str, params: Any) -> Any:
         """The node's answer. Raises NoNodeError, NodeError, MethodNotFoundError."""
@@ -138,10 +150,7 @@ class OwnKeys:
             raise MethodNotFoundError(f"The wallet has no method {method}.")
         if not self._node.exists:
             raise NoNodeError(f"There is no node to ask for {method}: start the wallet with --node-url.")
-        (answer,) = await self._node.forward([RpcCall(method, params)])
-        if isinstance(answer, NodeError):
-            raise answer
-        return orjson.loads(orjson.dumps(answer))
+        return orjson.loads(orjson.dumps(await self._forwarded(method, params)))
 
     def _signature(self, account: str, digest: bytes) -> str:
         return hex_of(self._key(account).sign(digest))
@@ -152,71 +161,42 @@ class OwnKeys:
         except KeyError:
             raise UnknownAccountError(account) from None
 
-
-class Transactions:
-    """Without a node a transaction is answered by its hash and kept; nonces count up from 0."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._filling = Filling(node)
-        self._turns = KeyedLock()
-        self._nonces: dict[tuple[str, int], int] = {}
-        self.kept: list[str] = []
-
-    def reset(self) -> None:
-        """Forget what was kept, and begin with nonce 0 again."""
-        self._nonces.clear()
-        self.kept.clear()
-
-    async def sign(self, value: object, chain_id: int, key_of: FindKey) -> str:
-        """The signed transaction. Raises BridgeError."""
-        request = await self._filled(read_transaction(value), chain_id)
-        raw, _ = _signed(request, await self._nonce(request), key_of)
-        return raw
-
-    async def send(self, value: object, chain_id: int, key_of: FindKey) -> str:
-        """The hash of the transaction, which the node has taken if there is one. Raises BridgeError."""
-        request = read_transaction(value)
-        async with self._turns.taken(request.sender):
-            request = await self._filled(request, chain_id)
-            nonce = await self._nonce(request)
-            raw, transaction_hash = _signed(request, nonce, key_of)
-            await self._hand_over(raw)
-            assert request.chain_id is not None
-            self._nonces[request.sender, request.chain_id] = nonce + 1
-        return transaction_hash
-
-    async def send_signed(self, value: object) -> str:
-        """The hash of a transaction that somebody has signed. Raises BridgeError."""
-        transaction = read_signed(value)
-        await self._hand_over(str(value))
-        return hex_of(transaction.hash)
-
-    async def _filled(self, request: TransactionRequest, chain_id: int) -> TransactionRequest:
+    async def _signed(self, request: TransactionRequest, chain_id: int) -> tuple[str, str, int]:
+        """The signed transaction, its hash and its nonce."""
         if request.chain_id is not None and request.chain_id != chain_id:
             named, own = quantity(request.chain_id), quantity(chain_id)
             fault = f"params[0].chainId is {named}, and the session is on chain {own}"
             raise InvalidParamsError(f"{fault}: switch the chain first.")
         request = request._replace(chain_id=chain_id)
-        return await self._filling.filled(request) if self._node.exists else _with_usual_prices(request)
-
-    async def _nonce(self, request: TransactionRequest) -> int:
-        if request.nonce is not None:
-            return request.nonce
         if self._node.exists:
-            return await self._filling.pending_count(request.sender)
-        assert request.chain_id is not None
-        return self._nonces.get((request.sender, request.chain_id), 0)
+            request = await self._filling.filled(request)
+        else:
+            request = _with_usual_prices(request)
+        nonce = request.nonce
+        if nonce is None and self._node.exists:
+            nonce = await self._filling.pending_count(request.sender)
+        elif nonce is None:
+            nonce = self._nonces.get((request.sender, chain_id), 0)
+        key = self._key(request.sender)
+        try:
+            raw, transaction_hash, _ = sign_transaction(request.transaction(nonce), key)
+        except TransactionError as error:
+            raise InvalidParamsError(f"params[0]: {error}.") from error
+        return hex_of(raw), hex_of(transaction_hash), nonce
 
     async def _hand_over(self, raw: str) -> None:
         """Send the transaction, or keep it."""
-        if not self._node.exists:
+        if self._node.exists:
+            await self._forwarded("eth_sendRawTransaction", [raw])
+        else:
             self.kept.append(raw)
             del self.kept[:-_KEPT]
-            return
-        (answer,) = await self._node.forward([RpcCall("eth_sendRawTransaction", [raw])])
+
+    async def _forwarded(self, method: str, params: Any) -> Any:
+        (answer,) = await self._node.forward([RpcCall(method, params)])
         if isinstance(answer, NodeError):
             raise answer
+        return answer
 
 
 def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
@@ -228,16 +208,6 @@ def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
         tip = _USUAL_PRICE_WEI if most is None else min(_USUAL_PRICE_WEI, most)
     most = 2 * _USUAL_PRICE_WEI + tip if most is None else most
     return filled._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
-
-
-def _signed(request: TransactionRequest, nonce: int, key_of: FindKey) -> tuple[str, str]:
-    """The signed transaction, and its hash."""
-    key = key_of(request.sender)
-    try:
-        raw, transaction_hash, _ = sign_transaction(request.transaction(nonce), key)
-    except TransactionError as error:
-        raise InvalidParamsError(f"params[0]: {error}.") from error
-    return hex_of(raw), hex_of(transaction_hash)
 
 
 class RemoteWallet:
