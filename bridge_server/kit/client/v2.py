@@ -107,7 +107,10 @@ class RelayDapp(RelaySession):
         proposal = key.seal(write_request(self._proposal_id, "wc_sessionPropose", self._proposal()))
         async with self.line.patiently("The relay did not take the proposal"):
             if self._one_click is not None:
-                await self._ask_one_click(self._one_click)
+                await self.subscribe(OwnResponses(self._own), self._authenticated)
+                sign_in = write_one_click(self._one_click, self._own.public, self._metadata)
+                request = write_request(self._one_click_id, AUTHENTICATE, sign_in)
+                await self.publish(key, request, REQUESTS[AUTHENTICATE])
             asked = {"pairingTopic": key.topic, "sessionProposal": proposal, "ttl": PROPOSAL_SECONDS}
             await self.call_relay("wc_proposeSession", asked)
 
@@ -122,12 +125,6 @@ class RelayDapp(RelaySession):
 
     def events(self) -> AsyncGenerator[Event, None]:
         return self.conversation.each(self.conversation.fresh_events)
-
-    async def _ask_one_click(self, authentication: Authentication) -> None:
-        await self.subscribe(OwnResponses(self._own), self._authenticated)
-        asked = write_one_click(authentication, self._own.public, self._metadata)
-        request = write_request(self._one_click_id, AUTHENTICATE, asked)
-        await self.publish(self._pairing.topic_key, request, REQUESTS[AUTHENTICATE])
 
     def _proposal(self) -> dict[str, Any]:
         proposal = {
@@ -191,20 +188,27 @@ class RelayDapp(RelaySession):
                 self.conversation.approved(updated)
                 self.confirm(content.get("id"), "wc_sessionUpdate")
             case "wc_sessionEvent":
-                self.conversation.happened(_event(parameters(content)))
+                happened = parameters(content)
+                event, chain = happened.get("event"), happened.get("chainId")
+                if not isinstance(event, dict) or not isinstance(chain, str):
+                    raise BadPayloadError("The event has no name and chain.")
+                self.conversation.happened(Event(str(event.get("name")), event.get("data"), chain))
 
     def _settled(self, content: dict[str, Any]) -> None:
-        settled = parameters(content)
+        settled, request_id = parameters(content), content.get("id")
         approval = read_approval(settled)
         try:
             approval = replace(approval, cacaos=self._signed_in(settled))
         except BadPayloadError as failure:
-            self._refuse_settlement(content.get("id"), failure)
+            if self.key is not None and self.conversation.approval is None:
+                refusal = failed(request_id, _SETTLEMENT_FAILED, str(failure))
+                self.in_background(self.publish(self.key, refusal, RESPONSES["wc_sessionSettle"]))
+                self.conversation.fail(failure)
             raise
         expires_s = settled.get("expiry")
         self.expires_s = expires_s if isinstance(expires_s, int) else None
         self.conversation.approved(approval)
-        self.confirm(content.get("id"), "wc_sessionSettle")
+        self.confirm(request_id, "wc_sessionSettle")
 
     def _signed_in(self, settled: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
         """The verified CACAOs of a settlement, if the wallet signed in. Raises BadPayloadError."""
@@ -213,21 +217,6 @@ class RelayDapp(RelaySession):
         if not cacaos or self._authentication is None or self._one_click is not None:
             return ()
         return verified_cacaos(cacaos, self._authentication)
-
-    def _refuse_settlement(self, request_id: Any, failure: BadPayloadError) -> None:
-        """End the session, and tell the wallet why."""
-        if self.key is not None and self.conversation.approval is None:
-            refusal = failed(request_id, _SETTLEMENT_FAILED, str(failure))
-            how = RESPONSES["wc_sessionSettle"]
-            self.in_background(self.publish(self.key, refusal, how))
-            self.conversation.fail(failure)
-
-
-def _event(content: dict[str, Any]) -> Event:
-    event, chain = content.get("event"), content.get("chainId")
-    if not isinstance(event, dict) or not isinstance(chain, str):
-        raise BadPayloadError("The event has no name and chain.")
-    return Event(str(event.get("name")), event.get("data"), chain)
 
 
 class RelayWallet(RelaySession):
@@ -287,7 +276,13 @@ class RelayWallet(RelaySession):
     async def reject(self) -> None:
         await self.proposal(self.line.pace.patience_seconds)
         async with self.line.patiently("The relay did not take the wallet's word"):
-            await self._publish_rejection()
+            one_click = self._asked.one_click
+            request_id = self._asked.session_id if one_click is None else one_click.request_id
+            content = failed(request_id, _USER_REJECTED, "User rejected.")
+            if one_click is None:
+                await self.publish(self._pairing, content, REJECTION)
+            else:
+                await self.publish(one_click.responses(self._own), content, AUTHENTICATION_REJECTION)
         self.conversation.fail(SessionEndedError("This side rejected the session."))
 
     async def answer(self, call: Call, result: Any) -> None:
@@ -307,15 +302,6 @@ class RelayWallet(RelaySession):
         async with self.line.patiently("The relay did not take the extension"):
             await self.ask("wc_sessionExtend", {})
         return self.renew() * 1_000
-
-    async def _publish_rejection(self) -> None:
-        one_click = self._asked.one_click
-        request_id = self._asked.session_id if one_click is None else one_click.request_id
-        content = failed(request_id, _USER_REJECTED, "User rejected.")
-        if one_click is None:
-            await self.publish(self._pairing, content, REJECTION)
-        else:
-            await self.publish(one_click.responses(self._own), content, AUTHENTICATION_REJECTION)
 
     async def _authenticate(self, asked: OneClick, cacaos: Sequence[Mapping[str, Any]]) -> None:
         """Answer a `wc_sessionAuthenticate`. Without allowed methods there is no session."""

@@ -111,14 +111,11 @@ def _outcome(call: HeadlessCall) -> str:
         if call.error.code == USER_REJECTED:
             return f"rejected {USER_REJECTED}"
         return f"error {call.error.code} {visible(call.error.message)}"
-    return f"{_result(call)}   {call.milliseconds} ms"
-
-
-def _result(call: HeadlessCall) -> str:
-    if not isinstance(call.result, str) or call.method not in SIGNING:
-        return "answered"
-    verb = "sent" if call.method == "eth_sendTransaction" else "signed"
-    return f"{verb} {visible(short_address(call.result))}"
+    result = "answered"
+    if isinstance(call.result, str) and call.method in SIGNING:
+        verb = "sent" if call.method == "eth_sendTransaction" else "signed"
+        result = f"{verb} {visible(short_address(call.result))}"
+    return f"{result}   {call.milliseconds} ms"
 
 
 def short_address(address: str) -> str:
