@@ -46,9 +46,7 @@ from bridge_server.projects.service import (
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import (
-    Account as AccountId,
-)
+from bridge_server.web.shapes import Account as AccountId
 from bridge_server.web.shapes import (
     Channel,
     Count,

@@ -121,11 +121,7 @@ class RequestLists:
     """
 
     def __init__(
-        self,
-        streams: TrafficStreams,
-        spell: Spell,
-        handles: Handles,
-        neighbours: Neighbours | None,
+        self, streams: TrafficStreams, spell: Spell, handles: Handles, neighbours: Neighbours | None
     ) -> None:
         self._streams = streams
         self._traffic = streams.traffic

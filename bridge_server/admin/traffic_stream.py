@@ -15,12 +15,7 @@ from typing import TypeAlias
 
 import orjson
 
-from bridge_server.admin.other_processes import (
-    Fields,
-    Neighbours,
-    changed_at_ms,
-    write_positions,
-)
+from bridge_server.admin.other_processes import Fields, Neighbours, changed_at_ms, write_positions
 from bridge_server.admin.traffic_records import Filter, Spell, TooManyFollowersError
 from bridge_server.kernel.background import cancelled, running
 from bridge_server.kernel.errors import BridgeError, UnavailableError

@@ -10,11 +10,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 
-from bridge_server.console.access import (
-    REFUSED_ATTEMPTS,
-    Door,
-    UnknownChangeError,
-)
+from bridge_server.console.access import REFUSED_ATTEMPTS, Door, UnknownChangeError
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -26,13 +22,7 @@ from bridge_server.console.models import (
     PageStream,
     View,
 )
-from bridge_server.console.rendering import (
-    HEADERS,
-    NOTICE,
-    Framing,
-    OneTimeNotices,
-    faults_of,
-)
+from bridge_server.console.rendering import HEADERS, NOTICE, Framing, OneTimeNotices, faults_of
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnsupportedMediaError
 from bridge_server.kernel.token_bucket import Limit

@@ -21,12 +21,7 @@ from bridge_server.admin.traffic_records import (
     request_fields,
     subject_of,
 )
-from bridge_server.admin.traffic_stream import (
-    OpenStream,
-    StreamOfAll,
-    TrafficStreams,
-    WantedStream,
-)
+from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.console.models import (
     ROOT,
     Asked,

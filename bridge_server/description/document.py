@@ -479,11 +479,7 @@ SECURITY: dict[str, Any] = {
         "call, and need no token.",
     },
     "metricsToken": {"type": "http", "scheme": "bearer", "description": "The setting `metrics_token`."},
-    "testToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "`test_token` of the ready file.",
-    },
+    "testToken": {"type": "http", "scheme": "bearer", "description": "`test_token` of the ready file."},
 }
 
 HEADERS: dict[str, Any] = {
@@ -519,11 +515,7 @@ HEADERS: dict[str, Any] = {
         "required": True,
         "schema": {"type": "string", "const": "Bearer"},
     },
-    "Allow": {
-        "description": "The methods of the path.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
+    "Allow": {"description": "The methods of the path.", "required": True, "schema": {"type": "string"}},
 }
 
 WAIT_PARAMETERS = (

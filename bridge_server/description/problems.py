@@ -99,7 +99,7 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
                             for code, schema in zip(codes, schemas, strict=True)
                         },
                     },
-                },
+                }
             }
         },
     }

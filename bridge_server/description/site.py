@@ -12,14 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from multidict import CIMultiDictProxy
 
 from bridge_server.console.rendering import STYLESHEET
-from bridge_server.description.markdown import (
-    MADE,
-    Library,
-    Markdown,
-    anchor_of,
-    open_library,
-    picture_type,
-)
+from bridge_server.description.markdown import MADE, Library, Markdown, anchor_of, open_library, picture_type
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
@@ -259,11 +252,7 @@ _LEADS = {
 _HEADERS = page_headers(form_action="'none'")
 """Only this server's scripts run, and none inside the page."""
 _INDEX_HEADERS = ready_made(
-    {
-        "Content-Type": "application/json",
-        "Cache-Control": "no-cache",
-        "X-Content-Type-Options": "nosniff",
-    }
+    {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 )
 
 

@@ -35,11 +35,7 @@ class TestModeHandlers:
     __test__ = False
 
     def __init__(
-        self,
-        controls: Controls,
-        instruments: Instruments,
-        routes: wire.Routes,
-        words: wire.Words,
+        self, controls: Controls, instruments: Instruments, routes: wire.Routes, words: wire.Words
     ) -> None:
         self._controls = controls
         self._instruments = instruments
