@@ -1,6 +1,5 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from aiohttp import web
@@ -129,7 +128,10 @@ class AccountAdmin:
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
-        projects = await self._wanted(account, project_id)
+        if project_id is None:
+            projects = await self._subscriptions.projects_of(account.key, _PROJECTS)
+        else:
+            projects = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
         return {
             "account": account.spelled,
@@ -137,11 +139,6 @@ class AccountAdmin:
             "devices": devices_fields(await self._devices.of_account(account.key))["devices"],
             "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
         }
-
-    async def _wanted(self, account: Account, project_id: str | None) -> Sequence[Project]:
-        if project_id is None:
-            return await self._subscriptions.projects_of(account.key, _PROJECTS)
-        return [(await self._projects.show(project_id)).project]
 
     async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
         limit, now_us = self._account_limit, self._clock.now_us()

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, get_args
+from typing import Annotated, NotRequired, get_args
 from urllib.parse import quote
 
 from aiohttp import web
@@ -16,6 +16,8 @@ from bridge_server.admin.other_processes import (
     Question,
     Reply,
     WantedProcess,
+    added,
+    answers_of,
     listed_processes,
     of_all,
     wanted_process,
@@ -248,17 +250,17 @@ def read_last_seconds(last: str) -> int | None:
 
 def merged_list(own_number: int, own: Fields, replies: Sequence[Reply], by: By, limit: int) -> Fields:
     """The heaviest clients of all processes together."""
-    lists = [own["clients"], *(each.fields["clients"] for each in replies if each.fields is not None)]
-    clients = heaviest_fields([client for each in lists for client in each], by, limit)
+    listed = [client for each in answers_of(own, replies) for client in each["clients"]]
+    clients = heaviest_fields(listed, by, limit)
     return {"clients": clients, "next": None, "processes": listed_processes(own_number, replies)}
 
 
 def merged_details(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A client: figures, connections and sockets of all processes together; its limits hold for all."""
-    found = [own, *(each.fields for each in replies if each.fields is not None)]
+    found = answers_of(own, replies)
     return {
         **own,
-        **{name: _added([each[name] for each in found]) for name in ("last_hour", "since_start")},
+        **{name: added([each[name] for each in found]) for name in ("last_hour", "since_start")},
         **{name: sum(each[name] for each in found) for name in ("waiting", "connections", "open_sockets")},
         "processes": listed_processes(own_number, replies),
     }
@@ -269,20 +271,7 @@ def heaviest_fields(clients: Sequence[Fields], by: str, limit: int) -> list[Fiel
     of_address: dict[str, list[Fields]] = {}
     for client in clients:
         of_address.setdefault(client["address"], []).append(client)
-    added = [{"address": address, **_added(each)} for address, each in of_address.items()]
-    return sorted(added, key=lambda client: -int(client[by]))[:limit]
-
-
-def _added(found: Sequence[Fields]) -> dict[str, Any]:
-    """Figures of one client, added up."""
-    total: dict[str, Any] = {}
-    for figures in found:
-        for name, value in figures.items():
-            if isinstance(value, dict):
-                total[name] = _added([total.get(name, {}), value])
-            elif isinstance(value, int):
-                total[name] = total.get(name, 0) + value
-    return total
+    return sorted(map(added, of_address.values()), key=lambda client: -int(client[by]))[:limit]
 
 
 def client_fields(client: Client) -> ListedClientAnswer:

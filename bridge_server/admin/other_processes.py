@@ -2,7 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -271,25 +280,31 @@ def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessA
     return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
 
 
-# PagesOfAll of a list that several processes keep, each of which numbers its own entries; newest first.
+def answers_of(own: Fields, replies: Sequence[Reply]) -> list[Fields]:
+    """The answers of all processes that have answered, first of this one."""
+    return [own, *(each.fields for each in replies if each.fields is not None)]
+
+
+def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
+    """The members of these answers: numbers added up; others, and those in `kept`, as the first has them."""
+
+    def total(name: str) -> Any:
+        values = [each[name] for each in found if name in each]
+        if isinstance(values[0], dict) and name not in kept:
+            return added(values, kept)
+        return sum(values) if isinstance(values[0], int) and name not in kept else values[0]
+
+    return {name: total(name) for name in dict.fromkeys(name for each in found for name in each)}
+
+
+# Pages of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
 _ENDED = 0
+"""In a cursor: every entry of the process was shown."""
 
-
-class PlaceAtEach:
-    """How far a reader of pages has come at each process: the number of the last entry that was shown."""
-
-    def __init__(self, shown: Mapping[int, int]) -> None:
-        self.shown = shown
-
-    def of(self, process: int) -> int | None:
-        """The last entry of the process that was shown; None: begin with the newest."""
-        return self.shown.get(process)
-
-    def has_ended(self, process: int) -> bool:
-        """Whether every entry of the process was shown."""
-        return self.shown.get(process) == _ENDED
+Cursor: TypeAlias = Mapping[int, int]
+"""By process, the number of its last entry that was shown. A process without one begins with the newest."""
 
 
 def read_pairs(text: str) -> dict[int, int] | None:
@@ -305,21 +320,21 @@ def write_pairs(pairs: Mapping[int, int]) -> str:
     return ",".join(f"{process}:{number}" for process, number in sorted(pairs.items()))
 
 
-def read_cursor(text: str) -> PlaceAtEach:
+def read_cursor(text: str) -> Cursor:
     """The parameter `after` of a page of all processes. Raises InvalidInputError."""
     shown = read_pairs(text) if text else {}
     if shown is None:
         raise InvalidInputError(f"{text[:40]!r} does not come from `next` of the page before.")
-    return PlaceAtEach(shown)
+    return shown
 
 
 def page_query(
-    cursor: PlaceAtEach, query: Mapping[str, str], limit: int, process: int
+    cursor: Cursor, query: Mapping[str, str], limit: int, process: int
 ) -> Mapping[str, str] | None:
     """The query for the next page of one process; None if it has no more."""
-    if cursor.has_ended(process):
+    after = cursor.get(process)
+    if after == _ENDED:
         return None
-    after = cursor.of(process)
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
 
 
@@ -330,7 +345,7 @@ def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> d
 
 
 def merged_page(
-    name: str, cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
+    name: str, cursor: Cursor, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
 ) -> Fields:
     """The newest entries of these pages, which each has under the name, with their processes."""
     pages = pages_of(own_number, own, replies)
@@ -357,9 +372,9 @@ def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
     return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
+def _next(name: str, cursor: Cursor, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
-    places = dict(cursor.shown)
+    places = dict(cursor)
     for process, page in pages.items():
         numbers = [each["number"] for each in shown if each["process"] == process]
         if len(numbers) == len(page[name]) and page["next"] is None:
@@ -372,16 +387,17 @@ def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Se
 
 
 class PagesOfAll(NamedTuple, Generic[Answer]):
-    """A list that each process keeps: how another one is asked for a page, how this one makes its own page
-    before a number, and how the pages become one.
+    """A list that each process keeps under a `name`: the question to other processes for a page, the own page
+    before a number, and members of the answer that are made of the pages of all processes.
 
     A process whose entries were all shown is asked for `ended`, and without it for nothing.
     """
 
+    name: str
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
-    merge: Callable[[PlaceAtEach, int, Fields, Sequence[Reply]], Fields]
+    members: Callable[[Mapping[int, Fields]], Fields]
     ended: int | None = None
     """A number before which there are no entries."""
     read: Callable[[str], int | None] = read_number
@@ -406,10 +422,14 @@ async def page_of_all(
         nothing = None if ended is None else {"after": str(ended), "limit": "1"}
         return page_query(cursor, query, limit, process) or nothing
 
-    before = ended if cursor.has_ended(own_number) else cursor.of(own_number)
-    mine = None if before is None and cursor.has_ended(own_number) else pages.own(before)
-    page: Answer = pages.merge(cursor, own_number, mine, await neighbours.ask_all(path, asked))
-    return page
+    has_ended = cursor.get(own_number) == _ENDED
+    before = ended if has_ended else cursor.get(own_number)
+    mine = None if before is None and has_ended else pages.own(before)
+    replies = await neighbours.ask_all(path, asked)
+    page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
+    found = pages_of(own_number, mine, replies)
+    whole: Answer = page | pages.members(found if mine is None else {own_number: mine, **found})
+    return whole
 
 
 # The position of a reader in the changes of several processes, each of which counts its own.
@@ -446,15 +466,6 @@ def write_positions(positions: Mapping[int, int]) -> str:
 
 
 # One list of the requests of several processes, each of which numbers its own.
-
-
-def merged_requests(
-    cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
-) -> Fields:
-    """The newest requests of these pages, each with its process."""
-    pages = pages_of(own_number, own, replies)
-    last = write_positions({number: int(page["last"]) for number, page in pages.items()})
-    return {**merged_page("requests", cursor, own_number, own, replies, limit), "last": last}
 
 
 def merged_news(

@@ -1,8 +1,7 @@
 """The outbox: messages listed, sent again at once, dropped by the operator; and attempts to deliver them."""
 
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Annotated, Any, NotRequired, TypeAlias
@@ -17,13 +16,12 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     PagesOfAll,
-    PlaceAtEach,
     ProcessAnswer,
     Question,
     Reply,
     WantedProcess,
+    added,
     listed_processes,
-    merged_page,
     of_all,
     of_one,
     page_of_all,
@@ -241,11 +239,11 @@ class OutboxAdmin:
         def own(before: int | None) -> DeliveryAttemptsAnswer:
             return self._page(wanted, before, limit)
 
-        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            outcomes = _added([mine["outcomes"], *_outcomes(replies)])
-            return {**merged_page("attempts", cursor, number, mine, replies, limit), "outcomes": outcomes}
+        def outcomes(pages: Mapping[int, Fields]) -> Fields:
+            return {"outcomes": added([page["outcomes"] for page in pages.values()])}
 
-        pages = PagesOfAll(Question(_ATTEMPTS, chosen), limit, own, merged, ended=_BEFORE_ALL)
+        question = Question(_ATTEMPTS, chosen)
+        pages = PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
@@ -467,19 +465,6 @@ def _subject(purpose: Purpose, subject: str | None) -> str | None:
 def _body(whole: WholeMessage) -> Any:
     """The body of a project event. All others have ids of sessions, tokens of devices or private texts."""
     return orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None
-
-
-def _outcomes(replies: Iterable[Reply]) -> list[Mapping[str, Mapping[str, int]]]:
-    return [each.fields["outcomes"] for each in replies if each.fields is not None]
-
-
-def _added(found: Iterable[Mapping[str, Mapping[str, int]]]) -> Fields:
-    """By channel, how many attempts of all processes had each outcome."""
-    total: dict[str, Counter[str]] = {}
-    for outcomes in found:
-        for channel, counts in outcomes.items():
-            total.setdefault(channel, Counter()).update(counts)
-    return {channel: dict(counts) for channel, counts in total.items()}
 
 
 _ID = Parameter(

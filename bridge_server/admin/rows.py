@@ -71,27 +71,22 @@ class AdminRows:
         **about: Any,
     ) -> Route:  # fmt: skip
         """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
-        return self._row("GET", path, name, work, 0, waits, self._about(work, summary, meaning, about))
+        return self._row("GET", path, name, work, waits, summary=summary, meaning=meaning, **about)
 
     def write(
         self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
         **about: Any,
     ) -> Route:  # fmt: skip
         """A row that changes something."""
-        described = self._about(work, summary, meaning, about)
-        return self._row(method, path, name, work, self.body_limit_bytes, False, described)
-
-    def _about(self, work: Work, summary: str, meaning: str, about: dict[str, Any]) -> About:
-        return About(
-            work=work, tag=self.tag, summary=summary, **{"answers": returned(work, meaning), **about}
-        )
+        return self._row(method, path, name, work, False, summary=summary, meaning=meaning, **about)
 
     def _row(
-        self, method: str, path: str, name: str, work: Work, body_limit: int, waits: bool, about: About
+        self, method: str, path: str, name: str, work: Work, waits: bool, *, meaning: str, **about: Any
     ) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
-            access=self.access, who="operator", waits=waits, about=about,
+            method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
+            body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
+            about=About(work=work, tag=self.tag, **{"answers": returned(work, meaning), **about}),
         )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ from bridge_server.admin.other_processes import (
     ProcessAnswer,
     Question,
     Reply,
+    added,
+    answers_of,
     of_all,
     wanted_process,
 )
@@ -236,31 +238,16 @@ def _size(file: Path) -> int:
 
 def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """The server at a glance, all its processes together and each by itself."""
-    found = [own, *(each.fields for each in replies if each.fields is not None)]
+    found = answers_of(own, replies)
     entries = [{"number": own_number, "url": None, "fault": None, "figures": own}]
     entries += [{**each.entry(), "figures": each.fields} for each in replies]
     listed = [client for each in found for client in each["clients"]]
     return {
-        **_sum(found),
+        **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
         "clients": heaviest_fields(listed, "requests", _HEAVIEST),
         "processes": sorted(entries, key=lambda entry: int(entry["number"])),
     }
-
-
-def _sum(found: Sequence[Fields]) -> Fields:
-    """The members of all, added up where they count what each process does."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: _sum_of(name, [each[name] for each in found if name in each]) for name in names}
-
-
-def _sum_of(name: str, values: Sequence[Any]) -> Any:
-    first = values[0]
-    if name in _OF_THE_DATABASE:
-        return first
-    if isinstance(first, dict):
-        return _sum(values)
-    return sum(values) if isinstance(first, int) else first
 
 
 def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:

@@ -15,17 +15,16 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     PagesOfAll,
-    PlaceAtEach,
     Question,
     Reply,
     WantedProcess,
     merged_news,
-    merged_requests,
     of_one,
     page_of_all,
     read_position,
     read_positions,
     wanted_process,
+    write_positions,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, wanted_page
 from bridge_server.admin.traffic_records import (
@@ -139,10 +138,11 @@ class RequestLists:
             found = list(islice(filter(chosen.passes, self._traffic.before(before)), limit + 1))
             return page_fields(found, limit, self._traffic.newest(), self._spell)
 
-        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            return merged_requests(cursor, number, mine, replies, limit)
+        def last(pages: Mapping[int, Fields]) -> Fields:
+            return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
-        pages = PagesOfAll(Question(TRAFFIC, {"filter": words}), limit, own, merged, read=read_number)
+        question = Question(TRAFFIC, {"filter": words})
+        pages = PagesOfAll("requests", question, limit, own, last, read=read_number)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def changes(
