@@ -37,6 +37,7 @@ from bridge_server.admin.traffic_records import (
     TooManyFollowersError,
     read_filter,
     read_number,
+    request_fields,
 )
 from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.kernel.background import cancelled
@@ -127,12 +128,13 @@ class RequestLists:
         self._spell = spell
         self._handles = handles
         self._neighbours = neighbours
+        self.keeps_contents = streams.traffic.keeps_contents
 
     async def page(
         self, words: str, after: str, limit: int, process: WantedProcess = None
     ) -> KeptRequestsAnswer:
         """A page of the requests that pass the filter in `words`, newest first. Raises InvalidInputError."""
-        chosen = self._filter(words)
+        chosen = read_filter(words, self._handles)
 
         def own(before: int | None) -> KeptRequestsAnswer:
             found = list(islice(filter(chosen.passes, self._traffic.before(before)), limit + 1))
@@ -156,7 +158,7 @@ class RequestLists:
             return theirs
         if neighbours is None or process is not None:
             known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
-            found = await self._news(self._filter(words), known or 0, wait_seconds)
+            found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
             return news_fields(found, limit, self._traffic.newest(), self._spell)
         merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
         return merged
@@ -168,8 +170,7 @@ class RequestLists:
             found = self._traffic.find(number)
             if found is None:
                 raise RequestNotKeptError(MOST_REQUESTS)
-            answer: KeptRequestAnswer = self._spell(found)
-            return answer
+            return request_fields(found, self._traffic, self._handles)
 
         return await of_one(self._neighbours, process, Question(f"{TRAFFIC}/{number}"), own)
 
@@ -188,7 +189,7 @@ class RequestLists:
     async def _changes_of_all(
         self, neighbours: Neighbours, words: str, following: Following, limit: int
     ) -> Fields:
-        own, chosen = neighbours.own_number, self._filter(words)
+        own, chosen = neighbours.own_number, read_filter(words, self._handles)
         positions: Mapping[int, int] = read_positions(following.since, own) or {}
         now = asyncio.get_running_loop().time
         ends_at = now() + following.wait_seconds
@@ -229,9 +230,6 @@ class RequestLists:
                     return
         finally:
             await cancelled(pending)
-
-    def _filter(self, words: str) -> Filter:
-        return read_filter(words, self._handles)
 
 
 def _query(words: str, positions: Mapping[int, int], limit: int, number: int) -> Mapping[str, str]:
@@ -279,10 +277,7 @@ class TrafficAdmin:
 
     async def handle_stream(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events `request`, and `skipped` with the number of changes that were left out."""
-        if self._streams is None:
-            raise NoTrafficError
-        last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-        return EventStream(await self._opened(request, last_event, self._streams))
+        return EventStream(await self._opened(request))
 
     async def handle_call(self, request: web.Request) -> CallLifeAnswer:
         """Asked, told (a webhook and its outcome), fetched, answered, status read, expires."""
@@ -291,10 +286,12 @@ class TrafficAdmin:
             raise CallNotFoundError
         return await self._lives.of(call_id, wanted_process(request, self._neighbours))
 
-    async def _opened(self, request: web.Request, last_event: str, streams: TrafficStreams) -> OpenStream:
-        neighbours = self._neighbours
-        process = wanted_process(request, neighbours)
-        words = request.query.get("filter", "")
+    async def _opened(self, request: web.Request) -> OpenStream:
+        streams, neighbours = self._streams, self._neighbours
+        if streams is None:
+            raise NoTrafficError
+        last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+        process, words = wanted_process(request, neighbours), request.query.get("filter", "")
         chosen = read_filter(words, self._handles)
         if neighbours is None:
             return streams.join(chosen, read_number(last_event))

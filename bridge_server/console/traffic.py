@@ -18,8 +18,6 @@ from bridge_server.admin.traffic_records import (
     line_fields,
     read_filter,
     read_number,
-    request_fields,
-    subject_of,
 )
 from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.console.models import (
@@ -42,7 +40,6 @@ from bridge_server.web.traffic import (
     CLIENT_LEFT,
     FIRST_FAILURE,
     MOST_REQUESTS,
-    TrafficLog,
     has_missed,
     with_short_ids,
 )
@@ -377,10 +374,10 @@ class TrafficPage:
 
     async def show(self, asked: Asked) -> View:
         """One request beside the list."""
-        if self._streams is None:
+        if self._lists is None:
             return await self._view(asked, {}, RequestNotKeptError(MOST_REQUESTS))
         try:
-            shown = await self._shown(asked, self._streams.traffic)
+            shown = await self._shown(asked, self._lists)
         except (NotFoundError, UnavailableError, InvalidInputError) as error:
             return await self._view(asked, {}, error)
         return await self._view(asked, {"shown": shown}, None)
@@ -461,30 +458,13 @@ class TrafficPage:
             "processes": page.get("processes", ()),
         }
 
-    async def _found(self, asked: Asked, traffic: TrafficLog) -> tuple[dict[str, Any], str | None]:
-        """The request that is asked for, and the id of the call that it is about.
-
-        Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError.
-        """
-        number, process = int(asked.names["number"]), chosen_process(asked)
-        neighbours = self._neighbours
-        if self._lists is not None and neighbours is not None:
-            own = neighbours.own_number
-            if process is not None and process != own:
-                one = await self._lists.one(number, process)
-                call = one["call"]
-                return {**one, "process": process}, None if call is None else self._handles.id_of(
-                    call["handle"] or ""
-                )
-        recorded = traffic.find(number)
-        if recorded is None:
-            raise RequestNotKeptError(MOST_REQUESTS)
-        named = {} if neighbours is None else {"process": neighbours.own_number}
-        fields = request_fields(recorded, traffic, self._handles)
-        return {**fields, **named}, subject_of(recorded.exchange).call_id
-
-    async def _shown(self, asked: Asked, traffic: TrafficLog) -> dict[str, Any]:
-        fields, call_id = await self._found(asked, traffic)
+    async def _shown(self, asked: Asked, lists: RequestLists) -> dict[str, Any]:
+        """The request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
+        process, neighbours = chosen_process(asked), self._neighbours
+        fields: dict[str, Any] = {**await lists.one(int(asked.names["number"]), process)}
+        if neighbours is not None:
+            fields["process"] = neighbours.own_number if process is None else process
+        call_id = self._handles.id_of((fields["call"] or {}).get("handle") or "")
         life = await self._life(call_id, _wanted(asked))
         can_answer = self._answers_calls and life is not None and life["state"] == "waiting"
         return {
@@ -502,7 +482,7 @@ class TrafficPage:
                 for name, message in (("Request", fields.get("request")), ("Answer", fields.get("answer")))
                 if message is not None
             ],
-            "keeps_contents": traffic.keeps_contents,
+            "keeps_contents": lists.keeps_contents,
         }
 
     async def _life(self, call_id: str | None, wanted: _Wanted) -> dict[str, Any] | None:
