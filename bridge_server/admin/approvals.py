@@ -113,9 +113,8 @@ class ApprovalAdmin:
         }
 
     async def show(self, beginning: str) -> ApprovalDetailsAnswer:
-        """The request with this id, or the only one whose id begins so.
-
-        Raises ApprovalNotFoundError; InvalidInputError when the beginning is short or several have it.
+        """The request whose id begins so. Raises ApprovalNotFoundError; InvalidInputError unless only one
+        does.
         """
         return self._whole(await self._named(beginning))
 

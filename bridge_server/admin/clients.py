@@ -109,10 +109,7 @@ class ClientArrivalAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """The limits of a client: connections, and token buckets per client address.
-
-    `open_sockets` counts the open sockets of each address.
-    """
+    """The limits of a client: connections, and token buckets; with the open sockets of each address."""
 
     addresses: ClientAddresses
     connections: Connections
@@ -160,10 +157,7 @@ class ClientAdmin:
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None
     ) -> HeaviestClientsAnswer:
-        """The clients with the most in the period `last`, the heaviest first, as one page.
-
-        Raises InvalidInputError.
-        """
+        """The heaviest clients of the period `last`, as one page. Raises InvalidInputError."""
         last_seconds = read_last_seconds(last)
 
         async def own() -> HeaviestClientsAnswer:

@@ -124,10 +124,7 @@ class PushTests:
         return await self.send((await body(request, PushTestShape)).topic)
 
     def preview(self, query: Mapping[str, str]) -> PushPreviewAnswer:
-        """The text that the phone of a client with a `language` shows about a peer with a `peer_name`.
-
-        Raises InvalidInputError.
-        """
+        """The text that a phone shows about the peer in the query. Raises InvalidInputError."""
         peer_name, language = query.get("peer_name", ""), query.get("language", "")
         if max(len(peer_name), len(language)) > _LONGEST_TEXT:
             raise InvalidInputError(f"peer_name and language have at most {_LONGEST_TEXT} characters.")

@@ -1,4 +1,6 @@
-"""Lists that each process keeps in memory: the process that is asked asks the others, and merges them."""
+"""What each process keeps in memory: the process that is asked asks the others, and merges the answers.
+Without neighbours there is one process.
+"""
 
 import asyncio
 import re
@@ -101,7 +103,6 @@ class Neighbours:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be able to ask while inside."""
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
         connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
         async with aiohttp.ClientSession(
@@ -115,7 +116,6 @@ class Neighbours:
 
     @property
     def own_number(self) -> int:
-        """The number of this process."""
         return self._own_number()
 
     async def others(self) -> Sequence[Process]:
@@ -125,10 +125,7 @@ class Neighbours:
         return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
 
     async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
-        """The replies of the other processes to GET, within two seconds.
-
-        `queries` gives the query for a process by its number; None: it is not asked.
-        """
+        """The replies of the others to GET, within two seconds; a process without a query is not asked."""
         return await asyncio.gather(*await self.questions(path, queries))
 
     async def questions(
@@ -163,8 +160,8 @@ class Neighbours:
     async def stream(
         self, process: Process, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
-        to read.
+        """The lines of a stream of events. Raises UnavailableError, also for failures to read inside the
+        block.
         """
         if not self._token():
             raise UnavailableError(_UNKNOWN_HERE, 2)
@@ -229,9 +226,8 @@ class Neighbours:
 
 
 def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names: `own`, a number, or None for all.
-
-    Raises InvalidInputError; NotFoundError for a request that another process has sent to a third one.
+    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError;
+    NotFoundError for a request that another process has sent to a third one.
     """
     process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
     if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
@@ -250,10 +246,7 @@ async def of_all(
     own: Callable[[], Awaitable[Answer]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
 ) -> Answer:
-    """The answer to a question: of all processes together, or of the one that is `wanted`.
-
-    `own` answers for this process.
-    """
+    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process."""
     if neighbours is None or wanted is not None:
         return await of_one(neighbours, wanted, question, own)
     mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
@@ -358,10 +351,8 @@ def merged_page(
 
 
 def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
-    """The entries by time. Entries of one process stay in the order of their numbers.
-
-    A slow request has a greater number than a quick one that began after it. The cursor has one number of a
-    process, so a page that was cut between them in the order of time alone would skip one for good.
+    """The entries by time; those of one process by their numbers, of which the cursor has one: a page that
+    was cut between a slow request and a quick later one would skip one of them for good.
     """
     found = []
     for process, page in pages.items():
@@ -387,10 +378,8 @@ def _next(name: str, cursor: Cursor, pages: Mapping[int, Fields], shown: Sequenc
 
 
 class PagesOfAll(NamedTuple, Generic[Answer]):
-    """A list that each process keeps under a `name`: the question to other processes for a page, the own page
-    before a number, and members of the answer that are made of the pages of all processes.
-
-    A process whose entries were all shown is asked for `ended`, and without it for nothing.
+    """A list that each process keeps under a `name`; `members` are made of the pages of all processes. A
+    process whose entries were all shown is asked for `ended`, and without it for nothing.
     """
 
     name: str
@@ -438,9 +427,8 @@ _PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def read_positions(text: str, own_number: int) -> dict[int, int] | None:
-    """The last known change of each process; None for nothing. Raises InvalidInputError.
-
-    A plain number is a change of the process that answers. Of a process that is not named nothing is known.
+    """The last known change of each process; None for nothing. Raises InvalidInputError. A plain number is a
+    change of the process that answers. Of a process that is not named nothing is known.
     """
     if not text:
         return None

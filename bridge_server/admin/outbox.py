@@ -180,10 +180,7 @@ class ChangedMessagesAnswer(TypedDict):
 
 
 class OutboxAdmin:
-    """Lists, retries and drops messages. A message that is being sent at this moment is left alone.
-
-    Each process keeps the attempts that it has made; without `neighbours` there is one process.
-    """
+    """Lists, retries and drops messages. A message that is being sent at this moment is left alone."""
 
     def __init__(
         self,
@@ -212,9 +209,7 @@ class OutboxAdmin:
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
     async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
-        """A message with its headers, its size, the last attempts to deliver it and, where it is no payload,
-        its body. Raises MessageNotFoundError.
-        """
+        """A message with its last attempts. Raises MessageNotFoundError."""
         row_id, message_id = read_id(name)
 
         async def own() -> Fields:
@@ -247,10 +242,7 @@ class OutboxAdmin:
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
-        """One attempt, with its request in test mode.
-
-        Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError.
-        """
+        """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
         if not _ATTEMPT.fullmatch(name):
             raise AttemptNotFoundError
         number = int(name)
@@ -366,7 +358,7 @@ async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice
 
 
 def read_filter(query: Mapping[str, str]) -> MessageFilter:
-    """Read the query parameters `state`, `kind`, `purpose` and `destination`. Raises InvalidInputError."""
+    """Read the parameters of a list of messages. Raises InvalidInputError."""
     return MessageFilter(
         read_choice("state", query.get("state"), MessageState),
         query.get("purpose"),
@@ -422,7 +414,7 @@ def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fi
 
 
 def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
-    """A message with its headers, its size and, where it is no payload, its body."""
+    """A message with its headers, its size and, if it may be shown, its body."""
     return {
         **message_fields(whole.stored, now_ms),
         "message_id": whole.message.message_id,

@@ -365,10 +365,7 @@ def read_account(text: str) -> Account:
 
 
 def read_subscriber(line: bytes) -> NewSubscription:
-    """A subscriber in a line of text: an account id, or a JSON object with the types too (JSON Lines).
-
-    Raises InvalidInputError.
-    """
+    """A subscriber in a line: an account id, or JSON with the types too. Raises InvalidInputError."""
     if not line.startswith(b"{"):
         return NewSubscription(read_account(line.decode(errors="replace")), None)
     values = parse_object(line).values

@@ -40,9 +40,7 @@ _SHOWN_CHARACTERS = 8
 
 
 def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
-    """A guard that raises ForbiddenError for a request to another host: by DNS rebinding a web page's own
-    host name can lead to this machine.
-    """
+    """A guard that raises ForbiddenError for requests to other hosts, which DNS rebinding leads here."""
 
     def guard(request: web.Request) -> None:
         if not hosts.admit(request):
@@ -104,10 +102,7 @@ def wanted_page(request: web.Request) -> tuple[str, int]:
 
 
 def read_number(after: str) -> int | None:
-    """The parameter `after` of a list whose entries have numbers; None for the first page.
-
-    Raises InvalidInputError.
-    """
+    """The parameter `after` where entries have numbers; None for the first page. Raises InvalidInputError."""
     if after and not _NUMBER.fullmatch(after):
         raise not_a_place()
     return int(after) if after else None
@@ -126,10 +121,9 @@ def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
 
 
 class Handles:
-    """Turns an id into its handle and back, by a key of 16 bytes.
-
-    An operator names sessions and calls by handles, because their ids are capabilities. The ids that the
-    server gives are UUIDs, which are one block of the cipher. Other ids have no handle.
+    """Turns an id into its handle and back, by a key of 16 bytes. Operators name sessions and calls by
+    handles, because their ids are capabilities. Ids that the server has not made, which are no UUIDs, have no
+    handle.
     """
 
     def __init__(self, key: bytes) -> None:

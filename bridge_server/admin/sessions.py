@@ -79,10 +79,7 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
 
 class SessionAdmin:
-    """Shows sessions, and ends them. A status can be read for `status_ms`.
-
-    Each process knows of the requests that came to it; without `neighbours` there is one process.
-    """
+    """Shows sessions, and ends them. A status can be read for `status_ms`."""
 
     def __init__(
         self,
@@ -113,10 +110,7 @@ class SessionAdmin:
         return await of_all(self._neighbours, process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
-        """A session, its timeline, and the requests about it that are still kept, newest first.
-
-        Raises SessionNotFoundError.
-        """
+        """A session, its timeline, and the requests that are kept. Raises SessionNotFoundError."""
 
         async def own() -> Fields:
             session = await self._sessions.session(self._id_of(handle))

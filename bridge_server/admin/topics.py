@@ -56,7 +56,7 @@ class ListedTopicsAnswer(TypedDict):
 
 
 class TopicAdmin:
-    """Lists topics. Each process knows its own sockets; without `neighbours` there is one process."""
+    """Lists topics of generation 2.x."""
 
     def __init__(
         self,
@@ -108,9 +108,8 @@ class TopicAdmin:
 
 
 def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
-    """The kinds of shortened topics, by the tags of publications in these summaries, newest first.
-
-    The tags are those of Sign 2.0 (https://specs.walletconnect.com/2.0/specs/clients/sign/rpc-methods).
+    """The kinds of shortened topics, by the tags in these summaries, newest first. The tags are those of Sign
+    2.0 (https://specs.walletconnect.com/2.0/specs/clients/sign/rpc-methods).
     """
     kinds: dict[str, TopicKind] = {}
     for found in filter(None, map(_PUBLISHED.search, summaries)):

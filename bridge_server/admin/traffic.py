@@ -115,10 +115,7 @@ def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell
 
 
 class RequestLists:
-    """The lists of requests, of all processes together or of one. Without `neighbours` there is but one.
-
-    `spell` makes the fields of an own request; others answer with all that they have.
-    """
+    """The lists of requests. `spell` makes the fields of an own request."""
 
     def __init__(
         self, streams: TrafficStreams, spell: Spell, handles: Handles, neighbours: Neighbours | None

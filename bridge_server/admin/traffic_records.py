@@ -335,10 +335,7 @@ class Step:
 
 
 class CallLives:
-    """The lifetimes of calls. A status can be read for `status_ms`.
-
-    Each request of a call came to one process; without `neighbours` there is one process.
-    """
+    """The lifetimes of calls. A status can be read for `status_ms`."""
 
     def __init__(
         self,
@@ -355,9 +352,8 @@ class CallLives:
         self._neighbours = neighbours
 
     async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
-        """The lifetime of this call.
-
-        Raises CallNotFoundError for a call of which nothing is known, NotFoundError, UnavailableError.
+        """The lifetime of this call. Raises CallNotFoundError if nothing is known, NotFoundError,
+        UnavailableError.
         """
         handle = self._requests.handles.of(call_id)
         question = Question(f"{_CALLS}/{handle}")
@@ -548,9 +544,8 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
 
 
 def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
-    """Without requests about the whole session before the call was asked, or after it was answered.
-
-    A process that has recorded neither cannot tell which these are.
+    """Without requests about the whole session before the call was asked, or after it was answered, of which
+    a process that has recorded neither does not know.
     """
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]

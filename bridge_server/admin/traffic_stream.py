@@ -131,10 +131,7 @@ class TrafficStreams:
         return len(self._open)
 
     def join(self, chosen: Filter, last_event: int | None, *, is_inner: bool = False) -> TrafficStream:
-        """Open a stream of this process's changes after `last_event`; None: of the changes from now on.
-
-        The caller must call the stream's `leave`. Raises TooManyFollowersError.
-        """
+        """Open a stream of the changes after `last_event`; None: from now on. Raises TooManyFollowersError."""
         stream = TrafficStream(self, self.changes(chosen, last_event), is_inner=is_inner)
         self.admit(stream)
         return stream
@@ -220,7 +217,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 @dataclass(frozen=True, slots=True)
 class WantedStream:
     """The content of a stream: the filter, also in words; the process, None for all; and the last known
-    change of each process. Without `positions` the stream begins now.
+    change of each process, None to begin now.
     """
 
     chosen: Filter

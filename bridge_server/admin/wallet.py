@@ -153,9 +153,7 @@ class WalletAdmin:
         return {"accounts": [account_fields(account) for account in self._accounts.accounts()]}
 
     async def unlock(self, account: str, wanted: UnlockShape) -> WalletAccountAnswer:
-        """Open an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError, and what
-        `Accounts.unlock` raises.
-        """
+        """Open an account's key. Raises what `lock` raises, and what `Accounts.unlock` raises."""
         address = self._lockable(account)
         await self._accounts.unlock(address, wanted.passphrase, wanted.seconds)
         return account_fields(self._account(address))

@@ -1,6 +1,5 @@
-"""Sign-in to the console: a link that works once becomes a session of 12 hours.
-
-Both go by the machine's clock, also where tests move the server's: moving it would sign the operator out.
+"""Sign-in to the console: a link that works once becomes a session of 12 hours. Both follow the machine's
+clock: a test that moves the server's does not sign the operator out.
 """
 
 import hashlib

@@ -40,10 +40,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 async def read_form(request: web.Request) -> Mapping[str, str]:
-    """The fields of a form; of several with one name, the last.
-
-    Raises UnsupportedMediaError, InvalidInputError.
-    """
+    """The last field of each name. Raises UnsupportedMediaError, InvalidInputError."""
     if request.content_type != _FORM:
         raise UnsupportedMediaError("The console takes forms, as its own pages send them.")
     try:

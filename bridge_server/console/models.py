@@ -24,9 +24,7 @@ class ConsoleSession:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a page: the names in its path, its query, the host that was called, and the fields of the
-    form that was sent.
-    """
+    """A request for a page: the names in its path, its query, the fields of its form, and the host."""
 
     names: Mapping[str, str]
     query: Mapping[str, str]
@@ -36,9 +34,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template with its fields. Open pages load again when one of the topics in `live` has changed.
-
-    `error` is the failure of the request for the page, which is shown nevertheless.
+    """A template with its fields. Open pages load again when one of the topics in `live` has changed. `error`
+    is the failure of a request whose page is shown nevertheless.
     """
 
     template: str
@@ -49,9 +46,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change is made: the page to go to, a message on it, and secrets that are shown this once, by name.
-
-    `picture` is the URL of an image that is shown with the message.
+    """A change is made: the page to go to, a message on it, secrets that are shown this once, by name, and
+    the URL of a picture.
     """
 
     to: str

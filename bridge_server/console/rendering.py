@@ -83,9 +83,7 @@ class PageChanges:
     def follow(
         self, events: Events, topics: Mapping[str, Sequence[type[DomainEvent]]], everything: type[DomainEvent]
     ) -> None:
-        """Note the changes that commits announce, in any process; an event of type `everything` changes every
-        topic.
-        """
+        """Note the changes that commits announce, in any process; `everything` changes every topic."""
         for topic, kinds in topics.items():
             for kind in kinds:
                 events.subscribe(kind, self._noting(topic), everywhere=True)
@@ -100,10 +98,7 @@ class PageChanges:
             watch.wake()
 
     def watch(self, topics: Sequence[str], since: int) -> "Watch":
-        """A stream of the changes of these topics after the number `since`.
-
-        The oldest stream ends when there are too many.
-        """
+        """A stream of changes after the number `since`. The oldest stream ends when there are too many."""
         if len(self._watches) >= MOST_WATCHES:
             next(iter(self._watches)).end()
         watch = Watch(self, [topic for topic in topics if topic in self._last], since)
@@ -274,9 +269,8 @@ def _lines(text: str) -> Markup:
 
 
 def _shown(value: Any) -> Any:
-    """The output of an expression: texts with unseen characters made visible, and markup as it is.
-
-    The fields of forms are filled with `|exact`, so that a form that is sent unchanged changes nothing.
+    """The output of an expression: unseen characters made visible, markup as it is. Fields of forms are
+    filled with `|exact`, so that a form that is sent unchanged changes nothing.
     """
     if value is None:
         return ""
@@ -367,10 +361,7 @@ class ProjectChoice:
         self._account_limit = account_limit
 
     async def fields(self, asked: Asked) -> dict[str, Any]:
-        """The oldest projects for the list, and the chosen one as `project`, None if there is none.
-
-        Raises ProjectNotFoundError.
-        """
+        """The oldest projects, and the chosen one as `project` or None. Raises ProjectNotFoundError."""
         found = await self._projects.overview(limit=MOST_LISTED + 1)
         page = projects.project_page_fields(found, MOST_LISTED, self._account_limit)
         listed = page["projects"]

@@ -223,10 +223,7 @@ class _Request:
 
 
 def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
-    """The request as the admin API answers it, sent to this bridge once more.
-
-    None if it was not sent to the bridge, or if its body is not kept as it was.
-    """
+    """The request, sent to this bridge once more; None if it was sent elsewhere, or its body is not kept."""
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
@@ -330,11 +327,9 @@ class _Wanted:
 
 
 class TrafficPage:
-    """The views of the record. `streams` spell the rows of this page; without them no record is kept.
-
-    `approvals` decides requests that wait for a person; None where the console may not. `bridge_url` is the
-    address of the bridge, None where it is the console's. `answers_calls` says whether a page may answer a
-    call as the wallet does: in test mode, where the record has the ids of calls.
+    """The views of the record of requests, if one is kept. `approvals` decides requests that wait for a
+    person; None where the console may not. `bridge_url` is None where it is the console's. In test mode a
+    page `answers_calls`, as the wallet does: the record has the ids of calls.
     """
 
     def __init__(

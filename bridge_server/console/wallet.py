@@ -32,10 +32,8 @@ WalletSource: TypeAlias = Callable[[], Awaitable[tuple[int, str | None]]]
 
 
 class WalletPage:
-    """The views and changes of the wallet. Only with `may_sign` has it buttons.
-
-    `source` gives the number of this process, and the URL of another one that has the wallet; without it
-    there is one process.
+    """The views and changes of the wallet; without `may_sign` no changes. `source` gives the number of this
+    process, and the URL of another one that has the wallet; it is None for a single process.
     """
 
     def __init__(

@@ -66,9 +66,8 @@ class Faults:
         self._announce()
 
     def strike(self, where: Where, *routes: str) -> FaultRule | None:
-        """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
-
-        An attempt is on these routes: a request on one, and one at the node on each method that it calls.
+        """Count an attempt at this place, on any of these routes; return the rule that makes it fail, or
+        None.
         """
         for counted in self._rules:
             if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
@@ -153,10 +152,8 @@ class Instruments(NamedTuple):
 
 
 class ObservedWebhooks:
-    """A sender of webhooks that faults strike first, and whose messages are kept for the test.
-
-    `headers_of` gives the headers that a message is sent with at a time in milliseconds; `is_push` says
-    whether the webhook stands for a device.
+    """A sender of webhooks that faults strike first, and whose messages are kept for the test. `headers_of`
+    gives the headers at a time in milliseconds; `is_push` tells webhooks that stand for a device.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""The control routes: what answers them, and their rows.
-
-An underscore cannot be in a project id: no project's path is among them.
-"""
+"""The control routes. No path of a project is among them: its id has no underscore."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,10 +23,8 @@ _MOST_VALUES = 4_096
 
 
 class TestModeHandlers:
-    """One method per endpoint.
-
-    Bodies need no Content-Type: no web page may call these routes, and curl names a wrong one. `routes` are
-    the names that a rule may have, and `words` the answers that it may give, by place.
+    """One method per endpoint. `routes` are the names that a rule may have, and `words` its answers, by
+    place. Bodies need no Content-Type: no web page may call these routes, and curl names a wrong one.
     """
 
     __test__ = False

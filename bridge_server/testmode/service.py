@@ -86,10 +86,7 @@ class Controls:
         return ClockState(clock.now_ms(), clock.is_frozen)
 
     async def reset(self) -> ClockState:
-        """Empty tables and memory, end parked requests, and go by the machine's clock.
-
-        Raises UnavailableError.
-        """
+        """Empty tables and memory, end parked requests, set the clock right. Raises UnavailableError."""
         async with self._turn, AsyncExitStack() as stack:
             self._instruments.faults.replace(())  # one of the disk would keep the tables from being emptied
             self._signals.wake_all(changed=False)
@@ -103,8 +100,8 @@ class Controls:
         return self.reading()
 
     async def move(self, move: ClockMove) -> ClockState:
-        """Move the clock, and return when everything that became due is done. Raises UnavailableError, and
-        InvalidInputError for a time that is out of bounds.
+        """Move the clock, and finish what became due. Raises UnavailableError; InvalidInputError out of
+        bounds.
         """
         clock, sent = self._instruments.clock, self._instruments.sent
         async with self._turn, _in_time():

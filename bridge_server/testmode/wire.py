@@ -306,10 +306,8 @@ Routes: TypeAlias = Mapping[str, str]
 
 
 def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
-    """The rules in a JSON array. Raises InvalidInputError with every fault of them.
-
-    `routes` are the names that a rule may have, each of which its request stands for, and `words` the answers
-    that it may give, by place.
+    """The rules in a JSON array. Raises InvalidInputError with every fault. `routes` are the names that a
+    rule may have, each with its request, and `words` the answers that it may give, by place.
     """
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
