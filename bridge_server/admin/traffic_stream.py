@@ -131,7 +131,7 @@ class TrafficStreams:
         return len(self._open)
 
     def join(self, chosen: Filter, last_event: int | None, *, is_inner: bool = False) -> TrafficStream:
-        """Open a stream of the changes after `last_event`; None: from now on. Raises TooManyFollowersError."""
+        """Open a stream of changes after `last_event`; None: from now on. Raises TooManyFollowersError."""
         stream = TrafficStream(self, self.changes(chosen, last_event), is_inner=is_inner)
         self.admit(stream)
         return stream

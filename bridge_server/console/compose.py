@@ -233,15 +233,11 @@ class ComposePage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "compose",
-            "Compose",
-            NavigationGroup.NOTIFICATIONS,
-            (
-                PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
-                PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
-            ),
+        paths = (
+            PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
+            PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
         )
+        return ConsolePage("compose", "Compose", NavigationGroup.NOTIFICATIONS, paths)
 
     async def show(self, asked: Asked) -> View:
         """The form, empty, or with a notification that is sent to more accounts."""

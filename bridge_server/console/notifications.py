@@ -39,16 +39,12 @@ class NotificationsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "notifications",
-            "Notifications",
-            NavigationGroup.NOTIFICATIONS,
-            (
-                PagePath(_NOTIFICATIONS, self.show_all),
-                PagePath(_NOTIFICATION, self.show),
-                PagePath(_ACCOUNT, self.show_account),
-            ),
+        paths = (
+            PagePath(_NOTIFICATIONS, self.show_all),
+            PagePath(_NOTIFICATION, self.show),
+            PagePath(_ACCOUNT, self.show_account),
         )
+        return ConsolePage("notifications", "Notifications", NavigationGroup.NOTIFICATIONS, paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The notifications of a project, newest first."""
@@ -59,13 +55,10 @@ class NotificationsPage:
         """One notification, and a page of its accounts with the outcome of each."""
         project_id, number = ProjectId(asked.names["project_id"]), int(asked.names["number"])
         outcome, after = asked.query.get("outcome", ""), asked.query.get("after", "")
-        found, page = await self._history.outcomes(
-            project_id,
-            number,
-            read_choice("outcome", outcome or None, DeliveryOutcome),
-            notifications.read_account_place(after),
-            _PAGE,
-        )
+        wanted, place = (
+            read_choice("outcome", outcome or None, DeliveryOutcome), notifications.read_account_place(after)
+        )  # fmt: skip
+        found, page = await self._history.outcomes(project_id, number, wanted, place, _PAGE)
         fields = {
             **await self._list(asked, ""),
             "notification": notifications.outcome_page_fields(found, page),
@@ -116,12 +109,8 @@ class InboxPreview:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "inbox-preview",
-            "Inbox preview",
-            NavigationGroup.NOTIFICATIONS,
-            (PagePath(_INBOX, self.show, {"mark-read": self.mark_read}),),
-        )
+        path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
+        return ConsolePage("inbox-preview", "Inbox preview", NavigationGroup.NOTIFICATIONS, (path,))
 
     async def show(self, asked: Asked) -> View:
         """A page of the notifications of an account."""

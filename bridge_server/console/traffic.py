@@ -354,14 +354,10 @@ class TrafficPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "traffic",
-            "Traffic",
-            NavigationGroup.LIVE,
-            (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show)),
-            None if self._streams is None or self._neighbours is not None else self._count,
-            (PageStream(_STREAM, self.stream),),
-        )
+        paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
+        count = None if self._streams is None or self._neighbours is not None else self._count
+        streams = (PageStream(_STREAM, self.stream),)
+        return ConsolePage("traffic", "Traffic", NavigationGroup.LIVE, paths, count, streams)
 
     async def show_all(self, asked: Asked) -> View:
         """The requests that pass the filter, newest first."""
