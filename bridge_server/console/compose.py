@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote
 
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
@@ -237,7 +237,7 @@ class ComposePage:
             PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
             PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
         )
-        return ConsolePage("compose", "Compose", NavigationGroup.NOTIFICATIONS, paths)
+        return ConsolePage("compose", "Compose", "Notifications", paths)
 
     async def show(self, asked: Asked) -> View:
         """The form, empty, or with a notification that is sent to more accounts."""

@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    number_of,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.console.rendering import duration_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
@@ -40,7 +31,7 @@ class FaultsPage:
         changes = {"add": self.add, "remove": self.remove, "reset": self.reset}
         changes |= {"advance": self.advance, "set-clock": self.set_clock}
         path = PagePath(_PATH, self.show, changes)
-        return ConsolePage("faults", "Faults and clock", NavigationGroup.SERVER, (path,), self._count)
+        return ConsolePage("faults", "Faults and clock", "Server", (path,), self._count)
 
     async def show(self, _: Asked) -> View:
         """The rules and the clock."""

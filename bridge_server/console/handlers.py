@@ -17,7 +17,6 @@ from bridge_server.console.models import (
     ConsolePage,
     ConsoleSession,
     Done,
-    NavigationGroup,
     PagePath,
     PageStream,
     View,
@@ -194,7 +193,7 @@ class ConsoleHandlers:
     ) -> web.StreamResponse:
         """The failure in the frame of every page; without it if that cannot be made either."""
         if not isinstance(error, REFUSED_ATTEMPTS):
-            page = ConsolePage("", error.title, NavigationGroup.SERVER, ())
+            page = ConsolePage("", error.title, "Server", ())
             with suppress(BridgeError):
                 frame = self._framing.begin(request, session, page)
                 return await self._framing.finish(frame, View("layout/missing.html", {}), error=error)

@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
@@ -82,13 +81,8 @@ class PageStream:
     opened: Callable[[Asked], Source]
 
 
-class NavigationGroup(StrEnum):
-    """A part of the navigation."""
-
-    LIVE = "Live"
-    OUT = "Out"
-    NOTIFICATIONS = "Notifications"
-    SERVER = "Server"
+NavigationGroup: TypeAlias = Literal["Live", "Out", "Notifications", "Server"]
+"""A part of the navigation; the parts in their order."""
 
 
 @dataclass(frozen=True, slots=True)

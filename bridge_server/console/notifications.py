@@ -7,7 +7,7 @@ from bridge_server.admin import notifications
 from bridge_server.admin.accounts import AccountAdmin, AccountViewAnswer
 from bridge_server.admin.projects import read_account
 from bridge_server.admin.rows import read_choice, read_number
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.reading import InboxReads
@@ -44,7 +44,7 @@ class NotificationsPage:
             PagePath(_NOTIFICATION, self.show),
             PagePath(_ACCOUNT, self.show_account),
         )
-        return ConsolePage("notifications", "Notifications", NavigationGroup.NOTIFICATIONS, paths)
+        return ConsolePage("notifications", "Notifications", "Notifications", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The notifications of a project, newest first."""
@@ -110,7 +110,7 @@ class InboxPreview:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
-        return ConsolePage("inbox-preview", "Inbox preview", NavigationGroup.NOTIFICATIONS, (path,))
+        return ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
 
     async def show(self, asked: Asked) -> View:
         """A page of the notifications of an account."""

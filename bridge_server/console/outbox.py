@@ -8,17 +8,7 @@ import orjson
 
 from bridge_server.admin.delivery_tests import PushTests, PushTestShape, WebhookTests, WebhookTestShape
 from bridge_server.admin.outbox import DestinationShape, OutboxAdmin
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    Change,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    text_fields,
-)
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View, text_fields
 from bridge_server.console.rendering import chosen_process
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL
 from bridge_server.outbox.models import MessageKind, MessageState
@@ -151,7 +141,7 @@ class WebhooksPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage("webhooks", "Webhooks", NavigationGroup.OUT, self._views.paths(self.test))
+        return ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
         wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
@@ -172,7 +162,7 @@ class PushesPage:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         paths = (*self._views.paths(self.test), PagePath("/pushes/preview", self.show_preview))
-        return ConsolePage("pushes", "Pushes", NavigationGroup.OUT, paths)
+        return ConsolePage("pushes", "Pushes", "Out", paths)
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""

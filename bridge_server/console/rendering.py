@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -146,9 +146,14 @@ class Watch:
             topics, number = self._changes.changed(self.topics, self._since), self._changes.number
             if topics:
                 self._since = number
-                await outlet.write(b"".join(_event(topic, number) for topic in topics))
-                await self._rest()
-            elif not await self._is_woken():
+                events = [f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n" for topic in topics]
+                await outlet.write("".join(events).encode())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
+                continue
+            try:
+                await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
+            except TimeoutError:
                 await outlet.write(KEEP_ALIVE)
 
     def wake(self) -> None:
@@ -163,21 +168,6 @@ class Watch:
     def leave(self) -> None:
         """Leave the streams: this one is over, or never began."""
         self._changes.leave(self)
-
-    async def _rest(self) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
-
-    async def _is_woken(self) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
-        except TimeoutError:
-            return False
-        return True
-
-
-def _event(topic: str, number: int) -> bytes:
-    return f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n".encode()
 
 
 # Figures and texts as a person reads them.
@@ -216,11 +206,6 @@ def moment_of(at: str | None) -> Markup:
     return Markup('<time datetime="{}" title="{}">{} {}</time>').format(at, title, at[:10], at[11:19])
 
 
-def seen_lines(text: str) -> str:
-    """The text with its unseen characters as `<U+202E>`, and its lines as they are."""
-    return "\n".join(map(seen, text.split("\n")))
-
-
 def seen(text: str) -> str:
     """The text with its unseen characters as `<U+202E>`."""
     parts = _SEEN.split(text)
@@ -248,7 +233,12 @@ class Rendering:
             auto_reload=False,
         )
         self._templates.filters.update(
-            count=_count, duration=duration_of, exact=escape, lines=_lines, moment=moment_of
+            # The spaces between thousands are no text of a stranger.
+            count=lambda number: escape(count_of(number)),
+            duration=duration_of,
+            exact=escape,
+            lines=lambda text: escape("\n".join(map(seen, text.split("\n")))),
+            moment=moment_of,
         )
         self._templates.globals.update(constants)
 
@@ -256,16 +246,6 @@ class Rendering:
         """The template with these fields."""
         text = self._templates.get_template(template).render(fields)
         return WholeAnswer(body=text.encode(), status=status, headers=HEADERS)
-
-
-def _count(number: int) -> Markup:
-    """A number whose thousands are kept apart by spaces, which are no text of a stranger."""
-    return escape(count_of(number))
-
-
-def _lines(text: str) -> Markup:
-    """A text of several lines with its unseen characters made visible."""
-    return escape(seen_lines(text))
 
 
 def _shown(value: Any) -> Any:
@@ -327,10 +307,9 @@ class Framing:
     async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
         """The groups that have pages, with the pages' numbers."""
         entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups = [
-            (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
-        ]
-        return [(group, entries) for group, entries in groups if entries]
+        groups: tuple[NavigationGroup, ...] = get_args(NavigationGroup)
+        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
+        return [(group, entries) for group, entries in parts if entries]
 
 
 def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
@@ -368,11 +347,10 @@ class ProjectChoice:
         chosen = asked.names.get("project_id") or asked.query.get("project_id")
         if not chosen and listed:
             chosen = listed[0]["project_id"]
-        project = await self._details(chosen) if chosen else None
+        project = None
+        if chosen:
+            project = projects.details_fields(await self._projects.show(chosen), self._account_limit)
         return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
-
-    async def _details(self, project_id: str) -> Mapping[str, Any]:
-        return projects.details_fields(await self._projects.show(project_id), self._account_limit)
 
 
 # The process whose request or attempt a page shows, where several share a database.

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 from bridge_server.admin import clients
 from bridge_server.admin.clients import ClientAdmin
 from bridge_server.admin.server import SettingsAdmin
-from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, PagePath, View
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.recorder import By
 
@@ -26,7 +26,7 @@ class ClientsPage:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         paths = (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show))
-        return ConsolePage("clients", "Clients and limits", NavigationGroup.SERVER, paths)
+        return ConsolePage("clients", "Clients and limits", "Server", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The addresses with the most of one figure."""
@@ -71,7 +71,7 @@ class SettingsPage:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         path = PagePath("/settings", self.show)
-        return ConsolePage("settings", "Settings", NavigationGroup.SERVER, (path,))
+        return ConsolePage("settings", "Settings", "Server", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The settings whose name or source has the text that is searched for."""

@@ -7,7 +7,7 @@ import segno
 
 from bridge_server.admin.sessions import SessionAdmin
 from bridge_server.admin.topics import TopicAdmin
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
 
@@ -44,7 +44,7 @@ class SessionsPage:
         """The entry of the navigation."""
         one = PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw})
         paths = (PagePath(_SESSIONS, self.show_all), one)
-        return ConsolePage("sessions", "Sessions", NavigationGroup.LIVE, paths, self._sessions.count)
+        return ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)
 
     async def show_all(self, asked: Asked) -> View:
         """Living sessions, newest first, and topics of generation 2.x, renewed last first."""

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,37 +13,15 @@ from bridge_server.admin.approvals import ApprovalAdmin
 from bridge_server.admin.other_processes import Neighbours, read_positions
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
-from bridge_server.admin.traffic_records import (
-    CallLives,
-    Filter,
-    line_fields,
-    read_filter,
-    read_number,
-)
+from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
 from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    Change,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    PageStream,
-    View,
-)
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, PageStream, View
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.wallet.models import ApprovalState
-from bridge_server.web.traffic import (
-    CLIENT_LEFT,
-    FIRST_FAILURE,
-    MOST_REQUESTS,
-    has_missed,
-    with_short_ids,
-)
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, MOST_REQUESTS, has_missed, with_short_ids
 
 _PATH = "/traffic"
 _STREAM = f"{_PATH}/stream"
@@ -60,6 +39,9 @@ _GENERATIONS = ("1.x", "2.x")
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
     """The texts of a row, of what the admin API answers of a request; its process where there are several."""
     process = {"process": line["process"]} if "process" in line else {}
+    took = ""
+    if line["status"] is not None:
+        took = f"waited {line['waited']:.1f} s" if line["waited"] else f"{line['milliseconds']:.0f} ms"
     return process | {
         "number": line["number"],
         "change": line["change"],
@@ -68,7 +50,7 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "request": seen(f"{line['method']} {line['summary']}" if is_of_socket(line) else request_text(line)),
         "status": status_text(line),
         "tone": _tone(line),
-        "took": _took(line),
+        "took": took,
         "waits": line["waits"],
         "summary": "" if is_of_socket(line) else seen(line["summary"]),
         "approval": line["approval"],
@@ -115,12 +97,6 @@ def _tone(line: Mapping[str, Any]) -> str:
     if has_missed(line["route"], line["summary"]):
         return "warn"
     return "bad" if has_failed(line) else "good"
-
-
-def _took(line: Mapping[str, Any]) -> str:
-    if line["status"] is None:
-        return ""
-    return f"waited {line['waited']:.1f} s" if line["waited"] else f"{line['milliseconds']:.0f} ms"
 
 
 # What a request and its answer contain, as the page of a request shows it.
@@ -229,17 +205,13 @@ def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
     if fields["who"] == _BRIDGE or not is_whole:
         return None
-    headers = {} if sent is None else _headers(sent["headers"])
-    request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
-    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
-
-
-def _headers(recorded: Mapping[str, str]) -> dict[str, str]:
-    return {
+    headers = {
         name: _TOKEN if value == _HIDDEN else value
-        for name, value in recorded.items()
+        for name, value in ({} if sent is None else sent["headers"]).items()
         if name.lower() not in _MADE_ANEW and not name.lower().startswith(_OF_BROWSERS)
     }
+    request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
+    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
 
 
 def _note(request: _Request) -> str:
@@ -357,7 +329,7 @@ class TrafficPage:
         paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
         count = None if self._streams is None or self._neighbours is not None else self._count
         streams = (PageStream(_STREAM, self.stream),)
-        return ConsolePage("traffic", "Traffic", NavigationGroup.LIVE, paths, count, streams)
+        return ConsolePage("traffic", "Traffic", "Live", paths, count, streams)
 
     async def show_all(self, asked: Asked) -> View:
         """The requests that pass the filter, newest first."""
@@ -395,15 +367,14 @@ class TrafficPage:
         if approvals is None:
             return {}
 
-        async def approve(asked: Asked) -> Done:
-            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.APPROVED)
-            return Done(_list_of(asked), f"{decided['method']} is approved: the wallet signs it.")
+        async def decide(decision: ApprovalState, outcome: str, asked: Asked) -> Done:
+            decided = await approvals.decide(asked.form.get("approval", ""), decision)
+            return Done(f"{ROOT}{_PATH}{_wanted(asked).query}", f"{decided['method']} is {outcome}")
 
-        async def reject(asked: Asked) -> Done:
-            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.REJECTED)
-            return Done(_list_of(asked), f"{decided['method']} is rejected.")
-
-        return {"approve": approve, "reject": reject}
+        return {
+            "approve": partial(decide, ApprovalState.APPROVED, "approved: the wallet signs it."),
+            "reject": partial(decide, ApprovalState.REJECTED, "rejected."),
+        }
 
     async def _count(self) -> int:
         return 0 if self._streams is None else len(self._streams.traffic)
@@ -420,19 +391,15 @@ class TrafficPage:
         }
         if self._lists is None:
             return View("traffic/off.html", fields, error=error)
-        fault = self._fault(wanted)
+        fault: BridgeError | None = None
+        try:
+            wanted.filter(self._handles)
+        except InvalidInputError as refused:
+            fault = refused
         listed = await self._list(asked, "" if fault else wanted.words, self._lists)
         is_live = fault is None and not listed["after"]
         stream = f"{ROOT}{_STREAM}{wanted.query}" if is_live else ""
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
-
-    def _fault(self, wanted: _Wanted) -> BridgeError | None:
-        """The fault of a filter; None if it has none."""
-        try:
-            wanted.filter(self._handles)
-        except InvalidInputError as error:
-            return error
-        return None
 
     async def _list(self, asked: Asked, words: str, lists: RequestLists) -> dict[str, Any]:
         after = asked.query.get("after", "")
@@ -493,11 +460,6 @@ class TrafficPage:
 def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> RequestLists:
     traffic = streams.traffic
     return RequestLists(streams, lambda each: line_fields(each, traffic), handles, neighbours)
-
-
-def _list_of(asked: Asked) -> str:
-    """The address of the list that the form stands in."""
-    return f"{ROOT}{_PATH}{_wanted(asked).query}"
 
 
 def _wanted(asked: Asked) -> _Wanted:

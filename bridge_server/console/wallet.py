@@ -6,16 +6,7 @@ from urllib.parse import quote
 
 from bridge_server.admin.approvals import ApprovalAdmin, ApprovalLineAnswer
 from bridge_server.admin.wallet import UnlockShape, WalletAdmin
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    number_of,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.ethereum.address import HexError, quantity_of
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS
 from bridge_server.wallet.models import ApprovalState, TransactionState
@@ -53,7 +44,7 @@ class WalletPage:
             PagePath(f"{_WALLET}/transactions", self.show_transactions),
             PagePath(f"{_WALLET}/signatures", self.show_signatures),
         )
-        return ConsolePage("wallet", "Wallet", NavigationGroup.LIVE, paths, self._count)
+        return ConsolePage("wallet", "Wallet", "Live", paths, self._count)
 
     async def show(self, asked: Asked) -> View:
         """The requests that wait and that are settled, and every account."""
