@@ -171,8 +171,7 @@ class AccountAdmin:
         """For each project of the account, or for the named project: its subscription, its limit, and its
         last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
         """
-        account = read_account(request.match_info["account"])
-        return await self.of(account, request.query.get("project_id"))
+        return await self.of(read_account(request.match_info["account"]), request.query.get("project_id"))
 
 
 def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
@@ -215,19 +214,13 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
     """The routes of an account and of its inbox."""
     rows = rows.under("Accounts")
     return (
-        rows.read(
-            _ACCOUNT, "account", accounts.account,
-            "Why an account did not get a notification", "The account.",
-            parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
-            problems=(ProjectNotFoundError,),
-        ),
-        rows.read(
-            f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
-            parameters=PAGE_QUERY,
-        ),
-        rows.write(
-            "POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
-            "Mark notifications as read for an account", "How many were unread before.",
-            body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,),
-        ),
+        rows.read(_ACCOUNT, "account", accounts.account,
+                  "Why an account did not get a notification", "The account.",
+                  parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
+                  problems=(ProjectNotFoundError,)),
+        rows.read(f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
+                  parameters=PAGE_QUERY),
+        rows.write("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
+                   "Mark notifications as read for an account", "How many were unread before.",
+                   body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,)),
     )  # fmt: skip

@@ -160,19 +160,13 @@ def delivery_test_routes(webhooks: WebhookTests, pushes: PushTests, rows: AdminR
     """A test of a push, its preview, and a test of a webhook."""
     rows = rows.under("Outbox")
     return (
-        rows.write(
-            "POST", "/admin/pushes/test", "test-push", pushes.test_push,
-            "Test a push", "What the provider said.",
-            body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
-            problems=(TopicNotFoundError, TooManyPushesError),
-        ),
-        rows.read(
-            "/admin/pushes/preview", "preview-push", pushes.preview_push,
-            "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False,
-        ),
-        rows.write(
-            "POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,
-            "Test a webhook", "What the receiver said.",
-            body=WebhookTestShape, body_example={"url": "https://app.example.org/hook"},
-        ),
+        rows.write("POST", "/admin/pushes/test", "test-push", pushes.test_push,
+                   "Test a push", "What the provider said.",
+                   body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
+                   problems=(TopicNotFoundError, TooManyPushesError)),
+        rows.read("/admin/pushes/preview", "preview-push", pushes.preview_push,
+                  "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False),
+        rows.write("POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,
+                   "Test a webhook", "What the receiver said.",
+                   body=WebhookTestShape, body_example={"url": "https://app.example.org/hook"}),
     )  # fmt: skip

@@ -285,31 +285,23 @@ def _project_id(request: web.Request) -> ProjectId:
 
 _PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
 _NOTIFICATIONS = f"{_PROJECT}/notifications"
-_OUTCOMES = {"enum": [*DeliveryOutcome]}
+_NUMBER = Parameter("number", "The number of a notification.", place="path", example="1")
+_OUTCOME = Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
 
 
 def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The notifications of a project, and sending another one."""
     rows = rows.under("Projects")
     return (
-        rows.read(
-            _NOTIFICATIONS, "notifications", notifications.notifications, "List notifications", "A page.",
-            parameters=page_parameters(), problems=(ProjectNotFoundError,),
-        ),
-        rows.read(
-            f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
-            "Show a notification", "The notification, with a page of accounts.",
-            parameters=(
-                Parameter("number", "The number of a notification.", place="path", example="1"),
-                Parameter("outcome", "Only accounts with this outcome.", _OUTCOMES),
-                *page_parameters(),
-            ),
-            problems=(ProjectNotFoundError, NotificationNotFoundError),
-        ),
-        rows.write(
-            "POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
-            "Send a notification to an audience", "The outcome for each account.",
-            body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
-            problems=(ProjectNotFoundError,),
-        ),
+        rows.read(_NOTIFICATIONS, "notifications", notifications.notifications,
+                  "List notifications", "A page.",
+                  parameters=page_parameters(), problems=(ProjectNotFoundError,)),
+        rows.read(f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
+                  "Show a notification", "The notification, with a page of accounts.",
+                  parameters=(_NUMBER, _OUTCOME, *page_parameters()),
+                  problems=(ProjectNotFoundError, NotificationNotFoundError)),
+        rows.write("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
+                   "Send a notification to an audience", "The outcome for each account.",
+                   body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
+                   problems=(ProjectNotFoundError,)),
     )  # fmt: skip

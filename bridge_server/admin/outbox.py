@@ -25,13 +25,13 @@ from bridge_server.admin.other_processes import (
     of_all,
     of_one,
     page_of_all,
+    pages_of,
     wanted_process,
 )
 from bridge_server.admin.rows import AdminRows, body, not_a_place, read_choice, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.kernel.values import dataclass
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL, AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -82,14 +82,6 @@ _BEFORE_ALL = 1
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptFilter:
-    """The attempts to list; None leaves a condition out."""
-
-    kind: MessageKind | None = None
-    destination: str | None = None
 
 
 class DestinationShape(Shape):
@@ -202,10 +194,9 @@ class OutboxAdmin:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
         wanted, place, now_ms = read_filter(query), read_place(after), self._clock.now_ms()
         page = await self._store.page(wanted, place, limit, now_ms)
-        rest = page.rest
-        following = (
-            None if rest is None else f"{rest.row_id}" + (f"-{rest.died_at_ms}" if rest.died_at_ms else "")
-        )
+        following = None
+        if page.rest is not None:
+            following = f"{page.rest.row_id}" + (f"-{page.rest.died_at_ms}" if page.rest.died_at_ms else "")
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
     async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
@@ -215,8 +206,10 @@ class OutboxAdmin:
         async def own() -> Fields:
             whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
             attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
+            is_webhook = whole.message.channel in ("http", "https")
+            headers = self._headers_of(whole.message, now_ms) if is_webhook else {}
             return {
-                **whole_fields(whole, self._headers(whole.message, now_ms), now_ms),
+                **whole_fields(whole, headers, now_ms),
                 "last_attempts": [attempt_fields(each) for each in attempts],
             }
 
@@ -229,10 +222,19 @@ class OutboxAdmin:
         """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
         kind = read_choice("kind", chosen.get("kind"), MessageKind)
-        wanted = AttemptFilter(kind, chosen.get("destination"))
+        destination = chosen.get("destination")
+
+        def is_chosen(attempt: DeliveryAttempt) -> bool:
+            its = MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else MessageKind.PUSH
+            return kind in (None, its) and destination in (None, attempt.destination)
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
-            return self._page(wanted, before, limit)
+            found = list(islice(filter(is_chosen, self._attempts.before(before)), limit + 1))
+            return {
+                "attempts": [attempt_fields(each) for each in found[:limit]],
+                "outcomes": {channel: dict(counts) for channel, counts in self._attempts.outcomes.items()},
+                "next": str(found[limit - 1].number) if len(found) > limit else None,
+            }
 
         def outcomes(pages: Mapping[int, Fields]) -> Fields:
             return {"outcomes": added([page["outcomes"] for page in pages.values()])}
@@ -277,19 +279,6 @@ class OutboxAdmin:
         """Delete all dead letters of a destination."""
         return count_fields(await drop_all_dead(self._store, wanted.destination, self._clock.now_ms()))
 
-    def _page(self, wanted: AttemptFilter, before: int | None, limit: int) -> DeliveryAttemptsAnswer:
-        fitting = (each for each in self._attempts.before(before) if _fits(each, wanted))
-        found = list(islice(fitting, limit + 1))
-        return {
-            "attempts": [attempt_fields(each) for each in found[:limit]],
-            "outcomes": {channel: dict(counts) for channel, counts in self._attempts.outcomes.items()},
-            "next": str(found[limit - 1].number) if len(found) > limit else None,
-        }
-
-    def _headers(self, message: OutgoingMessage, now_ms: int) -> Mapping[str, str]:
-        """The headers with which a webhook would be sent now; a channel has none."""
-        return self._headers_of(message, now_ms) if message.channel in ("http", "https") else {}
-
     async def _withheld(self, row_id: int, message_id: str) -> AbstractAsyncContextManager[None]:
         stored = await self._store.get(row_id, message_id)
         claimant = Claimant(stored.queue, stored.client, stored.attempts > 0)
@@ -330,11 +319,6 @@ class OutboxAdmin:
     async def handle_retry(self, request: web.Request) -> OutboxMessageAnswer:
         """A dead one begins its attempts anew."""
         return await self.retry(request.match_info["id"])
-
-
-def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
-    kind = MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else MessageKind.PUSH
-    return wanted.kind in (None, kind) and wanted.destination in (None, attempt.destination)
 
 
 async def retry_all_dead(store: MessageStore, destination: str | None, now_ms: int) -> int:
@@ -404,8 +388,10 @@ def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
 
 def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A message with the attempts of all processes, newest first."""
-    found = [(own_number, own), *((each.number, each.fields) for each in replies if each.fields is not None)]
-    attempts = [{**each, "process": number} for number, fields in found for each in fields["last_attempts"]]
+    found = pages_of(own_number, own, replies)
+    attempts = [
+        {**each, "process": number} for number, fields in found.items() for each in fields["last_attempts"]
+    ]
     return {
         **own,
         "last_attempts": sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True),
@@ -420,7 +406,8 @@ def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -
         "message_id": whole.message.message_id,
         "headers": {str(name): _SET if name == SIGNATURE else value for name, value in headers.items()},
         "body_bytes": len(whole.message.body),
-        "body": _body(whole),
+        # The bodies of all others have ids of sessions, tokens of devices or private texts.
+        "body": orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None,
     }
 
 
@@ -452,11 +439,6 @@ def _subject(purpose: Purpose, subject: str | None) -> str | None:
     if subject is None or purpose in (PROJECT_EVENT, DEVICE):
         return subject
     return shortened(subject)
-
-
-def _body(whole: WholeMessage) -> Any:
-    """The body of a project event. All others have ids of sessions, tokens of devices or private texts."""
-    return orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None
 
 
 _ID = Parameter(

@@ -254,7 +254,18 @@ def project_fields(project: Project, servers_limit: Limit) -> ProjectAnswer:
 
 def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> ProjectsAnswer:
     """Every project with its figures."""
-    return {"projects": [_listed_fields(listed, servers_limit) for listed in projects]}
+    return {
+        "projects": [
+            {
+                **project_fields(listed.project, servers_limit),
+                "types": [type_fields(kind) for kind in listed.types],
+                "subscribers": listed.subscribers,
+                "sent_today": listed.sent_today,
+                "read_rate": listed.figures.read_rate,
+            }
+            for listed in projects
+        ]
+    }
 
 
 def project_page_fields(
@@ -321,7 +332,21 @@ def subscription_fields(subscription: Subscription) -> SubscriberAnswer:
 
 def devices_fields(devices: Sequence[DeviceState]) -> AccountDevicesAnswer:
     """The states of an account's devices, without their addresses."""
-    return {"devices": [_device_fields(device) for device in devices]}
+    return {
+        "devices": [
+            {
+                "id": device.device_id,
+                "channel": device.channel,
+                "created_at": rfc3339(device.created_at_ms),
+                "state": device.state,
+                "queued": device.queued,
+                "delivered_at": rfc3339_or_none(device.delivered_at_ms),
+                "failed_at": rfc3339_or_none(device.failed_at_ms),
+                "error": device.last_error,
+            }
+            for device in devices
+        ]
+    }
 
 
 def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> SubscribersAnswer:
@@ -330,29 +355,6 @@ def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) ->
     return {
         "subscribers": [subscription_fields(subscription) for subscription in page],
         "next": page[-1].account if len(subscriptions) > limit else None,
-    }
-
-
-def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> ListedProjectAnswer:
-    return {
-        **project_fields(listed.project, servers_limit),
-        "types": [type_fields(kind) for kind in listed.types],
-        "subscribers": listed.subscribers,
-        "sent_today": listed.sent_today,
-        "read_rate": listed.figures.read_rate,
-    }
-
-
-def _device_fields(device: DeviceState) -> AccountDeviceAnswer:
-    return {
-        "id": device.device_id,
-        "channel": device.channel,
-        "created_at": rfc3339(device.created_at_ms),
-        "state": device.state,
-        "queued": device.queued,
-        "delivered_at": rfc3339_or_none(device.delivered_at_ms),
-        "failed_at": rfc3339_or_none(device.failed_at_ms),
-        "error": device.last_error,
     }
 
 
@@ -509,17 +511,18 @@ _TYPES = f"{_PROJECT}/types"
 _TYPE = f"{_TYPES}/{{type_id:{ANY_ID}}}"
 _ACCOUNT = f"{{account:{ANY_ACCOUNT}}}"
 _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
+_SEARCH = Parameter("search", "Only this account, this address, or accounts that begin so.")
 _DAY = {"type": "string", "format": "date"}
+_PERIOD = (
+    Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
+    Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
+)
 _UNKNOWN = (ProjectNotFoundError,)
 
 
 def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Projects with what belongs to them, and the devices of an account."""
     rows = rows.under("Projects")
-    return _own_routes(projects, rows) + _type_routes(projects, rows) + _subscriber_routes(projects, rows)
-
-
-def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     read, write = rows.read, rows.write
     return (
         read(_PROJECTS, "projects", projects.projects, "List projects", "The projects.",
@@ -549,12 +552,6 @@ def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
               problems=_UNKNOWN),
         write("DELETE", _WEBHOOK, "remove-project-webhook", projects.remove_webhook,
               "Remove the webhook for subscriptions", "It is removed.", problems=_UNKNOWN),
-    )  # fmt: skip
-
-
-def _type_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    read, write = rows.read, rows.write
-    return (
         read(_TYPES, "types", projects.types, "List notification types", "The types.", problems=_UNKNOWN),
         write("POST", _TYPES, "add-type", projects.add_type, "Add a notification type", "The type.",
               body=TypeShape, body_example={"name": "Price alerts", "type_id": "price-alert"},
@@ -565,18 +562,8 @@ def _type_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
         write("DELETE", _TYPE, "remove-type", projects.remove_type,
               "Remove a notification type", "It is removed.",
               problems=(ProjectNotFoundError, TypeNotFoundError)),
-    )  # fmt: skip
-
-
-def _subscriber_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    read, write = rows.read, rows.write
-    return (
         read(f"{_PROJECT}/subscribers", "project-subscribers", projects.subscribers,
-             "List subscribers", "A page.", problems=_UNKNOWN,
-             parameters=(
-                 *page_parameters(),
-                 Parameter("search", "Only this account, this address, or accounts that begin so."),
-             )),
+             "List subscribers", "A page.", problems=_UNKNOWN, parameters=(*page_parameters(), _SEARCH)),
         write("PUT", _SUBSCRIBER, "subscribe-account", projects.subscribe,
               "Subscribe an account", "The subscription.", problems=_UNKNOWN,
               body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
@@ -585,11 +572,7 @@ def _subscriber_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, 
               "Unsubscribe an account", "The account does not subscribe any more.",
               problems=(InvalidInputError, ProjectNotFoundError, SubscriptionNotFoundError)),
         read(f"{_PROJECT}/analytics", "analytics", projects.analytics,
-             "Show analytics", "The figures.", problems=_UNKNOWN,
-             parameters=(
-                 Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
-                 Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
-             )),
+             "Show analytics", "The figures.", problems=_UNKNOWN, parameters=_PERIOD),
         read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", projects.devices,
              "Show the devices of an account", "The devices.", problems=(InvalidInputError,)),
     )  # fmt: skip
