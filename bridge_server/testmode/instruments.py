@@ -16,7 +16,7 @@ from bridge_server.outbox.channels import BRIDGE, Sender, about
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.testmode.models import CountedFault, FaultRule, Sent, Where
-from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents
+from bridge_server.web.traffic import Exchange, TrafficLog, contents
 
 MOST_FAULTS = 100
 
@@ -70,9 +70,13 @@ class Faults:
         None.
         """
         for counted in self._rules:
-            if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
-                self._announce()
-                return counted.rule
+            rule = counted.rule
+            if rule.where is where and rule.route in (None, *routes):
+                counted.attempts += 1
+                if counted.attempts > rule.after and (rule.times is None or counted.hits < rule.times):
+                    counted.hits += 1
+                    self._announce()
+                    return rule
         return None
 
     def _announce(self) -> None:
@@ -81,15 +85,6 @@ class Faults:
 
     def _counted(self, rule: FaultRule) -> CountedFault:
         return CountedFault(next(self._numbers), rule)
-
-
-def _hits(counted: CountedFault) -> bool:
-    rule = counted.rule
-    counted.attempts += 1
-    if counted.attempts <= rule.after or (rule.times is not None and counted.hits >= rule.times):
-        return False
-    counted.hits += 1
-    return True
 
 
 class Wanted(NamedTuple):
@@ -101,8 +96,9 @@ class Wanted(NamedTuple):
 
     def matches(self, sent: Sent) -> bool:
         """Whether the message is one of them."""
-        is_wanted = self.channel in (None, sent.channel) and self.topic in (None, sent.topic)
-        return is_wanted and (self.account is None or _is_account(sent.account, self.account))
+        known, wanted = (sent.account or "").lower(), (self.account or "").lower()
+        is_account = self.account is None or known == wanted or known.endswith(f":{wanted}")
+        return self.channel in (None, sent.channel) and self.topic in (None, sent.topic) and is_account
 
 
 class SentMessages:
@@ -134,11 +130,6 @@ class SentMessages:
         count = len(self._kept)
         self._kept.clear()
         return count
-
-
-def _is_account(account: str | None, wanted: str) -> bool:
-    known = (account or "").lower()
-    return known == wanted.lower() or known.endswith(f":{wanted.lower()}")
 
 
 class Instruments(NamedTuple):
@@ -184,8 +175,19 @@ class ObservedWebhooks:
                 headers=headers,
             )
         )
-        sent = contents(headers, message.body)
-        self._instruments.traffic.note(_exchange(message, channel, outcome, sent, perf_counter() - started))
+        self._instruments.traffic.note(
+            Exchange(
+                who=BRIDGE,
+                method="POST",
+                path=message.url,
+                route=channel,
+                status=outcome.status or 0,
+                milliseconds=round((perf_counter() - started) * 1_000, 1),
+                summary=outcome.reason,
+                request=contents(headers, message.body),
+                about=about(message),
+            )
+        )
         return outcome
 
     async def _attempt(self, message: OutgoingMessage, now_ms: int) -> Outcome:
@@ -206,19 +208,3 @@ def webhook_failure(fault: FaultRule) -> Outcome:
     verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
     reason = f"the receiver answered {fault.status} (ordered by the test)"
     return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
-
-
-def _exchange(
-    message: OutgoingMessage, channel: str, outcome: Outcome, sent: Contents, seconds: float
-) -> Exchange:
-    return Exchange(
-        who=BRIDGE,
-        method="POST",
-        path=message.url,
-        route=channel,
-        status=outcome.status or 0,
-        milliseconds=round(seconds * 1_000, 1),
-        summary=outcome.reason,
-        request=sent,
-        about=about(message),
-    )

@@ -109,18 +109,11 @@ def testmode_routes(handlers: TestModeHandlers, access: Access) -> tuple[Route, 
 
     def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         return Route(
-            method=method,
-            path=f"{PREFIX}/{path}",
-            name=name,
-            handler=answering(work),
-            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0,
+            method=method, path=f"{PREFIX}/{path}", name=name, handler=answering(work), access=access,
+            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0, who="test",
             waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
-            access=access,
-            who="test",
-            about=About(
-                work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about
-            ),
-        )
+            about=About(work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about),
+        )  # fmt: skip
 
     return (
         row("POST", "reset", "test-reset", handlers.reset, "Reset the server", "It is as new."),
