@@ -112,7 +112,8 @@ def testmode_routes(handlers: TestModeHandlers, access: Access) -> tuple[Route, 
             method=method, path=f"{PREFIX}/{path}", name=name, handler=answering(work), access=access,
             body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0, who="test",
             waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
-            about=About(work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about),
+            about=About(work=work, tag="Test mode", summary=summary, answers=returned(work, meaning),
+                        **about),
         )  # fmt: skip
 
     return (
