@@ -197,14 +197,12 @@ def _read_lines(text: str) -> list[NewSubscription]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not 1 <= len(lines) <= MOST_IMPORTED:
         raise InvalidInputError(f"Nobody was subscribed: send 1 to {MOST_IMPORTED} lines at once.")
-    return [_read_line(number, line) for number, line in lines]
-
-
-def _read_line(number: int, line: str) -> NewSubscription:
-    try:
-        return read_subscriber(line.encode())
-    except InvalidInputError as error:
-        faults = error.faults or (Fault("#", error.detail),)
-        raise InvalidInputError(
-            "Nobody was subscribed.", [Fault(f"#/line {number}", fault.detail) for fault in faults]
-        ) from error
+    subscriptions = []
+    for number, line in lines:
+        try:
+            subscriptions.append(read_subscriber(line.encode()))
+        except InvalidInputError as error:
+            details = [fault.detail for fault in error.faults] or [error.detail]
+            faults = [Fault(f"#/line {number}", detail) for detail in details]
+            raise InvalidInputError("Nobody was subscribed.", faults) from error
+    return subscriptions
