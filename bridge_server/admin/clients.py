@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NotRequired, get_args
+from typing import Annotated, NotRequired, cast, get_args
 from urllib.parse import quote
 
 from aiohttp import web
@@ -13,7 +13,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     added,
@@ -167,7 +166,7 @@ class ClientAdmin:
         def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
             return merged_list(number, mine, replies, by, limit)
 
-        question = Question(_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
+        question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged)
 
     async def details(self, client: str, process: WantedProcess = None) -> ClientDetailsAnswer:
@@ -175,23 +174,24 @@ class ClientAdmin:
 
         async def own() -> ClientDetailsAnswer:
             limits, (address, is_exempt) = self._limits, self._limits.counted_under(client)
-            last_hour = self._clients.find(address, last_seconds=_HOUR_SECONDS)
-            since_start = self._clients.find(address, last_seconds=None)
+
+            def figures(last_seconds: int | None) -> ClientFiguresAnswer:
+                found = self._clients.find(address, last_seconds=last_seconds)
+                return figures_fields(ClientFigures() if found is None else found.figures)
+
             return {
                 "address": address,
                 "exempt": is_exempt,
-                "last_hour": figures_fields(ClientFigures() if last_hour is None else last_hour.figures),
-                "since_start": figures_fields(
-                    ClientFigures() if since_start is None else since_start.figures
-                ),
+                "last_hour": figures(_HOUR_SECONDS),
+                "since_start": figures(None),
                 "waiting": self._clients.waiting.get(address, 0),
                 "connections": limits.connections.open_from(address),
                 "open_sockets": limits.open_sockets.get(address, 0),
                 "buckets": [] if is_exempt else await limits.buckets(address),
             }
 
-        question = Question(f"{_CLIENTS}/{quote(client, safe=':')}")
-        return await of_all(self._neighbours, process, question, own, merged_details)
+        path = f"{_CLIENTS}/{quote(client, safe=':')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_details)
 
     async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
         """The requests of each client address. The list is one page."""
@@ -218,12 +218,10 @@ class ClientAdmin:
 
 def read_by(query: Mapping[str, str]) -> By:
     """The figure that the list is ordered by. Raises InvalidInputError."""
-    asked = query.get("by", "requests")
-    for by in get_args(By):
-        if asked == by:
-            found: By = by
-            return found
-    raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
+    by = query.get("by", "requests")
+    if by not in get_args(By):
+        raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
+    return cast(By, by)
 
 
 def read_last(query: Mapping[str, str]) -> str:

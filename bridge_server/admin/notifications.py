@@ -6,7 +6,7 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_choice, read_number, read_place, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
@@ -189,12 +189,8 @@ class NotificationDetailsAnswer(PastNotificationAnswer):
 
 def read_account_place(after: str) -> OutcomeCursor:
     """Read the last place of the page of accounts before. Raises InvalidInputError."""
-    if not after:
-        return OutcomeCursor()
-    found = _ACCOUNT_PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return OutcomeCursor(int(found[1]), int(found[2]))
+    found = read_place(after, _ACCOUNT_PLACE)
+    return OutcomeCursor() if found is None else OutcomeCursor(int(found[1]), int(found[2]))
 
 
 def notification_page_fields(

@@ -79,11 +79,8 @@ class Reply(NamedTuple):
         return {"number": self.number, "url": self.url, "fault": self.fault}
 
 
-class Question(NamedTuple):
-    """A path of the admin API and its query, as other processes are asked."""
-
-    path: str
-    query: Mapping[str, str] = {}
+Question: TypeAlias = tuple[str, Mapping[str, str]]
+"""A path of the admin API and the query with which other processes are asked."""
 
 
 class Neighbours:
@@ -103,11 +100,9 @@ class Neighbours:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
         connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, headers={"User-Agent": USER_AGENT}
-        ) as client:
+        headers = {"User-Agent": USER_AGENT}
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as client:
             self._client = client
             try:
                 yield
@@ -177,14 +172,13 @@ class Neighbours:
     async def _ask(
         self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
     ) -> Reply:
-        fields, fault = None, None
-        if not self._token():
-            fault = _UNKNOWN_HERE
-        elif process.is_running:
-            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
-            fields, fault = await self._got(process, path, query, timeout)
-        else:
+        fields: Fields = None
+        fault: str | None = _UNKNOWN_HERE
+        if self._token():
             fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
+            if process.is_running:
+                timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
+                fields, fault = await self._got(process, path, query, timeout)
         return Reply(process.number, process.url, fields, fault)
 
     def _get(
@@ -197,13 +191,8 @@ class Neighbours:
             "Host": "localhost",
             _ADDRESSEE: str(process.number),
         }
-        return self._client.get(
-            process.url + path,
-            params={**query, "process": OWN},
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,
-        )
+        url, params = process.url + path, {**query, "process": OWN}
+        return self._client.get(url, params=params, headers=headers, timeout=timeout, allow_redirects=False)
 
     async def _got(
         self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
@@ -249,7 +238,8 @@ async def of_all(
     """The answer of all processes, or of the one that is `wanted`; `own` answers for this process."""
     if neighbours is None or wanted is not None:
         return await of_one(neighbours, wanted, question, own)
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
+    path, query = question
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
     merged: Answer = merge(neighbours.own_number, mine, replies)
     return merged
 
@@ -263,7 +253,7 @@ async def of_one(
     """The answer of this process, or of another one that is `wanted`."""
     if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
         return await own()
-    answer: Answer = await neighbours.ask_one(wanted, question.path, question.query)
+    answer: Answer = await neighbours.ask_one(wanted, *question)
     return answer
 
 
@@ -403,7 +393,7 @@ async def page_of_all(
         return pages.own(pages.read(after))
 
     if neighbours is None or wanted is not None:
-        question = Question(path, {**query, "after": after, "limit": str(limit)})
+        question = (path, {**query, "after": after, "limit": str(limit)})
         return await of_one(neighbours, wanted, question, own)
     cursor, own_number = read_cursor(after), neighbours.own_number
 

@@ -17,7 +17,6 @@ from bridge_server.admin.other_processes import (
     Neighbours,
     PagesOfAll,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     added,
@@ -28,7 +27,7 @@ from bridge_server.admin.other_processes import (
     pages_of,
     wanted_process,
 )
-from bridge_server.admin.rows import AdminRows, body, not_a_place, read_choice, shortened, wanted_page
+from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -192,7 +191,14 @@ class OutboxAdmin:
 
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
-        wanted, place, now_ms = read_filter(query), read_place(after), self._clock.now_ms()
+        shown, now_ms = read_place(after, _PLACE), self._clock.now_ms()
+        place = None if shown is None else MessagePlace(int(shown[1]), int(shown[2] or 0))
+        wanted = MessageFilter(
+            read_choice("state", query.get("state"), MessageState),
+            query.get("purpose"),
+            query.get("destination"),
+            read_choice("kind", query.get("kind"), MessageKind),
+        )
         page = await self._store.page(wanted, place, limit, now_ms)
         following = None
         if page.rest is not None:
@@ -213,8 +219,8 @@ class OutboxAdmin:
                 "last_attempts": [attempt_fields(each) for each in attempts],
             }
 
-        question = Question(f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}")
-        return await of_all(self._neighbours, process, question, own, merged_message)
+        path = f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_message)
 
     async def attempts(
         self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
@@ -239,7 +245,7 @@ class OutboxAdmin:
         def outcomes(pages: Mapping[int, Fields]) -> Fields:
             return {"outcomes": added([page["outcomes"] for page in pages.values()])}
 
-        question = Question(_ATTEMPTS, chosen)
+        question = (_ATTEMPTS, chosen)
         pages = PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
         return await page_of_all(self._neighbours, process, after, pages)
 
@@ -256,7 +262,7 @@ class OutboxAdmin:
             content = None if found.body is None else orjson.loads(found.body)
             return {**attempt_fields(found), "body": content}
 
-        return await of_one(self._neighbours, process, Question(f"{_ATTEMPTS}/{number}"), own)
+        return await of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
 
     async def retry(self, name: str) -> OutboxMessageAnswer:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
@@ -339,26 +345,6 @@ async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice
         done = await change(done.rest)
         changed += done.changed
     return changed
-
-
-def read_filter(query: Mapping[str, str]) -> MessageFilter:
-    """Read the parameters of a list of messages. Raises InvalidInputError."""
-    return MessageFilter(
-        read_choice("state", query.get("state"), MessageState),
-        query.get("purpose"),
-        query.get("destination"),
-        read_choice("kind", query.get("kind"), MessageKind),
-    )
-
-
-def read_place(after: str) -> MessagePlace | None:
-    """Read the query parameter `after`. Raises InvalidInputError."""
-    if not after:
-        return None
-    found = _PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return MessagePlace(int(found[1]), int(found[2] or 0))
 
 
 def read_id(text: str) -> tuple[int, str]:

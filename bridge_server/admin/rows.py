@@ -103,14 +103,15 @@ def wanted_page(request: web.Request) -> tuple[str, int]:
 
 def read_number(after: str) -> int | None:
     """The parameter `after` where entries have numbers; None for the first page. Raises InvalidInputError."""
-    if after and not _NUMBER.fullmatch(after):
-        raise not_a_place()
-    return int(after) if after else None
+    return None if read_place(after, _NUMBER) is None else int(after)
 
 
-def not_a_place() -> InvalidInputError:
-    """The failure of a request whose parameter `after` comes from no page."""
-    return InvalidInputError("The query parameter after takes the next of the page before.")
+def read_place(after: str, spelling: re.Pattern[str]) -> re.Match[str] | None:
+    """The parameter `after` in the spelling of a list; None for the first page. Raises InvalidInputError."""
+    found = spelling.fullmatch(after)
+    if after and found is None:
+        raise InvalidInputError("The query parameter after takes the next of the page before.")
+    return found
 
 
 def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:

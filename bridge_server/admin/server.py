@@ -16,7 +16,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     added,
     answers_of,
@@ -160,8 +159,7 @@ class StatsAdmin:
         the last hour.
         """
         wanted = wanted_process(request, self._neighbours)
-        question = Question(request.path)
-        return await of_all(self._neighbours, wanted, question, self._own, merged_fields)
+        return await of_all(self._neighbours, wanted, (request.path, {}), self._own, merged_fields)
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""
@@ -252,11 +250,11 @@ def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fie
 
 def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The server at a glance."""
-    about: dict[str, Any] = {"parameters": (PROCESS,), "problems": (InvalidInputError,)}
-    rows = rows.under("Observation")
+    row = rows.under("Observation").read
     return (
-        rows.read("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.", **about),
-    )
+        row("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.",
+            parameters=(PROCESS,), problems=(InvalidInputError,)),
+    )  # fmt: skip
 
 
 # The settings that hold now, and whether the server is ready.

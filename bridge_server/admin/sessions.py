@@ -12,7 +12,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     answers_of,
@@ -106,7 +105,7 @@ class SessionAdmin:
             following = None if page.next_before is None else str(page.next_before)
             return {"sessions": [self._fields(each) for each in page.sessions], "next": following}
 
-        question = Question(_SESSIONS, {"after": after, "limit": str(limit)})
+        question = (_SESSIONS, {"after": after, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
@@ -122,8 +121,8 @@ class SessionAdmin:
                 "requests": list(islice(self._requests.about(ids), MOST_REQUESTS)),
             }
 
-        question = Question(f"{_SESSIONS}/{quote(handle, safe='')}")
-        return await of_all(self._neighbours, process, question, own, merged_story)
+        path = f"{_SESSIONS}/{quote(handle, safe='')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_story)
 
     async def count(self) -> int:
         """The number of living sessions; it may be a minute old."""

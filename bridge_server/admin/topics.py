@@ -11,7 +11,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     answers_of,
@@ -19,7 +18,7 @@ from bridge_server.admin.other_processes import (
     of_all,
     wanted_process,
 )
-from bridge_server.admin.rows import AdminRows, not_a_place, shortened, wanted_page
+from bridge_server.admin.rows import AdminRows, read_place, shortened, wanted_page
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub.v2_list import ListedTopic, TopicList, TopicPlace
@@ -73,7 +72,8 @@ class TopicAdmin:
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
         """A page of topics. Raises InvalidInputError."""
-        place = _read_place(after)
+        shown = read_place(after, _PLACE)
+        place = TopicPlace() if shown is None else TopicPlace(int(shown[1]), int(shown[2]))
 
         async def own() -> ListedTopicsAnswer:
             found, following = await self._topics.page(place, limit)
@@ -84,7 +84,7 @@ class TopicAdmin:
                 "next": None if following is None else f"{following.latest_ms}-{following.skipped}",
             }
 
-        question = Question(_PATH, {"after": after, "limit": str(limit)})
+        question = (_PATH, {"after": after, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged_topics)
 
     async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
@@ -128,16 +128,6 @@ def merged_topics(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fie
         kind = next((one["kind"] for one in seen if one["kind"]), None)
         topics.append({**each, "kind": kind, "sockets": sum(one["sockets"] for one in seen)})
     return {**own, "topics": topics, "processes": listed_processes(own_number, replies)}
-
-
-def _read_place(after: str) -> TopicPlace:
-    """Read the query parameter `after`. Raises InvalidInputError."""
-    if not after:
-        return TopicPlace()
-    found = _PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return TopicPlace(int(found[1]), int(found[2]))
 
 
 def topic_routes(topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:

@@ -15,7 +15,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     PagesOfAll,
-    Question,
     Reply,
     WantedProcess,
     merged_news,
@@ -140,7 +139,7 @@ class RequestLists:
         def last(pages: Mapping[int, Fields]) -> Fields:
             return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
-        question = Question(TRAFFIC, {"filter": words})
+        question = (TRAFFIC, {"filter": words})
         pages = PagesOfAll("requests", question, limit, own, last, read=read_number)
         return await page_of_all(self._neighbours, process, after, pages)
 
@@ -169,7 +168,7 @@ class RequestLists:
                 raise RequestNotKeptError(MOST_REQUESTS)
             return request_fields(found, self._traffic, self._handles)
 
-        return await of_one(self._neighbours, process, Question(f"{TRAFFIC}/{number}"), own)
+        return await of_one(self._neighbours, process, (f"{TRAFFIC}/{number}", {}), own)
 
     async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
         """The changes after one that is known, the oldest first; they wait until there is one."""

@@ -10,7 +10,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     listed_processes,
@@ -356,10 +355,10 @@ class CallLives:
         UnavailableError.
         """
         handle = self._requests.handles.of(call_id)
-        question = Question(f"{_CALLS}/{handle}")
+        path = f"{_CALLS}/{handle}"
         neighbours = None if handle is None else self._neighbours
         life: CallLifeAnswer | None = await of_all(
-            neighbours, process, question, lambda: self._own(call_id), merged_life
+            neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
         )
         if life is None:
             raise CallNotFoundError
