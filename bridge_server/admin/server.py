@@ -215,14 +215,13 @@ def memory_bytes() -> int:
 
 def _disk(database_file: Path, gauges: Mapping[str, float]) -> DiskFiguresAnswer:
     """The disk of the data directory; PostgreSQL says of its database what it takes there."""
-    log_file = database_file.with_name(f"{database_file.name}-wal")
     try:
         free_bytes = shutil.disk_usage(database_file.parent).free
     except OSError:
         free_bytes = 0
     return {
         "database_bytes": _size(database_file) or int(gauges.get("database_bytes", 0)),
-        "log_bytes": _size(log_file),
+        "log_bytes": _size(database_file.with_name(f"{database_file.name}-wal")),
         "free_bytes": free_bytes,
     }
 

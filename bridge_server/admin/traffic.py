@@ -85,32 +85,11 @@ def read_following(query: Mapping[str, str]) -> Following | None:
     since, wait = query.get("since", ""), query.get("wait", "0")
     if not _SECONDS.fullmatch(wait):
         raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
-    if not since:
-        if "wait" in query:
-            raise InvalidInputError(
-                "The query parameter wait goes with since, the last change that is known."
-            )
-        return None
-    return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
-
-
-def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """A page of at most `limit` requests. `found` has one more if another page follows."""
-    page = found[:limit]
-    return {
-        "requests": [spell(each) for each in page],
-        "last": newest,
-        "next": str(page[-1].number) if len(found) > limit else None,
-    }
-
-
-def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """The first `limit` of these changes, and the last change that a client knows with them."""
-    shown = found[:limit]
-    return {
-        "requests": [spell(each) for each in shown],
-        "last": shown[-1].change if len(found) > limit else newest,
-    }
+    if since:
+        return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
+    if "wait" in query:
+        raise InvalidInputError("The query parameter wait goes with since, the last change that is known.")
+    return None
 
 
 class RequestLists:
@@ -134,7 +113,11 @@ class RequestLists:
 
         def own(before: int | None) -> KeptRequestsAnswer:
             found = list(islice(filter(chosen.passes, self._traffic.before(before)), limit + 1))
-            return page_fields(found, limit, self._traffic.newest(), self._spell)
+            return {
+                "requests": [self._spell(each) for each in found[:limit]],
+                "last": self._traffic.newest(),
+                "next": str(found[limit - 1].number) if len(found) > limit else None,
+            }
 
         def last(pages: Mapping[int, Fields]) -> Fields:
             return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
@@ -155,7 +138,7 @@ class RequestLists:
         if neighbours is None or process is not None:
             known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
             found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
-            return news_fields(found, limit, self._traffic.newest(), self._spell)
+            return self._page_of_changes(found, limit)
         merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
         return merged
 
@@ -182,6 +165,11 @@ class RequestLists:
         changes = await traffic.news(read, wait_seconds) or ()
         return list(reversed(changes))
 
+    def _page_of_changes(self, found: Sequence[Recorded], limit: int) -> KeptRequestsAnswer:
+        """The first of these changes, and the last change that a client knows with them."""
+        last = found[limit - 1].change if len(found) > limit else self._traffic.newest()
+        return {"requests": [self._spell(each) for each in found[:limit]], "last": last}
+
     async def _changes_of_all(
         self, neighbours: Neighbours, words: str, following: Following, limit: int
     ) -> Fields:
@@ -192,21 +180,15 @@ class RequestLists:
         while True:
             replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
             mine = await self._news(chosen, positions.get(own, 0), 0.0)
-            page = news_fields(mine, limit, self._traffic.newest(), self._spell)
-            found = merged_news(positions, own, page, replies, limit)
+            found = merged_news(positions, own, self._page_of_changes(mine, limit), replies, limit)
             left_seconds = ends_at - now()
             if found["requests"] or left_seconds <= 0:
                 return found
             positions = read_positions(found["last"], own) or {}
-            await self._some_news(neighbours, words, chosen, positions, left_seconds)
+            await self._some_news(neighbours, words, positions, left_seconds)
 
     async def _some_news(
-        self,
-        neighbours: Neighbours,
-        words: str,
-        chosen: Filter,
-        positions: Mapping[int, int],
-        wait_seconds: float,
+        self, neighbours: Neighbours, words: str, positions: Mapping[int, int], wait_seconds: float
     ) -> None:
         """Return once some process has news, or the time is over."""
 
@@ -214,11 +196,15 @@ class RequestLists:
             return {**_query(words, positions, 1, number), "wait": f"{wait_seconds:.3f}"}
 
         async def own() -> bool:
-            return bool(await self._news(chosen, positions.get(neighbours.own_number, 0), wait_seconds))
+            chosen, known = read_filter(words, self._handles), positions.get(neighbours.own_number, 0)
+            return bool(await self._news(chosen, known, wait_seconds))
+
+        async def another(question: Awaitable[Reply]) -> bool:
+            fields = (await question).fields
+            return fields is not None and bool(fields["requests"])
 
         questions = await neighbours.questions(TRAFFIC, query, wait_seconds)
-        pending = {asyncio.create_task(own())}
-        pending |= {asyncio.create_task(_has_news(question)) for question in questions}
+        pending = {asyncio.create_task(own()), *(asyncio.create_task(another(each)) for each in questions)}
         try:
             while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -231,11 +217,6 @@ class RequestLists:
 def _query(words: str, positions: Mapping[int, int], limit: int, number: int) -> Mapping[str, str]:
     """The query with which a process answers its changes."""
     return {"filter": words, "since": str(positions.get(number, 0)), "limit": str(limit)}
-
-
-async def _has_news(question: Awaitable[Reply]) -> bool:
-    reply = await question
-    return reply.fields is not None and bool(reply.fields["requests"])
 
 
 class TrafficAdmin:
@@ -321,9 +302,8 @@ _SINCE = Parameter(
     "The last change that is known: `last` of an earlier answer, or the id of an event. Of several processes "
     "it names one change each.",
 )
-_WAIT = Parameter(
-    "wait", "With `since`: up to so many seconds, 25 at most.", {"type": "number", "minimum": 0}
-)
+_POSITIVE = {"type": "number", "minimum": 0}
+_WAIT = Parameter("wait", "With `since`: up to so many seconds, 25 at most.", _POSITIVE)
 _NUMBER = Parameter("number", "The number of a request.", place="path", example="1")
 _LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", place="header")
 _STREAM = DescribedAnswer(

@@ -276,7 +276,13 @@ class StreamOfAll(OpenStream):
         self._has_begun = True
         known = self._wanted.positions
         if known is None:
-            known = await self._newest()
+            # The newest change of each process that answers; others are asked again once they can be read.
+            is_wanted = self._wanted.takes
+            replies = await self._neighbours.ask_all(
+                TRAFFIC, lambda number: {"limit": "1"} if is_wanted(number) else None
+            )
+            self._followed.update({each.number: _Followed(None) for each in replies})
+            known = {each.number: int(each.fields["last"]) for each in replies if each.fields is not None}
         self._written.update(known)
         for number, change in known.items():
             self._followed[number] = _Followed(change)
@@ -298,16 +304,12 @@ class StreamOfAll(OpenStream):
         for line in ready[:left_out]:
             self._written[line.process] = line.change
         skipped, self._skipped = self._skipped + left_out, 0
-        self._write([self._event(line) for line in ready[left_out:]], skipped)
-
-    async def _newest(self) -> Mapping[int, int]:
-        """The newest change of each process that answers; others are asked again once they can be read."""
-        is_wanted = self._wanted.takes
-        replies = await self._neighbours.ask_all(
-            TRAFFIC, lambda number: {"limit": "1"} if is_wanted(number) else None
-        )
-        self._followed.update({each.number: _Followed(None) for each in replies})
-        return {each.number: int(each.fields["last"]) for each in replies if each.fields is not None}
+        events = []
+        for line in ready[left_out:]:
+            self._written[line.process] = line.change
+            place = write_positions(self._written).encode()
+            events.append(b"id: %b\nevent: request\ndata: %b\n\n" % (place, orjson.dumps(line.fields)))
+        self._write(events, skipped)
 
     async def _follow_forever(self) -> None:
         """Read the streams of all others that run; a process that comes or goes joins or leaves."""
@@ -385,8 +387,3 @@ class StreamOfAll(OpenStream):
             while lines and lines[0].moment_ms <= until_ms:
                 ready.append(lines.popleft())
         return sorted(ready, key=lambda line: line.moment_ms)
-
-    def _event(self, line: _Line) -> bytes:
-        self._written[line.process] = line.change
-        position = write_positions(self._written).encode()
-        return b"id: %b\nevent: request\ndata: %b\n\n" % (position, orjson.dumps(line.fields))
