@@ -55,9 +55,8 @@ class NotificationsPage:
         """One notification, and a page of its accounts with the outcome of each."""
         project_id, number = ProjectId(asked.names["project_id"]), int(asked.names["number"])
         outcome, after = asked.query.get("outcome", ""), asked.query.get("after", "")
-        wanted, place = (
-            read_choice("outcome", outcome or None, DeliveryOutcome), notifications.read_account_place(after)
-        )  # fmt: skip
+        wanted = read_choice("outcome", outcome or None, DeliveryOutcome)
+        place = notifications.read_account_place(after)
         found, page = await self._history.outcomes(project_id, number, wanted, place, _PAGE)
         fields = {
             **await self._list(asked, ""),
