@@ -458,11 +458,13 @@ class ProjectAdmin:
     async def rename_type(self, request: web.Request) -> NotificationTypeAnswer:
         """The id stays."""
         name = (await body(request, TypeNameShape)).name
-        return type_fields(await self._projects.rename_type(_project_id(request), _type_id(request), name))
+        return type_fields(
+            await self._projects.rename_type(_project_id(request), request.match_info["type_id"], name)
+        )
 
     async def remove_type(self, request: web.Request) -> None:
         """Accounts that have chosen it receive the others. Notifications that were sent stay."""
-        await self._projects.remove_type(_project_id(request), _type_id(request))
+        await self._projects.remove_type(_project_id(request), request.match_info["type_id"])
 
     async def subscribers(self, request: web.Request) -> SubscribersAnswer:
         """Subscribers with the types that they have chosen, in the order of their accounts."""
@@ -492,10 +494,6 @@ class ProjectAdmin:
 
 def _project_id(request: web.Request) -> str:
     return request.match_info["project_id"]
-
-
-def _type_id(request: web.Request) -> str:
-    return request.match_info["type_id"]
 
 
 def _account(request: web.Request) -> Account:

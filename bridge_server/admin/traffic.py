@@ -68,8 +68,8 @@ class RequestNotKeptError(NotFoundError):
     code = "request-not-kept"
     title = "The request is not kept"
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"No request of this number is among the last {most}.")
+    def __init__(self) -> None:
+        super().__init__(f"No request of this number is among the last {MOST_REQUESTS}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class RequestLists:
         async def own() -> KeptRequestAnswer:
             found = self._traffic.find(number)
             if found is None:
-                raise RequestNotKeptError(MOST_REQUESTS)
+                raise RequestNotKeptError
             return request_fields(found, self._traffic, self._handles)
 
         return await of_one(self._neighbours, process, (f"{TRAFFIC}/{number}", {}), own)

@@ -145,8 +145,8 @@ def subject_of(exchange: Exchange) -> Subject:
     found = _SESSION.search(exchange.path)
     if found is not None:
         session_id, call_id = (None if each == _NEW else each for each in found.groups())
-        made = _made(exchange)
-        return Subject(session_id or made.session_id, call_id or made.call_id)
+        made = {} if exchange.is_error or not exchange.about else orjson.loads(exchange.about)
+        return Subject(session_id or made.get("sessionId"), call_id or made.get("callId"))
     found = _CALL_STATUS.search(exchange.path)
     if found is not None:
         return Subject(call_id=found[1])
@@ -154,14 +154,6 @@ def subject_of(exchange: Exchange) -> Subject:
         return Subject()
     session_id, _, call_id = exchange.about.decode().partition(" ")  # of a webhook
     return Subject(session_id or None, call_id or None)
-
-
-def _made(exchange: Exchange) -> Subject:
-    """The session or the call that an answer names."""
-    if exchange.is_error or not exchange.about:
-        return Subject()
-    answer = orjson.loads(exchange.about)
-    return Subject(answer.get("sessionId"), answer.get("callId"))
 
 
 # The filter of a list of requests: words that a person types, such as `route:call -status:204 who:dapp`.

@@ -21,7 +21,7 @@ from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFound
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.wallet.models import ApprovalState
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, MOST_REQUESTS, has_missed, with_short_ids
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, has_missed, with_short_ids
 
 _PATH = "/traffic"
 _STREAM = f"{_PATH}/stream"
@@ -338,7 +338,7 @@ class TrafficPage:
     async def show(self, asked: Asked) -> View:
         """One request beside the list."""
         if self._lists is None:
-            return await self._view(asked, {}, RequestNotKeptError(MOST_REQUESTS))
+            return await self._view(asked, {}, RequestNotKeptError())
         try:
             shown = await self._shown(asked, self._lists)
         except (NotFoundError, UnavailableError, InvalidInputError) as error:
