@@ -341,8 +341,8 @@ def merged_page(
 
 
 def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
-    """The entries by time; those of one process by their numbers, of which the cursor has one: a page that
-    was cut between a slow request and a quick later one would skip one of them for good.
+    """The entries by time; entries of one process stay in the order of their numbers, because a cursor has
+    one number of a process: a page cut between a slow request and a later quick one would skip one of them.
     """
     found = []
     for process, page in pages.items():

@@ -176,7 +176,7 @@ _KINDS: dict[str, Test] = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Every wanted test holds, and no unwanted one."""
+    """A request passes if every wanted test is true of it, and no unwanted one."""
 
     wanted: Sequence[Test] = ()
     unwanted: Sequence[Test] = ()
@@ -192,7 +192,7 @@ EVERYTHING = Filter()
 
 
 def read_filter(words: str, handles: Handles) -> Filter:
-    """The filter in these words. Raises InvalidInputError, which names what it does not know."""
+    """Read a filter. Raises InvalidInputError, which names the unknown word."""
     if len(words) > _MOST_CHARACTERS:
         raise InvalidInputError(f"The query parameter filter takes {_MOST_CHARACTERS} characters at most.")
     terms = words.split()
@@ -399,7 +399,9 @@ class CallLives:
         }
 
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
-        """The steps in the record, and the reads of all calls and the notices while this one was pending."""
+        """The steps in the record: requests about the call, and reads and notices of all calls while it
+        waited.
+        """
         of_session: list[Step] = []
         for recorded in reversed(self._requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)

@@ -37,7 +37,7 @@ _PAUSES_BETWEEN_KEEP_ALIVES = 60
 
 
 class UnseenChanges:
-    """The changes that a reader of the record has not seen yet, as far as its allowance goes."""
+    """The changes that a reader has not got yet; at most as many at once as its allowance."""
 
     def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
         self._traffic = traffic
@@ -205,7 +205,7 @@ class TrafficStreams:
 
 TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
 _KEPT_MS = 500
 """Longer than a process gathers changes before it sends them, so that those of all processes have come."""
@@ -270,7 +270,7 @@ class StreamOfAll(OpenStream):
         self._skipped = 0
 
     async def begin(self) -> None:
-        """Learn where each process is, if the stream begins now: what comes after this is in the stream."""
+        """Read the last change of each process, if the stream begins now: later changes are in the stream."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -293,7 +293,7 @@ class StreamOfAll(OpenStream):
             await super().flow(outlet)
 
     def push(self) -> None:
-        """Write what is old enough, as far as the stream's allowance goes."""
+        """Write the lines that are old enough, at most as many as the stream's allowance."""
         if self._outlet is None:
             return
         self._take_own()
@@ -317,7 +317,7 @@ class StreamOfAll(OpenStream):
             while True:
                 with suppress(UnavailableError):  # the streams that are open go on without the database
                     self._adjust(await self._neighbours.others())
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_CHECK_SECONDS)
         finally:
             await cancelled(each.reading for each in self._followed.values() if each.reading is not None)
 
@@ -331,7 +331,7 @@ class StreamOfAll(OpenStream):
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        """The process has stopped: once its last lines are written, nothing is left of it."""
+        """Forget a process that has stopped, once its last lines are written."""
         followed = self._followed[number]
         if followed.reading is not None:
             followed.reading.cancel()

@@ -42,7 +42,7 @@ _FORM = b"form of the console"
 _SWEEP_SLICE = 500
 _SESSIONS: Key = ("console", "sessions")
 """The signal that some session has ended."""
-_LOOK_SECONDS = 15.0
+_CHECK_SECONDS = 15.0
 """The pause between two checks of a stream whether its session has expired."""
 
 
@@ -287,7 +287,7 @@ class SessionEnds:
         async def has_ended() -> bool | None:
             return await self._access.has_ended(session) or None
 
-        while await self._signals.wait_for(_SESSIONS, has_ended, _LOOK_SECONDS) is None:
+        while await self._signals.wait_for(_SESSIONS, has_ended, _CHECK_SECONDS) is None:
             pass
 
 

@@ -42,7 +42,7 @@ _MOST_NOTICES = 100
 
 
 class OneTimeNotices:
-    """The messages that nobody has seen yet; the oldest go when there are too many."""
+    """Messages that no page has shown yet; the oldest go when there are too many."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
@@ -355,6 +355,6 @@ class ProjectChoice:
 
 
 def chosen_process(asked: Asked) -> int | None:
-    """The number of the process in the query; None: that which answers."""
+    """The number of the process in the query; None: the process that answers."""
     text = asked.query.get("process", "")
     return int(text) if _NUMBER.fullmatch(text) else None

@@ -290,11 +290,11 @@ class _Wanted:
 
     @property
     def words(self) -> str:
-        """Both in the words of a filter."""
+        """The text and the kind as one filter."""
         return f"{self.text} is:{self.kind}" if self.kind else self.text
 
     def filter(self, handles: Handles) -> Filter:
-        """Raises InvalidInputError."""
+        """The filter. Raises InvalidInputError."""
         return read_filter(self.words, handles)
 
 

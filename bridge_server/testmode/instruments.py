@@ -49,12 +49,12 @@ class Faults:
         self._listeners.append(listener)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
-        """Forget the rules there are, and go by these."""
+        """Put these rules in the place of all others."""
         self._rules = [self._counted(rule) for rule in rules]
         self._announce()
 
     def add(self, rules: Sequence[FaultRule]) -> None:
-        """Go by these too, after the others, which keep their counts. Raises InvalidInputError."""
+        """Add rules after the others, which keep their counts. Raises InvalidInputError."""
         if len(self._rules) + len(rules) > MOST_FAULTS:
             raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
         self._rules += map(self._counted, rules)
