@@ -222,18 +222,12 @@ def _query(words: str, positions: Mapping[int, int], limit: int, number: int) ->
 class TrafficAdmin:
     """One method per endpoint. Without `streams` no record is kept, and the answers say how to keep one."""
 
-    def __init__(
-        self,
-        streams: TrafficStreams | None,
-        lives: CallLives,
-        handles: Handles,
-        neighbours: Neighbours | None,
-    ) -> None:
+    def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
         self._streams = streams
-        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
         self._lives = lives
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles = handles = lives.handles
+        self._neighbours = neighbours = lives.neighbours
+        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
 
     async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
         """The last 2,000 requests that the server answered and sent, and requests that wait now, newest

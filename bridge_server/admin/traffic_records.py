@@ -340,15 +340,16 @@ class CallLives:
         self._requests = requests
         self._pending_of = pending_of
         self._status_ms = status_ms
-        self._neighbours = neighbours
+        self.neighbours = neighbours
+        self.handles = requests.handles
 
     async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
         """The lifetime of this call. Raises CallNotFoundError if nothing is known, NotFoundError,
         UnavailableError.
         """
-        handle = self._requests.handles.of(call_id)
+        handle = self.handles.of(call_id)
         path = f"{_CALLS}/{handle}"
-        neighbours = None if handle is None else self._neighbours
+        neighbours = None if handle is None else self.neighbours
         life: CallLifeAnswer | None = await of_all(
             neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
         )
@@ -379,12 +380,11 @@ class CallLives:
         expires_at_ms: int | None,
         steps: Sequence[Step],
     ) -> CallLifeAnswer:
-        handles = self._requests.handles
         if all(step.name != "asked" for step in steps):  # the call's id shows when it was asked
             steps = [Step("asked", made_at_ms(call_id)), *steps]
         return {
-            "call": {"id": shortened(call_id), "handle": handles.of(call_id)},
-            "session": named(session_id, handles),
+            "call": {"id": shortened(call_id), "handle": self.handles.of(call_id)},
+            "session": named(session_id, self.handles),
             "state": state,
             "expires_at": rfc3339_or_none(expires_at_ms),
             "steps": [

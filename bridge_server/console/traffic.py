@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import orjson
 
 from bridge_server.admin.approvals import ApprovalAdmin
-from bridge_server.admin.other_processes import Neighbours, read_positions
+from bridge_server.admin.other_processes import read_positions
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
 from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
@@ -308,8 +308,6 @@ class TrafficPage:
         self,
         streams: TrafficStreams | None,
         lives: CallLives,
-        handles: Handles,
-        neighbours: Neighbours | None,
         approvals: ApprovalAdmin | None,
         bridge_url: str | None,
         *,
@@ -317,10 +315,13 @@ class TrafficPage:
     ) -> None:
         self._approvals = approvals
         self._streams = streams
-        self._lists = None if streams is None else _lists(streams, handles, neighbours)
         self._lives = lives
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles = handles = lives.handles
+        self._neighbours = neighbours = lives.neighbours
+        self._lists = None
+        if streams is not None:
+            spell = partial(line_fields, traffic=streams.traffic)
+            self._lists = RequestLists(streams, spell, handles, neighbours)
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
 
@@ -455,11 +456,6 @@ class TrafficPage:
             for step in life["steps"]
         ]
         return {**life, "steps": steps}
-
-
-def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> RequestLists:
-    traffic = streams.traffic
-    return RequestLists(streams, lambda each: line_fields(each, traffic), handles, neighbours)
 
 
 def _wanted(asked: Asked) -> _Wanted:
