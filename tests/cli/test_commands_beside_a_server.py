@@ -82,14 +82,9 @@ async def secret(beside: Beside) -> AsyncIterator[str]:
     await beside.told("project", "delete", "app", "--yes")
 
 
-async def test_a_new_project_may_publish_at_once(beside: Beside, secret: str) -> None:
+async def test_projects_and_their_secrets_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
     status, outcome = await beside.notify(secret, "news", ETHEREUM)
-
     assert (status, outcome["not_found"]) == (200, [ETHEREUM])
-
-
-async def test_rotation_and_revocation_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
-    assert (await beside.notify(secret, "news", ETHEREUM))[0] == 200
 
     new = (await beside.told("project", "rotate-secret", "app"))["secret"]
     assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [200, 200]
@@ -119,18 +114,16 @@ async def test_subscriptions_and_types_are_seen_by_the_next_request(beside: Besi
     assert (await beside.notify(secret, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
 
 
-async def test_limits_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
+async def test_limits_and_the_end_of_a_project_are_seen_by_the_next_request(
+    beside: Beside, secret: str
+) -> None:
     await beside.told("subscriber", "add", "app", ETHEREUM)
 
     await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
 
     outcomes = [(await beside.notify(secret, "news", ETHEREUM))[1] for _ in range(2)]
     assert [outcome["sent"] for outcome in outcomes] == [[ETHEREUM], []]
-
-
-async def test_a_deleted_project_is_gone_at_once(beside: Beside, secret: str) -> None:
     await beside.told("project", "delete", "app", "--yes")
-
     assert (await beside.notify(secret, "news", ETHEREUM))[0] == 401
     assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
     await beside.told("project", "create", "My app", "--id", "app")

@@ -13,6 +13,7 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import ready_file_at
 from bridge_server.storage.data_directory import held
 from tests.support.command import Finished, run_command, watched_server
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -42,18 +43,12 @@ def only_line(finished: Finished) -> str:
 
 def test_second_server_on_a_directory_names_the_process_that_holds_it(tmp_path: Path) -> None:
     with watched_server(tmp_path) as first:
-        line = only_line(serve(tmp_path / "data"))
+        line = only_line(serve(tmp_path / "data", "--ready-file", str(first.ready_file)))
 
         assert first.process.poll() is None
+        assert first.ready_file.exists()
         assert f"process {first.process.pid}" in line
         assert str(tmp_path / "data") in line
-
-
-def test_a_refused_start_leaves_the_ready_file_of_the_running_server(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as first:
-        only_line(serve(tmp_path / "data", "--ready-file", str(first.ready_file)))
-
-        assert first.ready_file.exists()
 
 
 def test_a_file_in_the_place_of_the_directory(data_dir: Path) -> None:
@@ -85,9 +80,13 @@ def test_a_database_of_a_newer_version(data_dir: Path) -> None:
 
 def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o700)
-    (data_dir / "bridge.sqlite3").write_text("this is not a database " * 100)
+    database = data_dir / "bridge.sqlite3"
+    database.write_text("this is not a database " * 100)
 
     assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
+    database.unlink()
+    database.mkdir()
+    assert "bridge.sqlite3" in only_line(serve(data_dir))
 
 
 @pytest.mark.parametrize(
@@ -110,56 +109,34 @@ def test_an_empty_file_in_the_place_of_the_database(data_dir: Path, command: tup
     assert database.stat().st_size == 0
 
 
-def test_a_database_file_that_may_not_be_opened(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o700)
-    (data_dir / "bridge.sqlite3").mkdir()
-
-    assert "bridge.sqlite3" in only_line(serve(data_dir))
-
-
 def test_a_port_in_use(data_dir: Path, taken_port: int) -> None:
     line = only_line(serve(data_dir, "--port", str(taken_port)))
+    with held(data_dir):
+        assert not (data_dir / "bridge.sqlite3-wal").exists()
+    metrics = only_line(serve(data_dir, BRIDGE_METRICS_PORT=str(taken_port), BRIDGE_LOG_LEVEL="error"))
 
     assert f"cannot listen on 127.0.0.1 port {taken_port}" in line
     assert "in use" in line
     assert "--port" in line
-
-
-def test_a_metrics_port_in_use(data_dir: Path, taken_port: int) -> None:
-    line = only_line(serve(data_dir, BRIDGE_METRICS_PORT=str(taken_port), BRIDGE_LOG_LEVEL="error"))
-
-    assert f"port {taken_port} (Address already in use)" in line
-    assert "metrics_port" in line
-    assert "--port" not in line
+    assert f"port {taken_port} (Address already in use)" in metrics
+    assert "metrics_port" in metrics
+    assert "--port" not in metrics
 
 
 def test_a_host_that_is_not_of_this_machine(data_dir: Path) -> None:
     assert "cannot listen on 192.0.2.1" in only_line(serve(data_dir, "--host", "192.0.2.1"))
 
 
-def test_a_malformed_webhook_secret(data_dir: Path) -> None:
-    line = only_line(serve(data_dir, BRIDGE_WEBHOOK_SECRET="not-of-that-kind"))
+@each_row("where", ["nowhere/ready.json", "file/ready.json"])
+def test_a_ready_file_that_cannot_be_written(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("in the way")
 
-    assert "whsec_" in line
-    assert "not-of-that-kind" not in line
-    assert not data_dir.exists()
+    line = only_line(
+        serve(tmp_path / "data", "--ready-file", str(tmp_path / where), BRIDGE_LOG_LEVEL="error")
+    )
 
-
-def test_a_ready_file_that_cannot_be_written(data_dir: Path) -> None:
-    missing = data_dir.parent / "nowhere" / "ready.json"
-
-    finished = serve(data_dir, "--ready-file", str(missing), BRIDGE_LOG_LEVEL="error")
-
-    assert finished.exit_code == 2
-    (line,) = finished.err.splitlines()
-    assert str(missing) in line
-
-
-def test_a_failed_start_lets_go_of_the_directory(data_dir: Path, taken_port: int) -> None:
-    only_line(serve(data_dir, "--port", str(taken_port)))
-
-    with held(data_dir):
-        assert not (data_dir / "bridge.sqlite3-wal").exists()
+    reason = "Not a directory" if where.startswith("file") else "No such file or directory"
+    assert f"{tmp_path / where} cannot be written: {reason}" in line
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -175,22 +152,6 @@ def test_no_space_for_the_ready_file_is_said_in_words(
     assert str(refused.value) == f"the ready file {ready_file} cannot be written: No space left on device"
     assert refused.value.exit_code == 2
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_start_that_cannot_write_its_ready_file_ends_with_one_line(tmp_path: Path) -> None:
-    (tmp_path / "ready").write_text("in the way")
-
-    line = only_line(
-        serve(tmp_path / "data", "--ready-file", str(tmp_path / "ready" / "x"), BRIDGE_LOG_LEVEL="error")
-    )
-
-    assert "cannot be written: Not a directory" in line
-
-
-def test_a_database_in_memory(tmp_path: Path) -> None:
-    finished = run_command("serve", "--port", "0", "--data-dir", ":memory:")
-
-    assert "temporary directory" in only_line(finished)
 
 
 def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:

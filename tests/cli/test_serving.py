@@ -1,20 +1,37 @@
-"""What a server says when it is up: the banner, the ready file, the word to the service manager."""
+"""What a server says when it is up: banner, ready file, service manager, file descriptors."""
 
 import json
+import os
 import signal
 import socket
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from yarl import URL
 
+from bridge_server.assembly.wallet import keys_for_development
+from bridge_server.cli import process as module
 from bridge_server.cli.process import url_for_others
+from bridge_server.cli.server_run import banner
 from bridge_server.kernel.version import VERSION
-from tests.support.command import WatchedServer, server_from_shell, watched_server
+from bridge_server.settings.settings import Settings
+from tests.support.command import WatchedServer, run_command, server_from_shell, watched_server
+from tests.support.eventually import until
+from tests.support.idle_clients import ANOTHER, SOMEBODY, client, read_all
+from tests.support.idle_clients import get as get_request
 from tests.support.rows import each_row
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+OWN_URL = "http://127.0.0.1:8080"
+FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +50,8 @@ def get(url: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_server_answers_at_the_url_of_the_ready_file(server: WatchedServer) -> None:
+def test_server_answers_on_loopback_at_the_url_of_the_ready_file(server: WatchedServer) -> None:
+    assert server.url.startswith("http://127.0.0.1:")
     assert get(f"{server.url}/hello") == (200, f"Hello World, this is Bridge Server v{VERSION}")
     assert get(f"{server.url}/readyz")[0] == 200
 
@@ -50,14 +68,26 @@ def test_the_ready_file_tells_what_a_test_needs_to_know(server: WatchedServer, d
     assert not list(directory.glob("*.partial"))
 
 
-def test_server_listens_on_loopback_by_default(server: WatchedServer) -> None:
-    assert server.url.startswith("http://127.0.0.1:")
+@contextmanager
+def service_manager(folder: Path) -> Iterator[tuple[socket.socket, dict[str, str]]]:
+    """A socket that hears what servers with these variables tell their service manager."""
+    address = folder / "notify"
+    address.unlink(missing_ok=True)  # of the row before
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(60)
+        yield manager, {"NOTIFY_SOCKET": str(address)}
 
 
-def test_the_log_has_the_start_and_the_stop_and_nothing_else_is_written(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as server:
-        get(f"{server.url}/info")
-        assert server.stop(signal.SIGTERM) == 0
+def test_log_ready_file_and_service_manager_have_the_start_and_the_stop(tmp_path: Path) -> None:
+    with service_manager(tmp_path) as (manager, environment):
+        with watched_server(tmp_path, environment=environment) as server:
+            assert manager.recv(100) == b"READY=1"
+            get(f"{server.url}/info")
+            assert json.loads(server.ready_file.read_text())["pid"] == server.process.pid
+            assert server.stop(signal.SIGTERM) == 0
+            assert not server.ready_file.exists()
+        assert manager.recv(100) == b"STOPPING=1"
 
     started, stopped = server.log()
     assert (started["event"], started["level"]) == ("server_started", "info")
@@ -91,23 +121,19 @@ def test_an_ipv6_address_is_bracketed(tmp_path: Path) -> None:
         assert get(f"{server.url}/livez")[0] == 200
 
 
-def test_the_ready_file_goes_when_the_server_stops(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as server:
-        assert json.loads(server.ready_file.read_text())["pid"] == server.process.pid
-
-        assert server.stop(signal.SIGTERM) == 0
-
-        assert not server.ready_file.exists()
-
-
-def test_commands_find_the_server_until_it_stops(tmp_path: Path) -> None:
+def test_commands_find_the_server_until_it_stops_and_the_token_of_test_mode_is_private(
+    tmp_path: Path,
+) -> None:
     left = tmp_path / "data" / "server.json"
-    with watched_server(tmp_path) as server:
+    with watched_server(tmp_path, "--test") as server:
         assert json.loads(left.read_text()) == server.facts | {"development_accounts": []}
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
+        assert len(server.facts["test_token"]) == 43
+        assert stat.S_IMODE(server.ready_file.stat().st_mode) == 0o600
 
         assert server.stop(signal.SIGTERM) == 0
 
+    assert server.facts["test_token"] not in str(server.log())
     assert [file.name for file in left.parent.glob("server*")] == []
 
 
@@ -121,36 +147,24 @@ def test_a_server_that_cannot_tell_commands_where_it_is_serves_all_the_same(tmp_
         assert server.stop(signal.SIGTERM) == 0
 
 
-def test_the_service_manager_hears_of_the_start_and_the_stop(tmp_path: Path) -> None:
-    address = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(address))
-        manager.settimeout(60)
-        with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(address)}) as server:
-            assert manager.recv(100) == b"READY=1"
-
-            assert server.stop(signal.SIGTERM) == 0
-
-        assert manager.recv(100) == b"STOPPING=1"
-
-
 def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_again(tmp_path: Path) -> None:
-    address = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(address))
-        manager.settimeout(60)
-        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
-        with watched_server(tmp_path, environment=environment):
-            heard = [manager.recv(100) for _ in range(20)]
+    with (
+        service_manager(tmp_path) as (manager, environment),
+        watched_server(tmp_path, environment={**environment, "WATCHDOG_USEC": "20000"}),
+    ):
+        heard = [manager.recv(100) for _ in range(20)]
 
     assert heard.count(b"WATCHDOG=1") >= 19  # and one that it is ready, if it was so early
 
 
 def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
-    address = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, fill(address, manager):
-        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
-        with watched_server(tmp_path, environment=environment) as server:
+    with service_manager(tmp_path) as (_, environment):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, suppress(BlockingIOError):
+            other.connect(environment["NOTIFY_SOCKET"])
+            other.setblocking(False)
+            while True:  # until the queue is so full that the next message waits
+                other.send(b"READY=1")
+        with watched_server(tmp_path, environment={**environment, "WATCHDOG_USEC": "20000"}) as server:
             assert server.stop(signal.SIGTERM) == 0
 
     assert {line["state"] for line in server.log() if line["event"] == "service_manager_not_told"} >= {
@@ -158,31 +172,13 @@ def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) ->
     }
 
 
-@contextmanager
-def fill(address: Path, manager: socket.socket) -> Iterator[None]:
-    """Have the manager's queue so full that the next message waits."""
-    manager.bind(str(address))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, suppress(BlockingIOError):
-        other.connect(str(address))
-        other.setblocking(False)
-        while True:
-            other.send(b"READY=1")
-    yield
-
-
-@pytest.mark.parametrize(
-    "variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}]
-)
+@each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}])
 def test_a_watchdog_of_another_process_or_none_hears_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    address = tmp_path / "notify"
-    address.unlink(missing_ok=True)  # of the row before
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(address))
-        manager.settimeout(60)
-        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "1000", **variables}
-        with watched_server(tmp_path, environment=environment) as server:
+    with service_manager(tmp_path) as (manager, environment):
+        variables = {**environment, "WATCHDOG_USEC": "1000", **variables}
+        with watched_server(tmp_path, environment=variables) as server:
             assert server.stop(signal.SIGTERM) == 0
 
         assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
@@ -197,3 +193,161 @@ def test_a_service_manager_that_does_not_listen_is_no_reason_not_to_serve(
     with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(tmp_path / address)}) as server:
         assert get(f"{server.url}/readyz")[0] == 200
         assert server.stop(signal.SIGTERM) == 0
+
+
+def test_test_mode_is_refused_where_others_could_reach_it(tmp_path: Path) -> None:
+    refused = run_command("serve", "--test", "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
+
+    assert refused.exit_code == 2
+    (line,) = refused.err.splitlines()
+    assert line.endswith("listen on 127.0.0.1, or leave it out")
+    assert not (tmp_path / "data").exists()
+
+
+def open_files(server: WatchedServer) -> list[str]:
+    """The soft and the hard limit."""
+    lines = Path(f"/proc/{server.process.pid}/limits").read_text().splitlines()
+    (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
+    return limits
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
+    with watched_server(tmp_path, open_files=(256, 7_000)) as server:
+        assert open_files(server) == ["7000", "7000"]
+        assert server.said() == []
+
+
+def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path: Path) -> None:
+    with watched_server(tmp_path, open_files=(256, 1_024)) as server:
+        assert open_files(server) == ["1024", "1024"]
+
+        (line,) = server.said()
+        assert line["event"] == "few_file_descriptors"
+        assert line["level"] == "warning"
+        assert line["limit"] == 1024
+        assert "ulimit -Hn" in line["advice"]
+
+
+def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Path) -> None:
+    environment = {"BRIDGE_QUOTA_EXEMPT": "::1/128"}
+    with (
+        watched_server(tmp_path, open_files=(256, 256), environment=environment) as server,
+        ExitStack() as stack,
+    ):
+        port = URL(server.url).port or 0
+        silent = [stack.enter_context(client(port, SOMEBODY)) for _ in range(256)]
+        assert read_all(silent[-1]).startswith(b"HTTP/1.1 429 ")
+
+        with client(port, ANOTHER, get_request("/hello", "Connection: close")) as newcomer:
+            assert read_all(newcomer).startswith(b"HTTP/1.1 200 ")
+
+        until(lambda: any(each["event"] == "connections_refused" for each in server.log()))
+        (line,) = [each for each in server.log() if each["event"] == "connections_refused"]
+    assert line["level"] == "warning"
+    assert line["addresses"] == {SOMEBODY: line["connections"]}
+    assert "max_address_connections is 64" in line["advice"]
+
+
+def test_silent_connections_are_closed_in_the_time_that_is_set(tmp_path: Path) -> None:
+    with (
+        watched_server(tmp_path, environment={"BRIDGE_HEAD_TIMEOUT": "0.2"}) as server,
+        client(URL(server.url).port or 0, SOMEBODY) as silent,
+    ):
+        assert read_all(silent) == b""
+
+
+def test_silent_connections_of_everybody_leave_room_for_who_asks(tmp_path: Path) -> None:
+    with watched_server(tmp_path, open_files=(256, 256)) as server, ExitStack() as stack:
+        port = URL(server.url).port or 0
+        for _ in range(300):
+            stack.enter_context(client(port, SOMEBODY))  # exempt, as all on this machine
+
+        until(lambda: is_served(port))
+
+
+def is_served(port: int) -> bool:
+    try:
+        with client(port, ANOTHER, get_request("/hello", "Connection: close")) as newcomer:
+            return read_all(newcomer).startswith(b"HTTP/1.1 200 ")
+    except ConnectionError:  # the system was out of descriptors at that moment
+        return False
+
+
+def shown(tmp_path: Path, **settings: Any) -> str:
+    return banner(OWN_URL, Settings(data_dir=tmp_path, **settings))
+
+
+def line(text: str, name: str) -> str:
+    (found,) = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
+    return found.removeprefix(f"  {name}").strip()
+
+
+def test_banner_names_version_address_and_a_command_to_try(tmp_path: Path) -> None:
+    text = shown(tmp_path, public_url="https://bridge.example.org")
+
+    assert f"Bridge Server {VERSION}" in text
+    assert line(text, "bridge") == "https://bridge.example.org"
+    assert line(text, "0.7") == "https://bridge.example.org/compat/v0.7"
+    assert line(text, "wallet") == f"{OWN_URL}/rpc"
+    assert line(text, "database") == str(tmp_path / "bridge.sqlite3")
+    assert line(text, "try") == f"curl -X POST {OWN_URL}/session/new"
+    assert "Ctrl-C" in text
+    assert "private keys" not in text
+
+
+def test_accounts_for_development_are_shown_with_their_keys_and_a_warning(tmp_path: Path) -> None:
+    text = shown(tmp_path, dev_accounts=True, dev_account_count=3)
+
+    *_, first, second, third, warning = text.splitlines()
+    assert first == f"  {FIRST}  {FIRST_KEY}"
+    assert len({first, second, third}) == 3
+    assert warning.startswith("EVERYBODY KNOWS THESE KEYS")
+
+
+def test_keys_that_only_their_owner_knows_are_not_shown(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, dev_accounts=True, dev_mnemonic=WORDS, dev_account_count=1)
+
+    (key,) = keys_for_development(settings)
+
+    assert banner(OWN_URL, settings).splitlines()[-1] == f"  {key.address}"
+
+
+@each_row(
+    ("settings", "chain"),
+    [
+        ({"chain_id": 5}, "(chain 5)"),
+        ({"chain_id": 5, "node_url": "http://127.0.0.1:8545"}, "(chain 5)"),
+        ({"node_url": "http://127.0.0.1:8545"}, "(the node's chain)"),
+        ({}, ""),
+    ],
+)
+def test_banner_names_the_chain_if_it_is_known(tmp_path: Path, settings: dict[str, Any], chain: str) -> None:
+    assert line(shown(tmp_path, **settings), "wallet") == f"{OWN_URL}/rpc {chain}".strip()
+
+
+def test_a_server_on_every_address_is_shown_with_an_address_that_others_reach_or_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_outgoing_address", lambda _: "192.0.2.7")
+        assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://192.0.2.7:8080"
+    unreachable = dict.fromkeys(module._DOCUMENTATION_ADDRESS, "no address")
+    monkeypatch.setattr(module, "_DOCUMENTATION_ADDRESS", unreachable)
+    monkeypatch.setattr("socket.gethostname", lambda: "machine")
+
+    assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://machine:8080"
+    assert line(shown(tmp_path, host="127.0.0.1"), "bridge") == OWN_URL
+
+
+def test_only_a_terminal_is_shown_the_banner(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    try:
+        with watched_server(tmp_path, "--dev-accounts", "--host", "127.0.0.1", terminal=theirs) as server:
+            text = os.read(ours, 10_000).decode()
+            assert server.stop(signal.SIGTERM) == 0
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert text.startswith(f"Bridge Server {VERSION}")
+    assert server.url in text

@@ -1,17 +1,21 @@
-"""What the command says of itself."""
+"""What the program says of itself: its version, the help of every command, output that it cannot write."""
 
 import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import click
+import pytest
 
 from bridge_server.cli.commands import commands
 from bridge_server.kernel.version import VERSION
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.cli.conftest import Invoke
 from tests.support.command import COMMAND, run_command, run_new_interpreter
 from tests.support.rows import each_row
+from tests.support.slow import slow
 
 COMMANDS = (
     "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",
@@ -29,24 +33,14 @@ SUBCOMMANDS = (
     *(("project", "type", name) for name in ("add", "rename", "remove", "list")),
     *(("subscriber", name) for name in ("list", "add", "remove", "export", "import")),
 )  # fmt: skip
+GROUPS = ("account", "approvals", "config", "device", "keys", "project", "push", "subscriber")
+_FULL = Path("/dev/full")
 
 
-def test_version_names_the_program_and_its_version(invoke: Invoke) -> None:
-    result = invoke("version")
-
-    assert (result.exit_code, result.stdout) == (0, f"Bridge Server {VERSION}\n")
-
-
-def test_version_as_json(invoke: Invoke) -> None:
+def test_the_version_is_1_and_three_numbers_as_text_and_as_json(invoke: Invoke) -> None:
+    assert invoke("version").stdout == f"Bridge Server {VERSION}\n"
     assert json.loads(invoke("version", "--json").stdout) == {"name": "Bridge Server", "version": VERSION}
-
-
-def test_the_version_is_1_and_three_numbers() -> None:
-    major, *others = VERSION.split(".")
-
-    assert major == "1"
-    assert len(others) == 2
-    assert all(number.isdigit() for number in others)
+    assert re.fullmatch(r"1\.\d+\.\d+", VERSION)
 
 
 @each_row("flag", ["-h", "--help"])
@@ -54,7 +48,7 @@ def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
     result = invoke(flag)
 
     assert result.exit_code == 0
-    assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
+    assert [each for each in COMMANDS if f"\n  {each} " not in result.stdout] == []
 
 
 def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: Invoke) -> None:
@@ -68,12 +62,15 @@ def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: 
     assert max(map(len, every)) <= 60
 
 
-def test_without_a_command_and_a_terminal_the_help_is_a_refusal() -> None:
-    finished = run_command()
+def test_without_a_command_that_it_knows_the_program_says_how_to_name_one(invoke: Invoke) -> None:
+    nothing, option, unknown = run_command(), run_command("--port", "0"), invoke("nonsense")
 
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert "\nRun:\n" in finished.err
-    assert finished.err.endswith("name a command; `bridge-server serve` starts a server\n")
+    assert (nothing.exit_code, nothing.out, option.exit_code, option.out) == (2, "", 2, "")
+    assert "\nRun:\n" in nothing.err
+    assert nothing.err.endswith("name a command; `bridge-server serve` starts a server\n")
+    assert "--port: name the command first, as in `bridge-server serve --port`" in option.err
+    assert unknown.exit_code == 2
+    assert "nonsense" in unknown.stderr
 
 
 def test_without_a_command_a_terminal_shows_the_help() -> None:
@@ -90,13 +87,6 @@ def test_without_a_command_a_terminal_shows_the_help() -> None:
     assert "\n  serve " in text
 
 
-def test_options_before_the_command_are_refused_with_the_command() -> None:
-    finished = run_command("--port", "0")
-
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert "--port: name the command first, as in `bridge-server serve --port`" in finished.err
-
-
 @each_row("command", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
 def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> None:
     result = invoke(*command, "--help")
@@ -107,25 +97,19 @@ def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> Non
 
 def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
     text = invoke("serve", "--help").stdout
+    flags = ("--host", "--port", "--data-dir", "--config", "--public-url", "--allow-private-webhooks",
+             "--access-log", "--ready-file")  # fmt: skip
 
-    for flag in ("--host", "--port", "--data-dir", "--config", "--public-url", "--allow-private-webhooks"):
-        assert flag in text
-    assert "--access-log" in text
-    assert "--ready-file" in text
-
-
-GROUPS = ("account", "approvals", "config", "device", "keys", "project", "push", "subscriber")
+    assert [flag for flag in flags if flag not in text] == []
 
 
 @each_row("group", [*((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
 def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> None:
-    result = invoke(*group, "--help")
+    _, _, listed = invoke(*group, "--help").stdout.partition("\nCommands:\n")
 
-    _, _, listed = result.stdout.partition("\nCommands:\n")
     assert listed
     assert "..." not in listed
-    entries = re.split(r"\n  (?=\S)", listed.rstrip())
-    assert all(entry.endswith(".") for entry in entries)
+    assert all(entry.endswith(".") for entry in re.split(r"\n  (?=\S)", listed.rstrip()))
 
 
 @each_row("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
@@ -143,8 +127,16 @@ def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings
     assert not loaded & {"aiohttp", "asyncio", "pydantic", "structlog", "bridge_server.settings.settings"}
 
 
-def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
-    result = invoke("nonsense")
+@slow
+@pytest.mark.skipif(not _FULL.exists(), reason="needs /dev/full")
+@each_row("command", [("config", "list"), ("openapi",), ("version", "--json")])
+def test_a_command_says_that_its_output_cannot_be_written(command: tuple[str, ...]) -> None:
+    with _FULL.open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *command],
+            env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
+        )  # fmt: skip
 
-    assert result.exit_code == 2
-    assert "nonsense" in result.stderr
+    said = done.stderr.decode()
+    assert said == "bridge-server: standard output cannot be written: No space left on device\n"
+    assert done.returncode == 2
