@@ -1,6 +1,7 @@
-"""The page of traffic: the list, its filter, its stream, one request with the lifetime of its call."""
+"""The pages of traffic, sessions and clients."""
 
 import asyncio
+import base64
 import html
 import re
 import subprocess
@@ -8,21 +9,27 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 import aiohttp
 import orjson
 import pytest
 
+from bridge_server.console.sessions import qr_image
 from bridge_server.kit.client import Cipher
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, elements, sign_out_all
+from tests.support.irn_client import Identity, irn_connected
 from tests.support.loop_time import PassTime, passed_until
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 PATH = "/console/traffic"
 HOSTILE = '<script>alert(1)</script>\u202e"'
+SESSIONS = "/console/sessions"
+URI = "wc:8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1?bridge=https%3A%2F%2Fbridge.example.org&key=41791102"
+CLIENTS = "/console/clients"
 
 
 @pytest.fixture
@@ -88,7 +95,9 @@ async def test_a_filter_that_means_nothing_says_so_and_is_kept(console: ConsoleC
     assert 'data-stream=""' in page
 
 
-async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge: BridgeClient) -> None:
+async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves_the_list(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
     for _ in range(101):
         await bridge.get("/hello")
     first = await console.page(PATH)
@@ -96,10 +105,14 @@ async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge:
     assert after is not None
 
     second = await console.page(f"{PATH}?after={after[1]}")
+    missing = await console.get(f"{PATH}/999999")
 
     assert (len(rows(first)), len(rows(second))) == (100, 1)
     assert 'data-stream=""' in second
     assert len(rows(await console.page(f"{PATH}?after=x"))) == 100
+    assert missing.status == 404
+    assert "No request of this number is among the last 2000." in missing.body.decode()
+    assert "<live-traffic" in missing.body.decode()
 
 
 async def test_a_request_is_shown_with_its_headers_bodies_and_problem(
@@ -154,14 +167,6 @@ async def test_every_payload_of_an_answer_is_there_to_be_opened(
     assert [orjson.loads(html.unescape(text)) for text in texts] == [sealed, sealed]
 
 
-async def test_a_request_that_is_not_kept_leaves_the_list(console: ConsoleClient) -> None:
-    answer = await console.get(f"{PATH}/999999")
-
-    assert answer.status == 404
-    assert "No request of this number is among the last 2000." in answer.body.decode()
-    assert "<live-traffic" in answer.body.decode()
-
-
 @each_row("language", ["curl", "python", "javascript"])
 async def test_a_request_is_repeated_as_it_was(
     console: ConsoleClient, bridge: BridgeClient, tmp_path: Path, language: str
@@ -189,24 +194,21 @@ async def test_a_request_is_repeated_as_it_was(
     assert first == second == {"encryptionPayload": "it's \\ $HOME `x` {1,2}"}
 
 
-async def test_a_token_is_not_repeated(console: ConsoleClient, server: RunningServer) -> None:
+async def test_neither_a_token_nor_a_body_that_is_not_kept_whole_is_repeated(
+    console: ConsoleClient, server: RunningServer, bridge: BridgeClient
+) -> None:
     await ask(server, "POST", "/v1/shop/mark-all-as-read", b"{}", {"Authorization": "Bearer very-secret"})
-    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'mark-all-as-read')}")
+    await bridge.update(await bridge.open_session(), payload="x" * 20_000)
+    listed = await console.page(PATH)
+
+    page = await console.page(f"{PATH}/{number_of(listed, 'mark-all-as-read')}")
+    large = await console.page(f"{PATH}/{number_of(listed, 'PUT')}")
 
     assert "very-secret" not in page
     assert "Authorization: Bearer TOKEN" in repeated(page, "curl")
     assert "Put the token in the place of TOKEN." in page
-
-
-async def test_a_body_that_is_not_kept_whole_is_not_repeated(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
-    await bridge.update(await bridge.open_session(), payload="x" * 20_000)
-
-    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'PUT')}")
-
-    assert "of which the first 16 KiB are kept" in page
-    assert "<h3>Repeat</h3>" not in page
+    assert "of which the first 16 KiB are kept" in large
+    assert "<h3>Repeat</h3>" not in large
 
 
 async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: BridgeClient) -> None:
@@ -307,3 +309,178 @@ async def test_without_a_record_the_page_says_how_to_keep_one(tmp_path: Path) ->
 
     assert "<code>traffic = on</code>" in page
     assert (stream.status, one.status) == (404, 404)
+
+
+async def place_of(console: ConsoleClient) -> str:
+    """The path of the newest session."""
+    found = re.search(rf'href="({SESSIONS}/[^"?]+)"', await console.page(SESSIONS))
+    assert found is not None
+    return html.unescape(found[1])
+
+
+async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: ConsoleClient) -> None:
+    server, topic = console.server, "9f2c6a01" * 8
+    async with irn_connected(server.client, server.url, Identity()) as dapp:
+        await dapp.subscribe(topic)
+        await dapp.publish(topic, tag=1108)
+        page = await console.page(SESSIONS)
+        traffic = await console.page(f"/console/traffic?filter={topic[:8]}")
+
+    row = re.findall(rf"<tr>\s*<th[^>]*><a [^>]*>{topic[:8]}….*?</tr>", page, re.DOTALL)[0]
+    words = " ".join(re.sub("<[^>]*>", " ", row).split()).split()
+    assert words[:5] == [f"{topic[:8]}…", "session", "1", "1", "1"]
+    assert topic not in page
+    assert f'href="/console/traffic?filter={topic[:8]}"' in row
+    assert "2.x irn_publish, tag 1108, 7 B" in traffic
+
+
+async def test_sessions_are_listed_without_their_ids_page_by_page(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    nothing = await console.page(SESSIONS)
+    session_id = await bridge.open_session()
+    await bridge.request_call(session_id, dapp_name="<b>Dapp</b>")
+    one = await console.page(SESSIONS)
+    for _ in range(25):
+        await bridge.open_session()
+    first = await console.page(SESSIONS)
+    after = re.search(r"\?after=(\d+)", first)
+    assert after is not None
+    second = await console.page(f"{SESSIONS}?after={after[1]}")
+
+    assert 'lives: <a href="/docs/connect">' in nothing
+    assert "No client of 2.x is subscribed to a topic." in nothing
+    assert session_id not in one
+    assert f"{session_id[:8]}…" in one
+    assert "<bdi>&lt;b&gt;Dapp&lt;/b&gt;</bdi>" in one
+    assert re.search(r'data-label="Calls waiting" class="number">1<', one)
+    assert "No session lives." not in one
+    assert (first.count('data-label="Dapp"'), second.count('data-label="Dapp"')) == (25, 1)
+    assert (await console.get(f"{SESSIONS}?after=x")).status == 400
+
+
+async def test_a_session_has_its_timeline_and_its_requests(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    session_id = await bridge.open_session()
+    await bridge.update(session_id)
+    call_id = await bridge.request_call(session_id)
+    await bridge.answer(call_id)
+
+    page = await console.page(await place_of(console))
+
+    timeline = page.partition("<h3>Timeline</h3>")[2].partition("</table>")[0]
+    assert re.findall(r'<th scope="row">(.*?)</th>', timeline) == ["opened", "asked", "answered", "expires"]
+    assert f"PUT /session/{session_id[:8]}…" in page
+    assert f"POST /call-status/{call_id[:8]}…/new" in page
+    assert "has approved or rejected it" in page
+    assert session_id not in page
+    link = re.search(r'href="(/console/traffic/\d+\?filter=session:[^"]+)"', page)
+    assert link is not None
+    assert (await console.page(link[1])).count('<tr id="request-') == 3
+
+
+async def test_the_operator_ends_a_session(console: ConsoleClient, bridge: BridgeClient) -> None:
+    session_id = await bridge.open_session()
+    place = await place_of(console)
+
+    page = await console.change(place, "end")
+
+    assert "The session is ended, with its calls." in page
+    assert (await bridge.session(session_id)).status == 404
+    assert (await console.get(place)).status == 404
+
+
+async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, bridge: BridgeClient) -> None:
+    await bridge.open_session()
+    place = await place_of(console)
+    drawn = await console.change(place, "qr", uri=f" {URI} ")
+
+    (image,) = [attributes for tag, attributes in elements(drawn) if tag == "img"]
+    assert image == {"class": "qr", "src": qr_image(URI), "alt": "QR code of the pairing URI"}
+    kind, _, data = qr_image(URI).partition(",")
+    text = base64.b64decode(data).decode() if kind.endswith("base64") else unquote(data)
+    assert kind.startswith("data:image/svg+xml")
+    assert "<svg" in text[:100]
+    assert "script" not in text
+    assert "key=41791102" not in drawn
+    assert "data:image" not in await console.page(place)
+    assert "41791102" not in await console.page("/console/traffic")
+    for uri in ("", "https://example.org", "javascript:alert(1)", "wc:" + "x" * 2_000):
+        answer = await console.send(place, "qr", uri=uri)
+        assert answer.status == 400
+        assert "A pairing URI" in answer.body.decode()
+
+
+@pytest.fixture
+async def proxied(tmp_path: Path) -> AsyncIterator[ConsoleClient]:
+    """The console of a server behind a proxy, so that tests choose the addresses of clients."""
+    async with running_server(
+        tmp_path / "data", console=True, trusted_proxies=["127.0.0.1"], quota_exempt=["127.0.0.0/8"]
+    ) as server:
+        yield await ConsoleClient(server).sign_in()
+
+
+async def ask_from(server: RunningServer, address: str, method: str, path: str) -> int:
+    return (await ask(server, method, path, headers={"X-Forwarded-For": address})).status
+
+
+def addresses(page: str) -> list[str]:
+    return re.findall(r'<th scope="row" class="mono"><a [^>]*>([^<]*)</a>', page)
+
+
+async def test_addresses_are_listed_by_the_figure_that_is_chosen(proxied: ConsoleClient) -> None:
+    server = proxied.server
+    for _ in range(3):
+        await ask_from(server, "192.0.2.1", "GET", "/hello")
+    await ask_from(server, "2001:db8::7", "POST", "/session/new")
+
+    by_requests = await proxied.page(CLIENTS)
+    by_sessions = await proxied.page(f"{CLIENTS}?by=sessions&last=start")
+    link = re.search(r'href="(/console/clients/2001[^"]*)"', by_requests)
+    assert link is not None
+    network = await proxied.page(link[1].replace("&amp;", "&"))
+
+    assert addresses(by_requests)[:2] == ["192.0.2.1", "2001:db8::/64"]
+    assert addresses(by_sessions)[0] == "2001:db8::/64"
+    assert 'href="/console/clients?by=sessions&amp;last=start" aria-current="true"' in by_sessions
+    assert '<h2 class="mono">2001:db8::/64</h2>' in network
+    assert 'aria-current="true">2001:db8::/64' in network
+
+
+async def test_a_query_of_clients_that_means_nothing_says_so_and_the_list_stays(
+    console: ConsoleClient,
+) -> None:
+    for query in ("?by=weight", "?last=2y", "?last="):
+        answer = await console.get(CLIENTS + query)
+
+        assert answer.status == 400
+        assert "The query parameter" in answer.body.decode()
+        assert 'id="list"' in answer.body.decode()
+    nobody = await console.get(f"{CLIENTS}/nobody")
+    assert nobody.status == 400
+    assert "is no address of a client" in nobody.body.decode()
+    assert "<code>quota_exempt</code>" in await console.page(f"{CLIENTS}/127.0.0.1")
+    await console.get("/openapi.json")
+    heavy = await console.page(f"{CLIENTS}?by=bytes")
+    assert re.search(r'data-label="Bytes" class="number">\d+\N{NO-BREAK SPACE}\d{3}', heavy)
+
+
+async def test_an_address_has_its_figures_its_buckets_and_the_limits_that_refused_it(
+    proxied: ConsoleClient,
+) -> None:
+    statuses = [await ask_from(proxied.server, "192.0.2.1", "POST", "/session/new") for _ in range(200)]
+    assert statuses[-1] == 429
+
+    page = await proxied.page(f"{CLIENTS}/192.0.2.1?by=bytes&last=5m")
+    refused = await proxied.page(f"{CLIENTS}/192.0.2.1?by=refused")
+
+    opened = statuses.count(200)
+    assert re.search(
+        rf'<th scope="row">Sessions</th><td data-label="Last hour" class="number">{opened}<', page
+    )
+    row = re.search(r'<th scope="row">new-sessions</th>.*?</tr>', page)
+    assert row is not None
+    assert re.search(r'data-label="Full again"><time datetime="2027-01-15T08:0', row[0])
+    assert re.search(r'<th scope="row">payload-bytes</th>.*data-label="Full again">now<', page)
+    assert f"<dt>new-sessions</dt><dd>{statuses.count(429)}</dd>" in refused
