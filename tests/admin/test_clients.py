@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge_server.web.recorder import MOST_ADDRESSES, PERIOD_SECONDS, Clients
-from tests.admin.observed import Observed, observing
+from tests.admin.conftest import Observed, observing
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock

@@ -13,7 +13,7 @@ from bridge_server.kit.fixtures.run import ServerInProcess, serving
 from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings, settings_of
-from tests.admin.observed import Observed, observing
+from tests.admin.conftest import Observed, observing
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.clock import ManualClock
 from tests.support.push_client import PushClient

@@ -9,7 +9,7 @@ from bridge_server.admin.other_processes import Reply
 from bridge_server.admin.topics import kinds_of, merged_topics
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.recorder import Activities
-from tests.admin.observed import Observed, observing
+from tests.admin.conftest import Observed, observing
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
 from tests.support.irn_client import Identity, irn_connected

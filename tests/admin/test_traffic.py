@@ -11,7 +11,7 @@ import pytest
 
 from bridge_server.admin.traffic_stream import MOST_STREAMS
 from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
-from tests.admin.observed import Observed, change_of, observing, stream_of
+from tests.admin.conftest import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
 from tests.support.asking import ask
 from tests.support.rows import each_row

@@ -1,22 +1,187 @@
-"""Commands while a server runs on the same data: its next request sees what they did, none waits long."""
+"""Commands while a server runs: figures, health, console; its next request sees what they did."""
 
 import asyncio
+import json
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import aiohttp
 import orjson
 import pytest
 
 from bridge_server.kit.testing.server import ServerProcess
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, SetUp
+from tests.cli.operating import Attended, Operating, attended_server
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
-from tests.support.command import Finished, run_command
+from tests.support.command import Finished, WatchedServer, run_command, running_command, watched_server
+from tests.support.eventually import eventually
 from tests.support.server import server_process
 
 MANY = 4_000
+
+
+@pytest.fixture
+async def attended(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterator[Attended]:
+    set_up(admin_token=ADMIN_TOKEN)
+    async with attended_server(tmp_path / "data", invoke, quota_exempt=()) as attended:
+        yield attended
+
+
+async def test_stats_are_those_of_the_admin_api(attended: Attended) -> None:
+    await attended.server.open_session()
+
+    stats = await attended.json("stats")
+    lines = await attended.lines("stats")
+
+    assert stats["sessions"] == {"living": 1, "since_start": 1, "last_minute": 1}
+    assert "sessions       1 living, 1 since the start, 1 in the last minute" in lines
+    assert any(line.startswith("disk           database ") for line in lines)
+    assert lines[-1].startswith("127.0.0.1 ")
+
+
+async def test_clients_are_listed_by_what_they_did(attended: Attended) -> None:
+    for _ in range(3):
+        await attended.server.open_session()
+
+    listed = await attended.json("clients", "--by", "sessions", "--last", "5m")
+    lines = await attended.lines("clients", "--by", "sessions")
+    none = await attended.lines("clients", "--by", "refused")
+
+    assert [(each["address"], each["sessions"]) for each in listed["clients"]] == [("127.0.0.1", 3)]
+    assert lines[0].split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
+                                "refused", "by"]  # fmt: skip
+    assert lines[1].split()[:4] == ["127.0.0.1", "3", "0", "3"]
+    assert none == ["no client has a figure of refused in this time: --by requests has all clients"]
+
+
+async def test_a_time_that_is_not_kept_is_refused(attended: Attended) -> None:
+    for last in ("2h", "often"):
+        assert "takes 5m to 1h, or start" in await attended.refusal("clients", "--last", last)
+
+
+async def test_without_the_servers_token_a_command_says_what_to_do(
+    attended: Attended, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("stats", "clients"):
+        set_up(admin_token="another")
+        assert "has another admin_token" in await attended.refusal(command)
+        monkeypatch.delenv("BRIDGE_ADMIN_TOKEN")
+        assert "set admin_token, restart the server" in await attended.refusal(command)
+    set_up(admin_token="the next one, which the server has not taken yet", admin_token_previous=ADMIN_TOKEN)
+    assert (await attended.json("stats"))["sessions"]["living"] == 0
+
+
+async def test_a_server_without_admin_api_is_said(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+    set_up(admin_token=ADMIN_TOKEN)
+    async with attended_server(tmp_path / "data", invoke, admin_token=None) as attended:
+        assert "was started without admin_token: restart it" in await attended.refusal("stats")
+
+
+def test_without_a_server_a_command_says_so(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+    set_up(admin_token=ADMIN_TOKEN)
+    nowhere = Operating(invoke, tmp_path / "none")
+
+    for command in ("stats", "clients"):
+        assert nowhere.refusal(command).startswith(f"no server runs on {tmp_path / 'none'}: start it")
+    refused = nowhere.refusal("console")
+    assert "no server runs on" in refused
+    assert "BRIDGE_CONSOLE=on" in refused
+    assert not (tmp_path / "none").exists()
+    unhealthy = nowhere("health")
+    assert (unhealthy.exit_code, unhealthy.stdout) == (1, f"no server runs on {tmp_path / 'none'}\n")
+
+
+async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path: Path) -> None:
+    environment = {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
+    with (
+        watched_server(tmp_path, environment=environment),
+        running_command(
+            "stats", "--watch", "--json", "--data-dir", tmp_path / "data", environment=environment
+        ) as command,
+    ):
+
+        async def twice() -> bool:
+            return os.fstat(command.out.fileno()).st_size > 0 and len(written()) >= 2
+
+        def written() -> list[bytes]:
+            return os.pread(command.out.fileno(), 1_000_000, 0).splitlines()
+
+        await eventually(twice)
+        command.process.send_signal(signal.SIGINT)
+        finished = command.finished()
+
+    assert (finished.exit_code, finished.err) == (0, "")
+    assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("console")
+
+
+@pytest.fixture(scope="module")
+def console_server(directory: Path) -> Iterator[WatchedServer]:
+    environment = {"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
+    with watched_server(directory, environment=environment) as server:
+        yield server
+
+
+@pytest.fixture
+def console(directory: Path, invoke: Invoke) -> Operating:
+    return Operating(invoke, directory / "data", "console")
+
+
+def test_the_link_signs_in_on_the_consoles_own_port(
+    console_server: WatchedServer, console: Operating
+) -> None:
+    link = console.text().strip()
+    browser = build_opener(HTTPCookieProcessor())
+
+    with browser.open(link, timeout=60) as page:
+        text = page.read().decode()
+
+    assert urlsplit(link).port != urlsplit(console_server.url).port
+    assert page.url.endswith("/console/traffic")
+    assert "No requests yet" in text
+    with pytest.raises(HTTPError, match="410"):
+        browser.open(link, timeout=60)
+
+
+def test_every_session_is_ended(console_server: WatchedServer, console: Operating) -> None:
+    link = console.json()["link"]
+    browser = build_opener(HTTPCookieProcessor())
+    browser.open(link, timeout=60).close()
+
+    ended = console.json("--sign-out")
+
+    assert ended["signed_out"] >= 1
+    with pytest.raises(HTTPError, match="401"):
+        browser.open(link.partition("/sign-in")[0], timeout=60)
+    assert "sessions are ended" in console.text("--sign-out")
+
+
+def test_a_server_that_is_ready_is_healthy_and_one_whose_database_is_gone_is_not(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    data = tmp_path / "data"
+    with watched_server(tmp_path) as server:
+        healthy = run_command("health", "--data-dir", data)
+        (data / "bridge.sqlite3").unlink()
+        sick = run_command("health", "--data-dir", data, "--json")
+        no_console = Operating(invoke, data).refusal("console")
+
+    facts = orjson.loads(sick.out)
+    assert (healthy.exit_code, healthy.out) == (0, f"ready: {server.url}\n")
+    assert (sick.exit_code, facts["ready"], facts["url"]) == (1, False, server.url)
+    assert facts["fault"].startswith(f"the server at {server.url} is not ready: 503 ")
+    assert "the running server has no console" in no_console
 
 
 @dataclass(frozen=True, slots=True)
