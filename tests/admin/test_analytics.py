@@ -96,10 +96,7 @@ async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret:
         {
             "type_id": "deals",
             "total": figures(6, 1, 0, 1 / 6),
-            "days": [
-                {"day": "2027-01-15", **figures(3, 1, 0, 1 / 3)},
-                {"day": "2027-01-17", **figures(3)},
-            ],
+            "days": [{"day": "2027-01-15", **figures(3, 1, 0, 1 / 3)}, {"day": "2027-01-17", **figures(3)}],
         },
         {
             "type_id": "news",

@@ -127,9 +127,7 @@ async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed:
     assert len(await clients(observed, "?last=start")) == 2
 
 
-async def test_of_many_addresses_a_thousand_are_kept_and_the_heaviest_among_them(
-    observed: Observed,
-) -> None:
+async def test_of_many_addresses_a_thousand_are_kept_and_the_heaviest_among_them(observed: Observed) -> None:
     for _ in range(10):
         await ask_from(observed, "198.51.100.1")
     for _ in range(5):

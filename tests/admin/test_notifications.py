@@ -165,15 +165,6 @@ async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
         await admin.notify("app", secret, "news", *each, notification_id="x")
     user_reads(admin, 0)
 
-    async def accounts(query: str) -> list[str]:
-        found, after = [], ""
-        while True:
-            page = (await admin.get(f"{SENT}/2?{query}{after}")).json
-            found += [entry["account"] for entry in page["accounts"]]
-            if page["next"] is None:
-                return found
-            after = f"&after={page['next']}"
-
     for outcome, expected in (
         ("sent", [SOME[2], SOME[1]]),
         ("read", [SOME[0]]),
@@ -181,8 +172,11 @@ async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
         ("rate_limited", [SOME[3]]),
         ("type_not_subscribed", [SOME[4], SOME[5]]),
     ):
-        assert await accounts(f"outcome={outcome}&limit=1") == expected, outcome
-    assert await accounts("limit=2") == [*SOME[3:], SOME[2], SOME[0], SOME[1]]
+        pages = await admin.pages(f"{SENT}/2?outcome={outcome}", "accounts", 1)
+        assert [entry["account"] for page in pages for entry in page] == expected, outcome
+    pages = await admin.pages(f"{SENT}/2", "accounts", 2)
+    found = [entry["account"] for page in pages for entry in page]
+    assert found == [*SOME[3:], SOME[2], SOME[0], SOME[1]]
 
 
 @pytest.mark.own_server
@@ -249,10 +243,7 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
         others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
         assert len(others) == 5
         with database_of(server.settings) as database:
-            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [
-                (5,),
-                (5,),
-            ]
+            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [(5,), (5,)]
 
 
 @pytest.mark.own_server

@@ -247,19 +247,14 @@ async def test_pages_have_every_message_once_newest_first(desk: Desk, state: str
         await desk.owe(5)
         await desk.come_to("waiting", 5, 1)
 
-    for chosen in ("", f"&state={state}"):
-        whole = await desk.listed(f"?limit=10{chosen}")
-        pages: list[Any] = []
-        after: str | None = ""
-        while after is not None:
-            page = (await desk.admin.get(f"{OUTBOX}?limit=2{chosen}&after={after}")).json
-            pages.append(page["messages"])
-            after = page["next"]
+    for chosen in ("", f"?state={state}"):
+        [whole] = await desk.admin.pages(OUTBOX + chosen, "messages", 10)
+        pages = await desk.admin.pages(OUTBOX + chosen, "messages", 2)
 
         assert [len(page) for page in pages] == [2, 2, 1]
         assert [each for page in pages for each in page] == whole
         rows = [int(each["id"].partition("-")[0]) for each in whole]
-        assert chosen == "&state=dead" or rows == sorted(rows, reverse=True)
+        assert chosen == "?state=dead" or rows == sorted(rows, reverse=True)
 
 
 @pytest.mark.parametrize("purpose", ["push", "device", "call-webhook", "topic-webhook", "unknown"])
@@ -347,15 +342,7 @@ async def test_attempts_are_filtered_and_come_page_by_page(
     assert (await PushClient(server).push()).status == 200
     whole = await attempts(admin, 4)
 
-    pages: list[Any] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await admin.get(f"{ATTEMPTS}?limit=3&after={after}")).json
-        pages.append(page["attempts"])
-        after = page["next"]
-
-    assert [len(page) for page in pages] == [3, 1]
-    assert [each for page in pages for each in page] == whole
+    assert await admin.pages(ATTEMPTS, "attempts", 3) == [whole[:3], whole[3:]]
     [push] = await attempts(admin, 1, "?kind=push")
     assert (push["channel"], push["purpose"], push["subject"]) == ("log", "push", TOPIC[:8] + "…")
     assert len(await attempts(admin, 3, f"?kind=webhook&destination=http://127.0.0.1:{receiver.port}")) == 3

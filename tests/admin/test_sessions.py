@@ -75,13 +75,10 @@ async def test_after_a_restart_nothing_was_seen(tmp_path: Path) -> None:
 
 async def test_pages_have_every_session_once_newest_first(observed: Observed) -> None:
     ids = [await observed.bridge.open_session() for _ in range(5)]
-    shown: list[str] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
-        shown += [each["handle"] for each in page["sessions"]]
-        after = page["next"]
 
+    pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
+
+    shown = [each["handle"] for page in pages for each in page]
     assert len(shown) == len(set(shown)) == 5
     for session_id in ids:  # which is no handle
         (await observed.admin.get(f"/admin/sessions/{session_id}")).problem(404)
@@ -148,14 +145,11 @@ async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
         await observed.bridge.end(await observed.bridge.open_session())
     observed.bridge.clock.advance(23 * 3600)
     last = await observed.bridge.open_session()
-    pages: list[list[str]] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
-        pages.append([each["id"][:8] for each in page["sessions"]])
-        after = page["next"]
 
-    assert (pages[0], pages[-1]) == ([last[:8]], [first[:8]])
+    pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
+
+    assert [each["id"][:8] for each in pages[0]] == [last[:8]]
+    assert [each["id"][:8] for each in pages[-1]] == [first[:8]]
 
 
 def _topic(name: str) -> str:
@@ -201,16 +195,12 @@ async def test_pages_have_every_topic_once_also_of_one_moment(observed: Observed
         observed.bridge.clock.advance(1)
         await client.subscribe(topics[0])
 
-        shown: list[list[str]] = []
-        after: str | None = ""
-        while after is not None:
-            page = (await observed.admin.get(f"/admin/topics?limit=2&after={after}")).json
-            shown.append([each["topic"] for each in page["topics"]])
-            after = page["next"]
+        pages = await observed.admin.pages("/admin/topics", "topics", 2)
 
-    assert [len(page) for page in shown] == [2, 2, 1]
-    assert shown[0][0] == f"{topics[0][:8]}…"
-    assert sorted(topic for page in shown for topic in page) == sorted(f"{each[:8]}…" for each in topics)
+    shown = [each["topic"] for page in pages for each in page]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert shown[0] == f"{topics[0][:8]}…"
+    assert sorted(shown) == sorted(f"{each[:8]}…" for each in topics)
 
 
 @each_row(

@@ -19,8 +19,6 @@ OTHER = "0x" + "12" * 20
 MESSAGES = [f"0x{number:02x}" for number in range(5)]
 MESSAGE = "0x68656c6c6f"
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-
-
 SETTINGS: dict[str, Any] = {
     "admin_token": ADMIN_TOKEN, "admin_wallet": True, "dev_accounts": True, "dev_account_count": 1,
     "light_kdf": True, "node_url": "http://127.0.0.1:1", "chain_id": 1,
@@ -232,16 +230,11 @@ async def test_waiting_requests_come_before_settled_requests_page_by_page(desk: 
     third = next(each for each in await desk.waiting(2) if each != second)
     await desk.decide(third, "reject")
 
-    pages: list[Any] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await desk.admin.get(f"/admin/approvals?limit=1&after={after}")).json
-        pages.append([each["id"] for each in page["approvals"]])
-        after = page["next"]
+    pages = await desk.admin.pages("/admin/approvals", "approvals", 1)
 
     await desk.decide(second, "reject")
     await asyncio.gather(*asking, return_exceptions=True)
-    assert pages == [[second], [third], [first]]
+    assert [[each["id"] for each in page] for page in pages] == [[second], [third], [first]]
 
 
 async def test_two_operators_at_once_decide_once_and_nobody_when_the_time_is_over(desk: Desk) -> None:

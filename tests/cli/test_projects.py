@@ -327,8 +327,7 @@ def newer(directory: Path) -> None:
 
 @pytest.mark.sqlite("its file is spoiled")
 @pytest.mark.parametrize(
-    ("spoil", "said"),
-    [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
+    ("spoil", "said"), [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")]
 )
 def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(
     operate: Operating, set_up: SetUp, spoil: Any, said: str

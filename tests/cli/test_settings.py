@@ -373,10 +373,7 @@ def test_the_setting_private_keys_file_keeps_its_meaning(load: Loading, tmp_path
     file = tmp_path / "private_keys_file"
     file.write_text(f"{'46' * 32} # mine\n{'47' * 32}\n", "utf-8")
 
-    for environment in (
-        {"BRIDGE_PRIVATE_KEYS_FILE": str(file)},
-        {"CREDENTIALS_DIRECTORY": str(tmp_path)},
-    ):
+    for environment in ({"BRIDGE_PRIVATE_KEYS_FILE": str(file)}, {"CREDENTIALS_DIRECTORY": str(tmp_path)}):
         settings = load(None, environment).settings
 
         assert (settings.private_keys_file, settings.private_keys) == (file, None)

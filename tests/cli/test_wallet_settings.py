@@ -10,12 +10,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import Settings
@@ -32,6 +27,7 @@ NODE_URL = "https://user:open-sesame@node.example.org/v3/key-in-the-path"
 SECRETS = {"node_url": NODE_URL, "private_keys": KEY, "rpc_token": "speak-friend", "dev_mnemonic": WORDS}
 SECRET_PARTS = ("open-sesame", "key-in-the-path", KEY[:8], KEY[-8:], "speak-friend", "sausage", "yellow")
 BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
+WITH_KEYS = {"BRIDGE_PRIVATE_KEYS": KEY}
 
 
 def settings(**values: Any) -> Settings:
@@ -39,9 +35,18 @@ def settings(**values: Any) -> Settings:
     return load_settings(values, None).settings
 
 
-@each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
-def test_development_accounts_are_for_this_machine(host: str) -> None:
-    assert settings(host=host, dev_accounts=True).dev_accounts
+@each_row(
+    "values",
+    [
+        *({"host": host} for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST")),
+        *({"public_url": f"http://{host}"} for host in ("127.0.0.1:8080", "localhost", "[::1]:1/base")),
+    ],
+)
+def test_development_accounts_are_for_this_machine(values: dict[str, str]) -> None:
+    found = settings(dev_accounts=True, **values)
+
+    assert found.dev_accounts
+    assert found.way_through_a_proxy is None
 
 
 @each_row(
@@ -75,11 +80,6 @@ def test_development_accounts_are_refused_where_others_can_reach_them_unless_for
     assert not settings(**values).dev_accounts
 
 
-@each_row("url", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/base"])
-def test_a_public_url_of_this_machine_is_no_proxy(url: str) -> None:
-    assert settings(dev_accounts=True, public_url=url).way_through_a_proxy is None
-
-
 def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke, tmp_path: Path) -> None:
     refused = invoke("serve", "--host", "0.0.0.0", "--dev-accounts", "--data-dir", tmp_path / "data")
 
@@ -89,41 +89,26 @@ def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke
     assert not (tmp_path / "data").exists()
 
 
-@each_row(
-    "url",
-    [
-        "http://127.0.0.1:8545",
-        "http://localhost:8545/",
-        "https://mainnet.example.org/v3/0123456789abcdef",
-        "https://user:secret@node.example.org",
-        "http://[::1]:8545",
-    ],
-)
-def test_a_node_is_named_by_its_http_endpoint(url: str) -> None:
-    found = settings(node_url=url).node_url
-
-    assert found is not None
-    assert found.get_secret_value() == url
+def test_a_node_is_named_by_its_http_endpoint_and_a_chain_by_a_number() -> None:
+    for url in (
+        "http://127.0.0.1:8545", "http://localhost:8545/", "https://mainnet.example.org/v3/0123456789abcdef",
+        "https://user:secret@node.example.org", "http://[::1]:8545",
+    ):  # fmt: skip
+        found = settings(node_url=url).node_url
+        assert found is not None
+        assert found.get_secret_value() == url
+    for chain_id in (1, 31337, 2**63 - 1):
+        assert settings(chain_id=chain_id).chain_id == chain_id
 
 
-@each_row(
-    ("spelled", "hosts"),
-    [
+def test_host_names_are_a_list_or_separated_by_commas(load: Loading) -> None:
+    for spelled, hosts in (
         ("wallet.example.org", ("wallet.example.org",)),
         ("Wallet.Example.ORG, 192.0.2.1,[::1]", ("wallet.example.org", "192.0.2.1", "[::1]")),
         ('["a.example", "b.example"]', ("a.example", "b.example")),
         ("", ()),
-    ],
-)
-def test_host_names_are_a_list_or_separated_by_commas(
-    load: Loading, spelled: str, hosts: tuple[str, ...]
-) -> None:
-    assert load(None, {"BRIDGE_RPC_HOSTS": spelled}).settings.rpc_hosts == hosts
-
-
-@each_row("chain_id", [1, 31337, 2**63 - 1])
-def test_a_chain_has_a_number(chain_id: int) -> None:
-    assert settings(chain_id=chain_id).chain_id == chain_id
+    ):
+        assert load(None, {"BRIDGE_RPC_HOSTS": spelled}).settings.rpc_hosts == hosts
 
 
 _NO_URL = "must be an http or https URL"
@@ -177,22 +162,17 @@ def test_unusable_value_is_refused_with_the_reason_and_not_repeated(
     assert not any(secret in fault for secret in SECRET_PARTS)
 
 
-def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    file.write_text(f"# the treasury\n0x{KEY}\n")
-
-    [key] = keys_in_settings(settings(private_keys_file=str(file)))
-
-    assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
-
-
 def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
     (tmp_path / "keystore").mkdir()
+    file = tmp_path / "keys"
+    file.write_text(f"# the treasury\n0x{KEY}\n")
 
     assert not settings(data_dir=tmp_path / "none").has_wallet
     assert settings(data_dir=tmp_path).has_wallet
     for one in ({"private_keys": KEY}, {"node_url": NODE_URL}, {"dev_accounts": True}):
         assert settings(data_dir=tmp_path / "none", **one).has_wallet
+    [key] = keys_in_settings(settings(private_keys_file=str(file)))
+    assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 
 
 @each_row("form", [(), ("--json",)])
@@ -225,14 +205,13 @@ def rpc(server: WatchedServer, method: str) -> Any:
         return json.loads(response.read())
 
 
-def test_the_wallet_answers_where_the_ready_file_says(server: WatchedServer) -> None:
-    assert server.facts["rpc_url"] == f"{server.url}/rpc"
-    assert rpc(server, "eth_accounts")["result"][0] == DEVELOPMENT_ADDRESS
-
-
-def test_keys_that_everybody_knows_are_warned_of(server: WatchedServer) -> None:
+def test_a_wallet_answers_where_the_ready_file_says_and_warns_of_keys_that_everybody_knows(
+    server: WatchedServer,
+) -> None:
     first = server.log()[0]
 
+    assert server.facts["rpc_url"] == f"{server.url}/rpc"
+    assert rpc(server, "eth_accounts")["result"][0] == DEVELOPMENT_ADDRESS
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
     assert "never send them anything of value" in first["advice"]
 
@@ -245,13 +224,13 @@ def test_key_in_the_node_url_is_never_printed(server: WatchedServer) -> None:
     assert not any(secret in told for secret in SECRET_PARTS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "events"),
     [
-        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
-        ({"BRIDGE_TRUSTED_PROXIES": "127.0.0.1", "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
-        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY, "BRIDGE_RPC_TOKEN": "speak-friend"}, []),
-        ({"BRIDGE_PRIVATE_KEYS": KEY}, []),
+        ({**BEHIND_A_PROXY, **WITH_KEYS}, ["wallet_without_token"]),
+        ({"BRIDGE_TRUSTED_PROXIES": "127.0.0.1", **WITH_KEYS}, ["wallet_without_token"]),
+        ({**BEHIND_A_PROXY, **WITH_KEYS, "BRIDGE_RPC_TOKEN": "speak-friend"}, []),
+        (WITH_KEYS, []),
         (BEHIND_A_PROXY, []),
     ],
 )
@@ -266,12 +245,10 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
 
 
 SECRET = "c2VjcmV0LXRoYXQtbm9ib2R5LW1heS1zZWU"
-RSA_KEY = rsa.generate_private_key(65_537, 2_048)
-EC_KEY = ec.generate_private_key(ec.SECP256R1())
 VAPID_KEY = "a" * 42 + "A"
 PRIVATE = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-PUBLIC = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-RSA_PEM, EC_PEM = RSA_KEY.private_bytes(*PRIVATE).decode(), EC_KEY.private_bytes(*PRIVATE).decode()
+RSA_PEM = rsa.generate_private_key(65_537, 2_048).private_bytes(*PRIVATE).decode()
+EC_PEM = ec.generate_private_key(ec.SECP256R1()).private_bytes(*PRIVATE).decode()
 ACCOUNT = {
     "type": "service_account",
     "project_id": "demo-wallet",
@@ -297,88 +274,37 @@ def complaints(invoke: Invoke, **settings: object) -> list[str]:
     return text.splitlines()
 
 
-@each_row(
-    "content",
-    [
-        b"",
-        SECRET.encode(),
-        b"[]",
-        b'{"private_key": "' + SECRET.encode() + b'"}',
-        b"\xff\xfe",
-        *(
-            orjson.dumps({**ACCOUNT, **fields})
-            for fields in (
-                {"type": "authorized_user", "refresh_token": SECRET},
-                {"private_key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END"},
-                {"private_key": EC_PEM},
-                {"private_key": RSA_KEY.public_key().public_bytes(*PUBLIC).decode()},
-                {"project_id": None},
-                {"client_email": "nobody"},
-                {"token_uri": "ftp://token"},
-            )
-        ),
-    ],
-)
-def test_malformed_service_account_is_refused(invoke: Invoke, tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "account.json"
-    file.write_bytes(content)
+def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: Invoke, tmp_path: Path) -> None:
+    file, directory, missing = tmp_path / "credentials", tmp_path, tmp_path / "missing"
+    pem = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
+    apns = {"apns_key": file, **SOUND_APNS}
+    rows: list[tuple[str, dict[str, object], str]] = [
+        ("", {"fcm_credentials": file}, "fcm_credentials: "),
+        (SECRET, {"fcm_credentials": file}, "fcm_credentials: "),
+        (json.dumps({**ACCOUNT, "private_key": pem}), {"fcm_credentials": file}, "fcm_credentials: "),
+        (SECRET, apns, "apns_key"),
+        (pem, apns, "apns_key"),
+        (EC_PEM, {**apns, "apns_key_id": "abc123defg"}, "apns_key_id"),
+        (EC_PEM, {**apns, "apns_ca_file": "/nowhere/ca.pem"}, "apns_ca_file"),
+        (EC_PEM, {**apns, "apns_environment": "staging"}, "apns_environment"),
+        *(("", {"fcm_credentials": each}, f"fcm_credentials: {each} cannot be read: ")
+          for each in (directory, missing)),
+        *(("", {**apns, "apns_key": each}, f"apns_key: {each} cannot be read: ")
+          for each in (directory, missing)),
+    ]  # fmt: skip
 
-    (line,) = complaints(invoke, fcm_credentials=file)
-
-    assert line.startswith("fcm_credentials: ")
-
-
-@each_row(("name", "more"), [("fcm_credentials", {}), ("apns_key", SOUND_APNS)])
-def test_a_file_that_cannot_be_read_is_named(
-    invoke: Invoke, tmp_path: Path, name: str, more: dict[str, str]
-) -> None:
-    for file in (tmp_path / "missing.json", tmp_path):
-        (line,) = complaints(invoke, **{name: file}, **more)
-
-        assert line.startswith(f"{name}: {file} cannot be read: ")
-
-
-@each_row(
-    ("content", "changes", "named"),
-    [
-        ("", {}, "apns_key"),
-        (SECRET, {}, "apns_key"),
-        (f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----", {}, "apns_key"),
-        (RSA_PEM, {}, "apns_key"),
-        (EC_KEY.public_key().public_bytes(*PUBLIC).decode(), {}, "apns_key"),
-        (ec.generate_private_key(ec.SECP384R1()).private_bytes(*PRIVATE).decode(), {}, "apns_key"),
-        (EC_PEM, {"apns_key_id": ""}, "apns_key_id"),
-        (EC_PEM, {"apns_key_id": "abc123defg"}, "apns_key_id"),
-        (EC_PEM, {"apns_team_id": "DEF123GHI"}, "apns_team_id"),
-        (EC_PEM, {"apns_topic": ""}, "apns_topic"),
-        (EC_PEM, {"apns_topic": "com example"}, "apns_topic"),
-        (EC_PEM, {"apns_endpoint": "http://127.0.0.1:1"}, "apns_endpoint"),
-        (EC_PEM, {"apns_ca_file": "/nowhere/ca.pem"}, "apns_ca_file"),
-        (EC_PEM, {"apns_environment": "staging"}, "apns_environment"),
-    ],
-)
-def test_settings_of_apns_that_cannot_be_used_are_refused(
-    invoke: Invoke, tmp_path: Path, content: str, changes: dict[str, str], named: str
-) -> None:
-    file = tmp_path / "AuthKey.p8"
-    file.write_text(content, "ascii")
-
-    (line,) = complaints(invoke, apns_key=file, **{**SOUND_APNS, **changes})
-
-    assert named in line
+    for content, given, named in rows:
+        file.write_text(content, "ascii")
+        (line,) = complaints(invoke, **given)
+        assert named in line
 
 
 @each_row(
     ("settings", "named"),
     [
-        *(
-            ({**SOUND_VAPID, name: value}, [name])
-            for name, values in {
-                "vapid_private_key": (SECRET, "+" + VAPID_KEY[1:], "A" * 43, "_" * 42 + "8", "B" * 87, ""),
-                "vapid_subject": ("", "you@example.org", "http://example.org", "mailto:you@localhost"),
-            }.items()
-            for value in values
-        ),
+        ({**SOUND_VAPID, "vapid_private_key": SECRET}, ["vapid_private_key"]),
+        ({**SOUND_VAPID, "vapid_private_key": ""}, ["vapid_private_key"]),
+        ({**SOUND_VAPID, "vapid_subject": "you@example.org"}, ["vapid_subject"]),
         (
             {"fcm_credentials": "/", "apns_key": "/", "vapid_private_key": SECRET, "vapid_subject": "nobody"},
             ["fcm_credentials", "apns_key", "vapid_private_key", "vapid_subject"],
@@ -391,6 +317,7 @@ def test_settings_of_apns_that_cannot_be_used_are_refused(
 def test_each_fault_of_push_settings_has_its_line(
     invoke: Invoke, settings: dict[str, str], named: list[str]
 ) -> None:
+    """The rules of each value are tested in tests/push: here is that the command names the settings."""
     assert [re.split("[: ]", line)[0] for line in complaints(invoke, **settings)] == named
 
 
