@@ -47,13 +47,6 @@ def account(invoke: Invoke, tmp_path: Path) -> Operating:
     return Operating(invoke, tmp_path / "data", "account", f"{PASSPHRASE}\n")
 
 
-@pytest.fixture
-def passphrase_file(tmp_path: Path) -> Path:
-    file = tmp_path / "passphrase"
-    file.write_text(f"{PASSPHRASE}\nanother line\n")
-    return file
-
-
 def key_file(number: int = 1, passphrase: str = PASSPHRASE) -> bytes:
     cost = ScryptCost(n=2, r=8, p=1)
     return make_keystore(
@@ -82,17 +75,16 @@ def test_a_new_account_is_a_key_file_under_the_passphrase(
     assert Path(listed["file"]).parent == tmp_path / "elsewhere"
 
 
-def test_the_passphrase_is_the_first_line_of_a_file(account: Operating, passphrase_file: Path) -> None:
-    made = account.json("new", "--passphrase-file", passphrase_file, stdin="")
+def test_a_passphrase_is_taken_as_the_bytes_of_the_first_line_that_it_is(
+    account: Operating, tmp_path: Path
+) -> None:
+    for passphrase in (b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""):
+        (tmp_path / "passphrase").write_bytes(passphrase + b"\nanother line\n")
+        by_input = account.json("new", stdin=passphrase + b"\r\n")
+        by_file = account.json("new", "--passphrase-file", tmp_path / "passphrase", stdin="")
 
-    assert opened(made["file"]) == made["address"]
-
-
-@each_row("passphrase", [b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""])
-def test_a_passphrase_is_taken_as_the_bytes_that_it_is(account: Operating, passphrase: bytes) -> None:
-    made = account.json("new", stdin=passphrase + b"\r\n")
-
-    assert opened(made["file"], passphrase) == made["address"]
+        for made in (by_input, by_file):
+            assert opened(made["file"], passphrase) == made["address"]
 
 
 @each_row(
@@ -175,10 +167,14 @@ def test_accounts_are_listed_with_where_their_keys_are(
     ]
 
 
-def test_empty_list_of_accounts_is_reported(account: Operating) -> None:
+def test_empty_list_of_accounts_is_reported(account: Operating, set_up: SetUp) -> None:
     assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
+    set_up(private_keys=f"{2:064x}")
+    with server_process(account.data_dir, "--set", "private_keys=none") as server:
+        assert account.text("list").startswith(f"the server at {server.url} has no accounts")
+        assert account.json("list") == {"accounts": []}
 
 
 def test_the_accounts_of_the_server_that_runs_are_listed_with_what_these_settings_know_of_them(
@@ -195,13 +191,6 @@ def test_the_accounts_of_the_server_that_runs_are_listed_with_what_these_setting
         {"address": SigningKey((2).to_bytes(32)).address, "source": "server", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
     ]
-
-
-def test_a_server_that_runs_without_accounts_is_said_to_have_none(account: Operating, set_up: SetUp) -> None:
-    set_up(private_keys=f"{2:064x}")
-    with server_process(account.data_dir, "--set", "private_keys=none") as server:
-        assert account.text("list").startswith(f"the server at {server.url} has no accounts")
-        assert account.json("list") == {"accounts": []}
 
 
 def test_a_server_tells_the_bearer_of_its_token_and_is_listed_as_the_settings_say_otherwise(
@@ -221,22 +210,26 @@ def test_a_server_tells_the_bearer_of_its_token_and_is_listed_as_the_settings_sa
     assert unlocked == {"address": made["address"], "seconds": 0}
 
 
-@pytest.mark.parametrize("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
-def test_a_private_key_is_imported_from_a_file(account: Operating, tmp_path: Path, spelled: str) -> None:
-    (tmp_path / "key").write_text(spelled)
-
-    imported = account.json("import", tmp_path / "key")
-
-    assert imported["address"] == opened(imported["file"]) == ADDRESS
-
-
-@pytest.mark.parametrize("file", [(), ("-",)])
-def test_a_private_key_is_imported_from_standard_input(
-    account: Operating, passphrase_file: Path, file: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("file", "spelled"),
+    [
+        ("key", KEY), ("key", KEY[2:]), ("key", f"  {KEY.upper().replace('X', 'x')}\n\n"), ("-", KEY),
+        (None, KEY),
+    ],
+)  # fmt: skip
+def test_a_private_key_is_imported_once_from_a_file_or_standard_input(
+    account: Operating, tmp_path: Path, file: str | None, spelled: str
 ) -> None:
-    imported = account.json("import", *file, "--passphrase-file", passphrase_file, stdin=KEY)
+    (tmp_path / "key").write_text(spelled)
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    source = [] if file is None else [tmp_path / file if file == "key" else file]
+    command = ("import", *source, "--passphrase-file", tmp_path / "passphrase")
+
+    imported = account.json(*command, stdin=spelled)
 
     assert imported["address"] == opened(imported["file"]) == ADDRESS
+    assert "never overwritten" in account.refusal(*command, stdin=spelled)
+    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
 
 
 def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_path: Path) -> None:
@@ -249,33 +242,24 @@ def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_pa
     assert account.text("export", ADDRESS.lower(), stdin="").encode() == key_file() + b"\n"
 
 
-def test_a_key_file_is_not_imported_with_a_wrong_passphrase(account: Operating, tmp_path: Path) -> None:
-    (tmp_path / "key.json").write_bytes(key_file(passphrase="another"))
+def test_what_is_no_key_of_the_passphrase_is_refused_and_not_repeated(
+    account: Operating, tmp_path: Path
+) -> None:
+    key, other = tmp_path / "key", tmp_path / "key.json"
+    other.write_bytes(key_file(passphrase="another"))
 
-    refusal = account.refusal("import", tmp_path / "key.json")
-
-    assert refusal == "The key file cannot be opened: the passphrase is wrong, or the file is damaged."
+    for content in ("", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"):
+        key.write_text(content)
+        refusal = account.refusal("import", key)
+        assert refusal.startswith("this is neither a key file nor a private key: a private key ")
+        assert content == "" or content not in refusal
+    assert account.refusal("import", other) == (
+        "The key file cannot be opened: the passphrase is wrong, or the file is damaged."
+    )
     assert account.json("list") == {"accounts": []}
-
-
-@each_row("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
-def test_malformed_key_is_refused_and_not_repeated(account: Operating, tmp_path: Path, content: str) -> None:
-    (tmp_path / "key").write_text(content)
-
-    refusal = account.refusal("import", tmp_path / "key")
-
-    assert refusal.startswith("this is neither a key file nor a private key: a private key ")
-    assert content == "" or content not in refusal
-
-
-def test_an_account_is_not_imported_twice(account: Operating, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(KEY)
-    account("import", tmp_path / "key")
-
-    refusal = account.refusal("import", tmp_path / "key", stdin="another passphrase\n")
-
-    assert "never overwritten" in refusal
-    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
+    for address in ("0x12", "bob", ADDRESS.replace("E", "e", 1)):
+        for command in ("export", "unlock"):
+            assert account.refusal(command, address).startswith(f"{address} ")
 
 
 def test_the_key_itself_is_exported_with_the_passphrase(account: Operating, tmp_path: Path) -> None:
@@ -290,12 +274,6 @@ def test_the_key_itself_is_exported_with_the_passphrase(account: Operating, tmp_
     assert account.text("export", ADDRESS, "--raw", "--output", output) == ""
     assert output.read_text() == f"{KEY}\n"
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
-
-
-@each_row("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
-def test_malformed_address_is_refused(account: Operating, address: str) -> None:
-    for command in ("export", "unlock"):
-        assert account.refusal(command, address).startswith(f"{address} ")
 
 
 @dataclass
@@ -422,21 +400,15 @@ async def test_refusal_of_the_server_is_printed(
     assert refusal == message.format(url=rpc.url)
 
 
-def test_unreachable_server_is_reported(account: Operating) -> None:
+def test_a_url_at_which_no_server_answers_is_reported(account: Operating) -> None:
+    for url in ("", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"):
+        refusal = account.refusal("unlock", ADDRESS, "--url", url)
+        assert refusal.startswith(("--url must be ", "--url is not a URL")), url
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-
         refusal = account.refusal("unlock", ADDRESS, "--url", url)
-
     assert refusal == f"no server answers at {url}: start it, or name another with --url"
-
-
-@each_row("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
-def test_malformed_url_is_reported(account: Operating, url: str) -> None:
-    refusal = account.refusal("unlock", ADDRESS, "--url", url)
-
-    assert refusal.startswith(("--url must be ", "--url is not a URL"))
 
 
 @each_row(

@@ -53,13 +53,12 @@ def get(url: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_server_answers_on_loopback_at_the_url_of_the_ready_file(server: WatchedServer) -> None:
+def test_server_answers_on_loopback_at_the_url_of_the_ready_file(
+    server: WatchedServer, directory: Path
+) -> None:
     assert server.url.startswith("http://127.0.0.1:")
     assert get(f"{server.url}/hello") == (200, f"Hello World, this is Bridge Server v{VERSION}")
     assert get(f"{server.url}/readyz")[0] == 200
-
-
-def test_the_ready_file_tells_what_a_test_needs_to_know(server: WatchedServer, directory: Path) -> None:
     assert server.facts == {
         "url": server.url,
         "pid": server.process.pid,
@@ -140,16 +139,6 @@ def test_commands_find_the_server_until_it_stops_and_the_token_of_test_mode_is_p
     assert [file.name for file in left.parent.glob("server*")] == []
 
 
-def test_a_server_that_cannot_tell_commands_where_it_is_serves_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir(mode=0o700)
-    (tmp_path / "data" / "server.json").mkdir()
-
-    with watched_server(tmp_path) as server:
-        assert get(f"{server.url}/readyz")[0] == 200
-        assert [line["event"] for line in server.said()] == ["server_file_not_written"]
-        assert server.stop(signal.SIGTERM) == 0
-
-
 def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_again(tmp_path: Path) -> None:
     with (
         service_manager(tmp_path) as (manager, environment),
@@ -188,14 +177,19 @@ def test_a_watchdog_of_another_process_or_none_hears_nothing(
 
 
 @each_row("address", ["nobody", "not-a-socket"])
-def test_a_service_manager_that_does_not_listen_is_no_reason_not_to_serve(
+def test_a_server_that_can_tell_neither_commands_nor_its_service_manager_serves_all_the_same(
     tmp_path: Path, address: str
 ) -> None:
     (tmp_path / "not-a-socket").touch()
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "server.json").mkdir()
 
     with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(tmp_path / address)}) as server:
         assert get(f"{server.url}/readyz")[0] == 200
         assert server.stop(signal.SIGTERM) == 0
+        events = [line["event"] for line in server.said()]
+    assert "server_file_not_written" in events
+    assert set(events) <= {"server_file_not_written", "service_manager_not_told"}
 
 
 def test_test_mode_is_refused_where_others_could_reach_it(tmp_path: Path) -> None:
@@ -207,28 +201,21 @@ def test_test_mode_is_refused_where_others_could_reach_it(tmp_path: Path) -> Non
     assert not (tmp_path / "data").exists()
 
 
-def open_files(server: WatchedServer) -> list[str]:
-    """The soft and the hard limit."""
-    lines = Path(f"/proc/{server.process.pid}/limits").read_text().splitlines()
-    (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
-    return limits
+@needs_proc
+@each_row(("hard", "is_enough"), [(7_000, True), (1_024, False)])
+def test_the_soft_limit_is_raised_to_the_hard_one_and_one_that_is_too_low_is_said(
+    tmp_path: Path, hard: int, is_enough: bool
+) -> None:
+    with watched_server(tmp_path, open_files=(256, hard)) as server:
+        lines = Path(f"/proc/{server.process.pid}/limits").read_text().splitlines()
+        (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
+        said = server.said()
 
-
-def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
-    with watched_server(tmp_path, open_files=(256, 7_000)) as server:
-        assert open_files(server) == ["7000", "7000"]
-        assert server.said() == []
-
-
-def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path: Path) -> None:
-    with watched_server(tmp_path, open_files=(256, 1_024)) as server:
-        assert open_files(server) == ["1024", "1024"]
-
-        (line,) = server.said()
-        assert line["event"] == "few_file_descriptors"
-        assert line["level"] == "warning"
-        assert line["limit"] == 1024
-        assert "ulimit -Hn" in line["advice"]
+    assert limits == [str(hard)] * 2
+    assert [(each["event"], each["level"], each["limit"]) for each in said] == (
+        [] if is_enough else [("few_file_descriptors", "warning", hard)]
+    )
+    assert all("ulimit -Hn" in each["advice"] for each in said)
 
 
 def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Path) -> None:
@@ -298,34 +285,25 @@ def test_banner_names_version_address_and_a_command_to_try(tmp_path: Path) -> No
     assert "private keys" not in text
 
 
-def test_accounts_for_development_are_shown_with_their_keys_and_a_warning(tmp_path: Path) -> None:
+def test_accounts_for_development_are_shown_with_their_keys_if_everybody_knows_them(tmp_path: Path) -> None:
     text = shown(tmp_path, dev_accounts=True, dev_account_count=3)
+    own = Settings(data_dir=tmp_path, dev_accounts=True, dev_mnemonic=WORDS, dev_account_count=1)
 
     *_, first, second, third, warning = text.splitlines()
     assert first == f"  {FIRST}  {FIRST_KEY}"
     assert len({first, second, third}) == 3
     assert warning.startswith("EVERYBODY KNOWS THESE KEYS")
+    (key,) = keys_for_development(own)
+    assert banner(OWN_URL, own).splitlines()[-1] == f"  {key.address}"
 
 
-def test_keys_that_only_their_owner_knows_are_not_shown(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, dev_accounts=True, dev_mnemonic=WORDS, dev_account_count=1)
-
-    (key,) = keys_for_development(settings)
-
-    assert banner(OWN_URL, settings).splitlines()[-1] == f"  {key.address}"
-
-
-@each_row(
-    ("settings", "chain"),
-    [
-        ({"chain_id": 5}, "(chain 5)"),
-        ({"chain_id": 5, "node_url": "http://127.0.0.1:8545"}, "(chain 5)"),
-        ({"node_url": "http://127.0.0.1:8545"}, "(the node's chain)"),
+def test_banner_names_the_chain_if_it_is_known(tmp_path: Path) -> None:
+    node = {"node_url": "http://127.0.0.1:8545"}
+    for settings, chain in (
+        ({"chain_id": 5}, "(chain 5)"), ({"chain_id": 5, **node}, "(chain 5)"), (node, "(the node's chain)"),
         ({}, ""),
-    ],
-)
-def test_banner_names_the_chain_if_it_is_known(tmp_path: Path, settings: dict[str, Any], chain: str) -> None:
-    assert line(shown(tmp_path, **settings), "wallet") == f"{OWN_URL}/rpc {chain}".strip()
+    ):  # fmt: skip
+        assert line(shown(tmp_path, **settings), "wallet") == f"{OWN_URL}/rpc {chain}".strip()
 
 
 def test_a_server_on_every_address_is_shown_with_an_address_that_others_reach_or_its_name(

@@ -100,9 +100,13 @@ async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def waiting(client: aiohttp.ClientSession, count: int) -> None:
-    """Return once so many long polls are waiting in the server."""
-    await counted(client, "waiting_clients", count)
+async def called(client: aiohttp.ClientSession, payload: str = "sealed", count: int = 1) -> tuple[str, str]:
+    """A session with so many calls; its id, and that of the last call."""
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    call = {"encryptionPayload": payload, "dappName": "Dapp"}
+    for _ in range(count):
+        made = await post(client, f"/session/{session_id}/call/new", call)
+    return session_id, made["callId"]
 
 
 def stored(folder: Path, query: str) -> list[Any]:
@@ -121,13 +125,17 @@ async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
     await eventually(enough)
 
 
+async def opens_connection(server: WatchedServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    url = URL(server.url)
+    return await asyncio.open_connection(url.host, url.port)
+
+
 @asynccontextmanager
 async def half_sent(
     server: WatchedServer, text: str
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection on which somebody begins a request and then falls silent."""
-    host, port = server.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await opens_connection(server)
     try:
         writer.write(text.encode())
         await writer.drain()
@@ -138,11 +146,10 @@ async def half_sent(
 
 async def stops_listening(server: WatchedServer) -> None:
     """Return once nobody can connect any more."""
-    host, port = server.url.removeprefix("http://").split(":")
 
     async def refused() -> bool:
         try:
-            _, writer = await asyncio.open_connection(host, int(port))
+            _, writer = await opens_connection(server)
         except ConnectionRefusedError:
             return True
         writer.close()
@@ -155,13 +162,11 @@ async def stops_listening(server: WatchedServer) -> None:
 async def test_every_long_poll_is_answered_and_the_exit_code_is_0(
     server: WatchedServer, client: aiohttp.ClientSession, number: int
 ) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    call = {"encryptionPayload": "sealed", "dappName": "Dapp"}
-    call_id = (await post(client, f"/session/{session_id}/call/new", call))["callId"]
+    session_id, call_id = await called(client)
     empty_id = (await post(client, "/session/new"))["sessionId"]
     paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
     polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
-    await waiting(client, 60)
+    await counted(client, "waiting_clients", 60)
 
     exit_code = await asyncio.to_thread(server.stop, number)
 
@@ -182,7 +187,7 @@ async def test_half_sent_requests_do_not_keep_it_from_stopping(
         half_sent(server, ""),
     ):
         polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
-        await waiting(client, 1)
+        await counted(client, "waiting_clients", 1)
 
         exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
 
@@ -204,7 +209,7 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
     head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n\r\n"
     async with half_sent(server, head + "{") as (reader, writer):
         polling = asyncio.create_task(poll(client, f"/session/{session_id}/calls"))
-        await waiting(client, 1)
+        await counted(client, "waiting_clients", 1)
         stopping = asyncio.create_task(asyncio.to_thread(server.stop, signal.SIGTERM))
         assert (await polling)[0] == 200  # it did not wait for the body
         await stops_listening(server)
@@ -221,10 +226,7 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
 async def test_server_stops_in_time_whatever_clients_do(
     server: WatchedServer, client: aiohttp.ClientSession
 ) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    for _ in range(40):
-        call = {"encryptionPayload": "x" * 60_000, "dappName": "Dapp"}
-        await post(client, f"/session/{session_id}/call/new", call)
+    session_id, _ = await called(client, "x" * 60_000, 40)
     path = f"/session/{session_id}/calls"
     with ExitStack() as stack:
         port = URL(server.url).port
