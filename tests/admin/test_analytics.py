@@ -62,47 +62,29 @@ async def test_a_project_that_sent_nothing_has_no_rate_and_30_days_that_end_toda
     assert all(day == {"day": day["day"], **NOTHING, "types": []} for day in days)
 
 
-async def test_every_day_has_its_figures_by_type(admin: AdminClient, secret: str) -> None:
-    await send(admin, secret, "deals", 2)
-    await send(admin, secret, "news", 4)
-    admin.clock.advance(2 * DAY)
-    await send(admin, secret, "deals", 3)
-    record_reads(admin, "deals", "2027-01-15", 1)
-
-    report = (await admin.get(f"{ANALYTICS}?from=2027-01-15&to=2027-01-17")).json
-
-    news, deals = {"type_id": "news", **figures(4)}, {"type_id": "deals", **figures(2, 1, 0, 0.5)}
-    assert report["by_day"] == [
-        {"day": "2027-01-15", **figures(6, 1, 0, 1 / 6), "types": [news, deals]},
-        {"day": "2027-01-16", **NOTHING, "types": []},
-        {"day": "2027-01-17", **figures(3), "types": [{"type_id": "deals", **figures(3)}]},
-    ]
-
-
 async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret: str) -> None:
     await send(admin, secret, "deals", 2)
     await send(admin, secret, "deals", 1)
-    admin.clock.advance(2 * DAY)
     await send(admin, secret, "news", 4)
+    admin.clock.advance(2 * DAY)
     await send(admin, secret, "deals", 3)
     record_reads(admin, "deals", "2027-01-15", 1)
-    record_reads(admin, "news", "2027-01-17", 4)
+    record_reads(admin, "news", "2027-01-15", 4)
 
-    report = (await admin.get(ANALYTICS)).json
+    report = (await admin.get(f"{ANALYTICS}?from=2027-01-15&to=2027-01-17")).json
 
-    assert report["to"] == "2027-01-17"
     assert report["total"] == figures(10, 5, 0, 0.5)
+    first = {"deals": figures(3, 1, 0, 1 / 3), "news": figures(4, 4, 0, 1.0)}
+    days = [{"day": "2027-01-15", **first["deals"]}, {"day": "2027-01-17", **figures(3)}]
     assert report["types"] == [
-        {
-            "type_id": "deals",
-            "total": figures(6, 1, 0, 1 / 6),
-            "days": [{"day": "2027-01-15", **figures(3, 1, 0, 1 / 3)}, {"day": "2027-01-17", **figures(3)}],
-        },
-        {
-            "type_id": "news",
-            "total": figures(4, 4, 0, 1.0),
-            "days": [{"day": "2027-01-17", **figures(4, 4, 0, 1.0)}],
-        },
+        {"type_id": "news", "total": first["news"], "days": [{"day": "2027-01-15", **first["news"]}]},
+        {"type_id": "deals", "total": figures(6, 1, 0, 1 / 6), "days": days},
+    ]
+    by_type = [{"type_id": name, **first[name]} for name in ("news", "deals")]
+    assert report["by_day"] == [
+        {"day": "2027-01-15", **figures(7, 5, 0, 5 / 7), "types": by_type},
+        {"day": "2027-01-16", **NOTHING, "types": []},
+        {"day": "2027-01-17", **figures(3), "types": [{"type_id": "deals", **figures(3)}]},
     ]
 
 

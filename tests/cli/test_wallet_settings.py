@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 
 import orjson
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from bridge_server.assembly.wallet import keys_in_settings
@@ -18,6 +18,7 @@ from bridge_server.settings.sources import load_settings
 from tests.cli.conftest import Invoke, Loading, SetUp
 from tests.support.browser import base64url, from_base64url
 from tests.support.command import WatchedServer, run_command, watched_server
+from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
 
@@ -247,7 +248,7 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
 SECRET = "c2VjcmV0LXRoYXQtbm9ib2R5LW1heS1zZWU"
 VAPID_KEY = "a" * 42 + "A"
 PRIVATE = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-RSA_PEM = rsa.generate_private_key(65_537, 2_048).private_bytes(*PRIVATE).decode()
+RSA_PEM = rsa_key().export_key(pkcs=8).decode()
 EC_PEM = ec.generate_private_key(ec.SECP256R1()).private_bytes(*PRIVATE).decode()
 ACCOUNT = {
     "type": "service_account",
