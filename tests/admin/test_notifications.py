@@ -394,10 +394,11 @@ async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch
 @pytest.mark.usefixtures("two_subscribers")
 async def test_a_faulty_request_is_named_and_nothing_is_sent(admin: AdminClient) -> None:
     accounts = [plain_account(1)]
+    audiences: list[Any] = [
+        None, "everybody", {}, {"accounts": []}, {"accounts": accounts, "type": "news"}, {"type": 1},
+    ]  # fmt: skip
     faults: list[tuple[str, dict[str, Any]]] = [
-        *(("#/audience", {"audience": each}) for each in (
-            None, "everybody", {}, {"accounts": []}, {"accounts": accounts, "type": "news"}, {"type": 1},
-        )),
+        *(("#/audience", {"audience": each}) for each in audiences),
         ("#/audience/type", {"audience": {"type": "none"}}),
         ("#/audience/accounts/0", {"audience": {"accounts": ["nobody"]}}),
         ("#/audience/accounts", {"audience": {"accounts": [1]}}),

@@ -63,7 +63,7 @@ class Loading:
         self.file = folder / "bridge.toml"
 
     def __call__(
-        self, toml: str | None = None, environment: Mapping[str, str] | None = None, **flags: Any
+        self, toml: str | None = None, environment: Mapping[str, str] | None = None, /, **flags: Any
     ) -> LoadedSettings:
         if toml is not None:
             self.file.write_text(toml, "utf-8")
@@ -73,7 +73,7 @@ class Loading:
             return load_settings(flags, None if toml is None else self.file)
 
     def fault(
-        self, toml: str | None = None, environment: Mapping[str, str] | None = None, **flags: Any
+        self, toml: str | None = None, environment: Mapping[str, str] | None = None, /, **flags: Any
     ) -> str:
         """What is said of settings that cannot be used."""
         with pytest.raises(SettingsError) as refused:

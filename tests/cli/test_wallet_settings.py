@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -279,7 +279,7 @@ def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: In
     file, directory, missing = tmp_path / "credentials", tmp_path, tmp_path / "missing"
     pem = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
     apns = {"apns_key": file, **SOUND_APNS}
-    rows: list[tuple[str, dict[str, object], str]] = [
+    rows: list[tuple[str, Mapping[str, object], str]] = [
         ("", {"fcm_credentials": file}, "fcm_credentials: "),
         (SECRET, {"fcm_credentials": file}, "fcm_credentials: "),
         (json.dumps({**ACCOUNT, "private_key": pem}), {"fcm_credentials": file}, "fcm_credentials: "),
