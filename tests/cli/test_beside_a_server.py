@@ -20,7 +20,7 @@ from bridge_server.kit.testing.server import ServerProcess
 from tests.cli.conftest import Invoke, SetUp
 from tests.cli.operating import Attended, Operating, attended_server
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
-from tests.support.command import Finished, WatchedServer, run_command, running_command, watched_server
+from tests.support.command import WatchedServer, run_command, running_command, watched_server
 from tests.support.eventually import eventually
 from tests.support.server import server_process
 
@@ -34,34 +34,25 @@ async def attended(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterat
         yield attended
 
 
-async def test_stats_are_those_of_the_admin_api(attended: Attended) -> None:
-    await attended.server.open_session()
-
-    stats = await attended.json("stats")
-    lines = await attended.lines("stats")
-
-    assert stats["sessions"] == {"living": 1, "since_start": 1, "last_minute": 1}
-    assert "sessions       1 living, 1 since the start, 1 in the last minute" in lines
-    assert any(line.startswith("disk           database ") for line in lines)
-    assert lines[-1].startswith("127.0.0.1 ")
-
-
-async def test_clients_are_listed_by_what_they_did(attended: Attended) -> None:
+async def test_stats_and_clients_are_those_of_the_admin_api(attended: Attended) -> None:
     for _ in range(3):
         await attended.server.open_session()
 
+    stats = await attended.json("stats")
+    lines = await attended.lines("stats")
     listed = await attended.json("clients", "--by", "sessions", "--last", "5m")
-    lines = await attended.lines("clients", "--by", "sessions")
+    heading, first, *_ = await attended.lines("clients", "--by", "sessions")
     none = await attended.lines("clients", "--by", "refused")
 
+    assert stats["sessions"] == {"living": 3, "since_start": 3, "last_minute": 3}
+    assert "sessions       3 living, 3 since the start, 3 in the last minute" in lines
+    assert any(line.startswith("disk           database ") for line in lines)
+    assert lines[-1].startswith("127.0.0.1 ")
     assert [(each["address"], each["sessions"]) for each in listed["clients"]] == [("127.0.0.1", 3)]
-    assert lines[0].split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
-                                "refused", "by"]  # fmt: skip
-    assert lines[1].split()[:4] == ["127.0.0.1", "3", "0", "3"]
+    assert heading.split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
+                               "refused", "by"]  # fmt: skip
+    assert first.split()[:4] == ["127.0.0.1", "3", "0", "3"]
     assert none == ["no client has a figure of refused in this time: --by requests has all clients"]
-
-
-async def test_a_time_that_is_not_kept_is_refused(attended: Attended) -> None:
     for last in ("2h", "often"):
         assert "takes 5m to 1h, or start" in await attended.refusal("clients", "--last", last)
 
@@ -190,25 +181,18 @@ class Beside:
 
     server: ServerProcess
     client: aiohttp.ClientSession
-    data_dir: Path
-    invoke: Invoke
-
-    async def command(self, *arguments: str | Path) -> Finished:
-        """Run a command in a process of its own to its end while the server goes on."""
-        options = [*arguments, "--data-dir", self.data_dir, "--json"]
-        return await asyncio.to_thread(run_command, *options, within_seconds=60)
+    operating: Operating
 
     async def told_by_process(self, *arguments: str | Path) -> Any:
         """The JSON document of a command that must succeed, in a process of its own."""
-        finished = await self.command(*arguments)
+        options = [*arguments, "--data-dir", self.operating.data_dir, "--json"]
+        finished = await asyncio.to_thread(run_command, *options, within_seconds=60)
         assert (finished.exit_code, finished.err) == (0, "")
         return orjson.loads(finished.out)
 
     async def told(self, *arguments: str | Path) -> Any:
         """The JSON document of a command that must succeed; not for two at the same time."""
-        finished = await asyncio.to_thread(self.invoke, *arguments, "--data-dir", self.data_dir, "--json")
-        assert (finished.exit_code, finished.stderr) == (0, "")
-        return orjson.loads(finished.stdout)
+        return await asyncio.to_thread(self.operating.json, *arguments)
 
     async def ask(self, method: str, path: str, token: str, fields: Any = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {token}"}
@@ -218,9 +202,8 @@ class Beside:
 
     async def notify(self, secret: str, type_id: str, *accounts: str) -> tuple[int, Any]:
         notification = {"type": type_id, "title": "Title", "body": "Body"}
-        return await self.ask(
-            "POST", "/app/notify", secret, {"notification": notification, "accounts": accounts}
-        )
+        fields = {"notification": notification, "accounts": accounts}
+        return await self.ask("POST", "/app/notify", secret, fields)
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +218,7 @@ def server_and_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 async def beside(server_and_data: tuple[ServerProcess, Path], invoke: Invoke) -> AsyncIterator[Beside]:
     server, data_dir = server_and_data
     async with aiohttp.ClientSession() as client:
-        yield Beside(server, client, data_dir, invoke)
+        yield Beside(server, client, Operating(invoke, data_dir))
 
 
 @pytest.fixture
@@ -335,5 +318,5 @@ async def test_a_server_goes_on_answering_while_thousands_are_imported(
 
     assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
     assert answers > 20  # writes, which would wait for all of the import if that were one transaction
-    exported = await beside.command("subscriber", "export", "app")
-    assert exported.out.count("\n") == MANY
+    exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "app")
+    assert exported.count("\n") == MANY

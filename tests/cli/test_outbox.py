@@ -89,42 +89,31 @@ def owing(tmp_path: Path, invoke: Invoke) -> Operating:
     return Operating(invoke, tmp_path / "data")
 
 
-def test_messages_are_listed_newest_first(owing: Operating) -> None:
-    listed = owing.json("outbox", "list")["messages"]
+def test_messages_are_listed_newest_first_by_state_destination_and_number(owing: Operating) -> None:
+    def ids(*options: str) -> list[str]:
+        return [each["id"] for each in owing.json("outbox", "list", *options)["messages"]]
+
     lines = owing.text("outbox", "list").splitlines()
 
-    assert [each["id"] for each in listed] == ["3-msg-3", "2-msg-2", "1-msg-1"]
-    assert {each["state"] for each in listed} == {"due"}
+    assert ids() == ["3-msg-3", "2-msg-2", "1-msg-1"]
+    assert ids("--destination", DESTINATION) == ["2-msg-2", "1-msg-1"]
+    assert ids("--limit", "1") == ["3-msg-3"]
+    assert owing.text("outbox", "list", "--dead") == "the outbox has no such message\n"
+    assert {each["state"] for each in owing.json("outbox", "list")["messages"]} == {"due"}
     assert lines[0].split() == ["message", "state", "purpose", "destination", "attempts", "since", "error"]
     assert "s" * 40 not in owing.text("outbox", "list", "--json")
 
 
-def test_a_list_is_chosen_by_state_destination_and_number(owing: Operating) -> None:
-    of_one = owing.json("outbox", "list", "--destination", DESTINATION)["messages"]
-    first = owing.json("outbox", "list", "--limit", "1")["messages"]
-
-    assert [each["id"] for each in of_one] == ["2-msg-2", "1-msg-1"]
-    assert [each["id"] for each in first] == ["3-msg-3"]
-    assert owing.text("outbox", "list", "--dead") == "the outbox has no such message\n"
-
-
-def test_the_cells_of_a_message_are_spelled_as_json_has_them() -> None:
-    body: dict[str, object] = {
-        "event": "subscribed",
-        "notification_types": ["news", "offers"],
-        "url": None,
-        "more": {},
-    }
-
-    assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
-
-
-def test_a_message_is_shown_without_its_payload(owing: Operating) -> None:
+def test_a_message_is_shown_without_its_payload_and_cells_as_json_has_them(owing: Operating) -> None:
     shown = owing.json("outbox", "show", "1-msg-1")
+    body: dict[str, object] = {
+        "event": "subscribed", "notification_types": ["news", "offers"], "url": None, "more": {}
+    }  # fmt: skip
 
     assert (shown["message_id"], shown["body"], shown["body_bytes"]) == ("msg-1", None, 2)
     assert shown["headers"]["webhook-id"] == "msg-1"
     assert "webhook-id: msg-1" in owing.text("outbox", "show", "1-msg-1")
+    assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 
 
 def test_one_message_is_sent_again_or_dropped(owing: Operating) -> None:
@@ -268,27 +257,22 @@ async def push_test(push: PushClient, services: PushServices, *arguments: str) -
     )
 
 
-@each_row("channel", ["fcm", "apns", "webpush", "webhook"])
-async def test_the_device_gets_a_push(push: PushClient, services: PushServices, channel: str) -> None:
-    await push.register(type=channel, token=services.token(channel), language="sv")
+async def test_the_device_gets_a_push(push: PushClient, services: PushServices) -> None:
+    for channel in ("fcm", "apns", "webpush", "webhook"):
+        await push.register(type=channel, token=services.token(channel), language="sv")
 
-    finished = await push_test(push, services, "--topic", TOPIC)
+        finished = await push_test(push, services, "--topic", TOPIC)
 
-    answered = 201 if channel == "webpush" else 200
-    told = f"the provider took it and answered {answered}\n"
-    assert (finished.exit_code, finished.out, finished.err) == (0, told, "")
-    (shown,) = services.shown(channel)
-    assert shown.body == "Ny förfrågan från Dapp"
-
-
-async def test_json_is_all_that_it_prints(push: PushClient, services: PushServices) -> None:
+        answered = 201 if channel == "webpush" else 200
+        told = f"the provider took it and answered {answered}\n"
+        assert (finished.exit_code, finished.out, finished.err) == (0, told, "")
+        (shown,) = services.shown(channel)
+        assert shown.body == "Ny förfrågan från Dapp"
     await push.register(type="log")
-
-    finished = await push_test(push, services, "--topic", TOPIC, "--json")
-
-    assert finished.exit_code == 0
-    assert orjson.loads(finished.out) == {"success": True, "status": None}
-    assert "New request from Dapp" in finished.err
+    as_json = await push_test(push, services, "--topic", TOPIC, "--json")
+    assert as_json.exit_code == 0
+    assert orjson.loads(as_json.out) == {"success": True, "status": None}
+    assert "New request from Dapp" in as_json.err
 
 
 async def test_what_fails_is_said_in_the_last_line_without_a_secret(

@@ -2,7 +2,8 @@
 
 import json
 import signal
-from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from glob import escape
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings import server
@@ -30,8 +32,9 @@ from tests.support.eventually import eventually
 from tests.support.rows import each_row
 
 _WEBHOOK_KEY = "whsec_" + "A" * 32
-_KEYS = (f"{1:064x}", f"{2:064x}")
 _URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"
+_KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+_WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
 @each_row(
@@ -63,56 +66,12 @@ def test_every_setting_has_an_origin(load: Loading) -> None:
     assert load().origins == dict.fromkeys(Settings.model_fields, "default")
 
 
-@each_row(
-    ("toml", "suggestion"),
-    [
-        ("prot = 1", "there is no setting prot; did you mean port?"),
-        ("session_tll = 1", "there is no setting session_tll; did you mean session_ttl?"),
-        ("something_else_altogether = 1", "there is no setting something_else_altogether"),
-        ("[relay]\nport = 1", "there is no setting relay"),
-        (
-            "prot = 1\nhots = 2",
-            "there is no setting prot; did you mean port?\n{file}: there is no setting hots",
-        ),
-    ],
-)
-def test_unknown_names_in_the_file_are_refused_with_the_nearest_one(
-    load: Loading, toml: str, suggestion: str
-) -> None:
-    assert load.fault(toml).startswith(f"{load.file}: {suggestion.format(file=load.file)}")
-
-
-@each_row("content", ["port = ", "port = 1\nport = 2", "\x00", "[["])
-def test_a_file_that_is_not_toml_is_refused(load: Loading, content: str) -> None:
-    fault = load.fault(content)
-
-    assert str(load.file) in fault
-    assert "cannot be read" in fault or "is not TOML" in fault
-
-
 def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
 
     for name in ("missing.toml", "binary.toml", "."):
         with pytest.raises(SettingsError, match=r"cannot be read|is not TOML"):
             load_settings({}, tmp_path / name)
-
-
-@each_row(
-    "toml",
-    [
-        "port = 65536", "port = -1", 'port = "http"', 'log_level = "loud"', 'log_format = "xml"',
-        'public_url = "example.org"', "public_url = 5", 'public_url = ["https://example.org"]',
-        "max_wait = 0", "max_wait = 301", "session_ttl = 0", "requests_per_second = 0", "webhook_timeout = 0",
-        "webhook_timeout = nan", 'access_log = "perhaps"', 'trusted_proxies = ["10.0.0.0/33"]',
-        'trusted_proxies = "here, there"', "trusted_proxies = 5", "trusted_proxies = true", "data_dir = 5",
-        "metrics_port = 65536", 'metrics_token = ""', "metrics_token = 5",
-        *(f"{name} = {value}" for name in ("requests_per_second", "account_rate_per_hour", "sweep_interval")
-          for value in ("inf", "nan", "0", "-1")),
-    ],
-)  # fmt: skip
-def test_a_value_that_cannot_be_used_names_its_setting_and_its_origin(load: Loading, toml: str) -> None:
-    assert load.fault(toml).startswith(f"{toml.split(maxsplit=1)[0]} (file {load.file}): ")
 
 
 def test_bad_values_of_all_origins_are_reported_together(load: Loading) -> None:
@@ -125,29 +84,204 @@ def test_bad_values_of_all_origins_are_reported_together(load: Loading) -> None:
     ]
 
 
+def networks(*texts: str) -> tuple[Any, ...]:
+    return tuple(map(ip_network, texts))
+
+
+Sources = tuple[str | None, dict[str, str], dict[str, Any]]
+
+
+def toml(text: str) -> Sources:
+    return text, {}, {}
+
+
+def env(**variables: str) -> Sources:
+    return None, variables, {}
+
+
+def flag(**flags: Any) -> Sources:
+    return None, {}, flags
+
+
+_TWO_NETWORKS = networks("10.0.0.0/8", "::1/128")
+_TTL = {"call_ttl": 3_600, "status_ttl": 3_600}
+
+
 @each_row(
-    ("values", "call_ttl"),
+    ("sources", "values"),
     [
-        ({"session_ttl": 7_199, "call_ttl": 3_600, "status_ttl": 3_600}, None),
-        ({"session_ttl": 7_200, "call_ttl": 3_600, "status_ttl": 3_600}, 3_600),
-        ({"session_ttl": 7_201, "call_ttl": 3_600, "status_ttl": 3_600}, 3_600),
-        ({"session_ttl": "2"}, 1),
-        ({"session_ttl": 60}, 30),
-        ({"session_ttl": 7_199}, 3_599),
-        ({"session_ttl": 7_200}, 3_600),
-        ({"session_ttl": "86401"}, 3_600),
-        ({"session_ttl": 60, "call_ttl": 30}, None),
+        (flag(), {"quota_exempt": networks("127.0.0.0/8", "::1/128"), "trusted_proxies": ()}),
+        *(
+            (sources, {"quota_exempt": found})
+            for spelling, found in (
+                ("10.0.0.0/8,::1/128", _TWO_NETWORKS),
+                (" 10.0.0.0/8 , ::1 ", _TWO_NETWORKS),
+                ("192.0.2.7", networks("192.0.2.7/32")),
+                ("192.0.2.7/24", networks("192.0.2.0/24")),
+                ("", ()),
+            )
+            for sources in (
+                toml(f'quota_exempt = "{spelling}"'), env(BRIDGE_QUOTA_EXEMPT=spelling)
+            )
+        ),
+        (toml('quota_exempt = ["10.0.0.0/8", "::1"]'), {"quota_exempt": _TWO_NETWORKS}),
+        (env(BRIDGE_QUOTA_EXEMPT='["10.0.0.0/8","::1"]'), {"quota_exempt": _TWO_NETWORKS}),
+        (toml("quota_exempt = []"), {"quota_exempt": ()}),
+        (env(BRIDGE_QUOTA_EXEMPT="[]"), {"quota_exempt": ()}),
+        (toml('rpc_hosts = ["a.example", "b.example"]'), {"rpc_hosts": ("a.example", "b.example")}),
+        (env(BRIDGE_RPC_HOSTS="A.Example, 192.0.2.1,[::1]"),
+         {"rpc_hosts": ("a.example", "192.0.2.1", "[::1]")}),
+        (env(BRIDGE_RPC_HOSTS=""), {"rpc_hosts": ()}),
+        (toml('rpc_origins = ["http://a.example"]'), {"rpc_origins": ("http://a.example",)}),
+        (toml('inbox_origins = ["http://a.example", "https://b.example"]'),
+         {"inbox_origins": ("http://a.example", "https://b.example")}),
+        (env(STATE_DIRECTORY="/state", XDG_DATA_HOME="/share"), {"data_dir": Path("/state")}),
+        (env(STATE_DIRECTORY="/state:/other"), {"data_dir": Path("/state")}),
+        (env(XDG_DATA_HOME="/share"), {"data_dir": Path("/share/bridge-server")}),
+        (env(XDG_DATA_HOME="", HOME="/home/a"), {"data_dir": Path("/home/a/.local/share/bridge-server")}),
+        (env(BRIDGE_DATA_DIR="/named", STATE_DIRECTORY="/state"), {"data_dir": Path("/named")}),
+        (flag(public_url="https://example.org/"), {"public_url": "https://example.org"}),
+        (toml(f'webhook_secret = "{_WEBHOOK_KEY}"'), {"webhook_secret": _WEBHOOK_KEY}),
+        (flag(admin_token=" of the operator\n"), {"admin_token": "of the operator"}),
+        (flag(metrics_token=" of the operator\n"), {"metrics_token": "of the operator"}),
+        (flag(session_ttl=7_200, **_TTL), {"session_ttl": 7_200, **_TTL}),
+        (flag(session_ttl=7_201, **_TTL), {"session_ttl": 7_201, **_TTL}),
+        # A short session shortens calls and statuses that nothing sets.
+        *((flag(session_ttl=session), {"call_ttl": call, "status_ttl": call})
+          for session, call in (("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600))),
+        *((flag(**flags), {"metrics_are_guarded": False}) for flags in (
+            {"metrics_port": 9}, {"metrics_port": 9, "host": "::1"}, {"host": "0.0.0.0"},
+        )),
+        (flag(metrics_port=9, host="0.0.0.0", metrics_token="open-sesame"), {"metrics_are_guarded": True}),
+        *((flag(database=url), {"database": url}) for url in (
+            "postgresql://bridge@db.example.org/bridge",
+            "postgres://bridge:open-sesame@db.example.org:5433/bridge?sslmode=verify-full",
+            "postgresql:///bridge?host=/run/postgresql",
+            "postgresql://one.example.org:5432,two.example.org:5433/bridge?target_session_attrs=read-write",
+            "postgresql://[::1]:5432/bridge",
+            "postgresql://db.example.org/?dbname=bridge",
+        )),
+        *((flag(node_url=url), {"node_url": url}) for url in (
+            "http://127.0.0.1:8545", "http://localhost:8545/", "https://mainnet.example.org/v3/0123456789abcdef",
+            "https://user:secret@node.example.org", "http://[::1]:8545",
+        )),
+        *((flag(chain_id=number), {"chain_id": number}) for number in (1, 31337, 2**63 - 1)),
     ],
-)
-def test_a_session_outlives_its_calls_and_statuses_which_are_shortened_if_nothing_sets_them(
-    load: Loading, values: dict[str, Any], call_ttl: int | None
+)  # fmt: skip
+def test_a_value_is_read_as_it_is_spelled(load: Loading, sources: Sources, values: dict[str, object]) -> None:
+    text, environment, flags = sources
+
+    settings = load(text, environment, **flags).settings
+
+    found = {name: getattr(settings, name) for name in values}
+    plain = {name: each.get_secret_value() if isinstance(each, SecretStr) else each
+             for name, each in found.items()}  # fmt: skip
+    assert plain == values
+    assert _WEBHOOK_KEY not in repr(settings)
+    assert "sesame" not in repr(settings)
+
+
+_TTL_FAULT = "*session_ttl must be at least call_ttl + status_ttl*"
+_NO_URL = "must be an http or https URL"
+_NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"
+_NOT_REPEATED = (
+    "sesame", "in-the-path", "speak-friend", "sausage", "yellow", "whsec_A", "whsec_??", _KEY[:8], _KEY[-8:],
+)  # fmt: skip
+
+
+@each_row(
+    ("sources", "said"),
+    [
+        (toml("prot = 1"), "{file}: there is no setting prot; did you mean port?"),
+        (toml("session_tll = 1"), "{file}: there is no setting session_tll; did you mean session_ttl?"),
+        (toml("something_else_altogether = 1"), "{file}: there is no setting something_else_altogether"),
+        (toml("[relay]\nport = 1"), "{file}: there is no setting relay*"),
+        (toml("prot = 1\nhots = 2"), "{file}: there is no setting prot*\n{file}: there is no setting hots*"),
+        *((toml(text), "{file}: is not TOML*") for text in ("port = ", "port = 1\nport = 2", "\x00", "[[")),
+        *((toml(text), text.split(maxsplit=1)[0] + " (file {file}): *") for text in (
+            "port = 65536", "port = -1", 'port = "http"', 'log_level = "loud"', 'log_format = "xml"',
+            'public_url = "example.org"', "public_url = 5", 'public_url = ["https://example.org"]',
+            "max_wait = 0", "max_wait = 301", "session_ttl = 0", "requests_per_second = 0",
+            "webhook_timeout = 0", "webhook_timeout = nan", 'access_log = "perhaps"',
+            'trusted_proxies = ["10.0.0.0/33"]', 'trusted_proxies = "here, there"', "trusted_proxies = 5",
+            "trusted_proxies = true", "data_dir = 5", "metrics_port = 65536", 'metrics_token = ""',
+            "metrics_token = 5", 'webhook_secret = "secret"', 'webhook_secret = "whsec_"',
+            'webhook_secret = "whsec_????"', f'webhook_secret = "whsec_{"A" * 30}"', 'webhook_secret = ""',
+            "private_keys = [5]", 'private_keys = [["open-sesame"]]',
+            *(f"{name} = {value}"
+              for name in ("requests_per_second", "account_rate_per_hour", "sweep_interval")
+              for value in ("inf", "nan", "0", "-1")),
+        )),
+        *((flag(data_dir=directory), "data_dir (flag --data-dir)*temporary directory*mktemp*")
+          for directory in (":memory:", "/data/:memory:")),
+        (flag(session_ttl=7_199, **_TTL), _TTL_FAULT),
+        (flag(session_ttl=60, call_ttl=30), _TTL_FAULT),
+        *((flag(**{name: " \n"}), f"{name}*must not be empty*") for name in ("admin_token", "metrics_token")),
+        *((flag(metrics_port=9, host=host), "metrics_port: * set metrics_token*")
+          for host in ("0.0.0.0", "::", "192.0.2.1", "bridge.example.org")),
+        (env(BRIDGE_RPC_TOKEN="one", BRIDGE_RPC_TOKEN_FILE="/dev/null"),
+         "BRIDGE_RPC_TOKEN and BRIDGE_RPC_TOKEN_FILE are both set: leave one out"),
+        # The database.
+        (flag(database="mysql://open-sesame@db/bridge"), "database*must be the URL of a PostgreSQL dat*"),
+        (flag(database="open-sesame"), "database*must be the URL of a PostgreSQL database*"),
+        (flag(database="postgresql://bridge:open@sesame@db/bridge"), "*write @ as %40*"),
+        *((flag(database=f"postgresql://bridge:open{password}/bridge"), "*port*must be a number*")
+          for password in ("-sesame@db:port", "/sesame@db")),
+        (flag(database="postgresql://bridge:open-sesame@db:99999/bridge"), "*from 1 to 65535*"),
+        (flag(database="postgresql://bridge:open-sesame@[::1/bridge"), "*cannot be read*"),
+        (flag(database="postgresql://bridge:open-sesame@db"), "*must name the database*"),
+        (flag(database="postgresql://bridge:open-sesame@db/bridge?sslmode"), "*must be name=value*"),
+        (flag(database=_URL, database_limit=10**9), "database_limit: *"),
+        (flag(database_direct=_URL), "database_direct: works beside database only: set database too"),
+        (flag(holds_wallet=False), "holds_wallet: works beside database only*"),
+        # The wallet.
+        *((flag(node_url=url), "node_url (flag --node-url): *asked over HTTP*")
+          for url in ("ws://node.example.org", "WSS://node.example.org")),
+        *((flag(node_url=url), f"node_url (flag --node-url): *{_NO_URL}*") for url in (
+            "node.example.org:8545", "file:///ipc", "http://", "http://[::1", "http://user:open-sesame",
+            "http://node.example.org:0", "",
+        )),
+        *((flag(rpc_hosts=host), f"rpc_hosts*{escape(host)} is no host name*") for host in (
+            "https://wallet.example.org", "wallet.example.org:8080", "wallet/rpc", "a b", "[::1]:80", "*",
+        )),
+        *((flag(chain_id=number), "chain_id (flag --chain-id): *")
+          for number in (0, -1, 2**63, "0x1", "mainnet", "1e3", "")),
+        (flag(rpc_token=" "), "rpc_token*must not be empty*"),
+        (flag(private_keys=""), "private_keys*must not be empty*"),
+        (flag(private_keys=f"{_KEY},sausage"), "private_keys*key 2 of 2: a private key has 64 hex*"),
+        (toml('private_keys = ["open-sesame"]'), "private_keys*key 1 of 1: a private key has 64 hex*"),
+        (flag(private_keys="00" * 32), "private_keys*key 1 of 1: *"),
+        (flag(dev_mnemonic=f"{_WORDS} winner"), "dev_mnemonic*24 words, and this one 13*"),
+        (flag(dev_mnemonic=_WORDS.replace("yellow", "legal")), "dev_mnemonic: *"),
+        (flag(dev_account_count=0), "dev_account_count*greater than or equal to 1"),
+        (flag(approve="ask"), "approve*'auto' or 'queue'"),
+        (flag(approval_timeout=0), "approval_timeout*greater than 0"),
+        (flag(typed_data_scheme="eip1271"), "typed_data_scheme*'eip712' or 'eip191'"),
+        (flag(rpc_origins="https://app.example.org/page"), "rpc_origins*must be an origin*"),
+        (flag(rpc_origins="app.example.org"), f"rpc_origins*{_NO_ORIGIN}*"),
+        (flag(rpc_origins="null"), f"rpc_origins*{_NO_ORIGIN}*"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_refused_with_the_reason_and_not_repeated(
+    load: Loading, sources: Sources, said: str
 ) -> None:
-    if call_ttl is None:
-        assert "session_ttl must be at least call_ttl + status_ttl" in load.fault(**values)
-    else:
-        settings = load(**values).settings
-        assert (settings.session_ttl, settings.call_ttl) == (int(values["session_ttl"]), call_ttl)
-        assert settings.status_ttl == call_ttl
+    text, environment, flags = sources
+
+    fault = load.fault(text, environment, **flags)
+
+    assert fnmatchcase(fault, said.replace("{file}", str(load.file))), fault
+    assert [secret for secret in _NOT_REPEATED if secret in fault] == []
+
+
+def test_keys_in_the_file_are_an_array_or_a_string(load: Loading) -> None:
+    first, second = f"{1:064x}", f"{2:064x}"
+    for toml, count in (
+        (f'["{first}", "0x{second}"]', 2),
+        (f'["{first}"]', 1),
+        ("[]", 0),
+        (f'"{first}, {second}"', 2),
+    ):
+        assert len(keys_in_settings(load(f"private_keys = {toml}").settings)) == count
 
 
 def test_unknown_environment_variable_is_mentioned(load: Loading) -> None:
@@ -156,95 +290,6 @@ def test_unknown_environment_variable_is_mentioned(load: Loading) -> None:
     loaded = load(None, {**dict.fromkeys(names, "1"), "BRIDGE_CONFIG": ""})
 
     assert loaded.unknown_variables == ("BRIDGE_PROT",)
-
-
-@each_row(
-    ("spelling", "networks"),
-    [
-        ("10.0.0.0/8,::1/128", ["10.0.0.0/8", "::1/128"]),
-        (" 10.0.0.0/8 , ::1 ", ["10.0.0.0/8", "::1/128"]),
-        ('["10.0.0.0/8", "::1/128"]', ["10.0.0.0/8", "::1/128"]),
-        ("192.0.2.7", ["192.0.2.7/32"]),
-        ("192.0.2.7/24", ["192.0.2.0/24"]),
-        ("", []),
-        ("[]", []),
-    ],
-)
-def test_networks_are_a_list_with_or_without_brackets(
-    load: Loading, spelling: str, networks: list[str]
-) -> None:
-    toml = f"quota_exempt = {spelling}" if spelling.startswith("[") else f'quota_exempt = "{spelling}"'
-    settings = load(toml, {"BRIDGE_TRUSTED_PROXIES": spelling}).settings
-
-    assert settings.quota_exempt == settings.trusted_proxies == tuple(map(ip_network, networks))
-
-
-def test_lists_in_the_file_are_arrays(load: Loading) -> None:
-    settings = load(
-        'rpc_hosts = ["a.example", "b.example"]\nrpc_origins = ["http://a.example"]\n'
-        'inbox_origins = ["http://a.example", "https://b.example"]'
-    ).settings
-
-    assert settings.rpc_hosts == ("a.example", "b.example")
-    assert (settings.rpc_origins, len(settings.inbox_origins)) == (("http://a.example",), 2)
-
-
-def test_only_loopback_is_exempt_from_quotas_and_no_proxy_is_trusted_by_default(load: Loading) -> None:
-    settings = load().settings
-
-    assert settings.quota_exempt == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-    assert settings.trusted_proxies == ()
-
-
-@each_row(
-    ("environment", "directory"),
-    [
-        ({"STATE_DIRECTORY": "/state", "XDG_DATA_HOME": "/share"}, "/state"),
-        ({"STATE_DIRECTORY": "/state:/other"}, "/state"),
-        ({"XDG_DATA_HOME": "/share"}, "/share/bridge-server"),
-        ({"XDG_DATA_HOME": ""}, "/home/somebody/.local/share/bridge-server"),
-        ({"BRIDGE_DATA_DIR": "/named", "STATE_DIRECTORY": "/state"}, "/named"),
-    ],
-)
-def test_data_lives_where_the_service_manager_the_desktop_or_the_home_says(
-    load: Loading, environment: dict[str, str], directory: str
-) -> None:
-    assert load(None, {"HOME": "/home/somebody", **environment}).settings.data_dir == Path(directory)
-
-
-@each_row("directory", [":memory:", "/data/:memory:"])
-def test_a_database_in_memory_is_refused_with_what_to_do_instead(load: Loading, directory: str) -> None:
-    fault = load.fault(data_dir=directory)
-
-    assert fault.startswith("data_dir (flag --data-dir)")
-    assert "temporary directory" in fault.partition("mktemp")[0]
-
-
-def test_a_public_url_loses_its_last_slash(load: Loading) -> None:
-    assert load(public_url="https://example.org/").settings.public_url == "https://example.org"
-
-
-@each_row("secret", ["secret", "whsec_", "whsec_????", "whsec_" + "A" * 30, ""])
-def test_a_malformed_webhook_secret_is_refused_and_never_repeated(load: Loading, secret: str) -> None:
-    fault = load.fault(f'webhook_secret = "{secret}"')
-
-    assert fault.startswith("webhook_secret (file ")
-    assert len(secret) < 7 or secret not in fault
-
-
-def test_a_webhook_secret_of_24_bytes_is_accepted(load: Loading) -> None:
-    loaded = load(f'webhook_secret = "{_WEBHOOK_KEY}"')
-
-    assert loaded.settings.webhook_secret is not None
-    assert _WEBHOOK_KEY not in repr(loaded)
-
-
-@each_row("name", ["admin_token", "metrics_token"])
-def test_a_token_is_taken_without_the_space_around_it(load: Loading, name: str) -> None:
-    token = getattr(load(**{name: " of the operator\n"}).settings, name)
-
-    assert token.get_secret_value() == "of the operator"
-    assert "must not be empty" in load.fault(**{name: " \n"})
 
 
 @each_row("none", ["none", "None", " none "])
@@ -282,50 +327,6 @@ def test_output_of_config_check_can_be_read_as_configuration(load: Loading) -> N
 
     assert again.settings == loaded.settings
     assert len(optional) > 20
-
-
-@each_row(
-    ("toml", "count"),
-    [
-        (f'["{_KEYS[0]}", "0x{_KEYS[1]}"]', 2),
-        (f'["{_KEYS[0]}"]', 1),
-        ("[]", 0),
-        (f'"{_KEYS[0]}, {_KEYS[1]}"', 2),
-    ],
-)
-def test_keys_in_the_file_are_an_array_or_a_string(load: Loading, toml: str, count: int) -> None:
-    assert len(keys_in_settings(load(f"private_keys = {toml}").settings)) == count
-
-
-@each_row("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])
-def test_malformed_keys_are_refused_and_not_repeated(load: Loading, toml: str) -> None:
-    fault = load.fault(f"private_keys = {toml}")
-
-    assert "private_keys" in fault
-    assert "open-sesame" not in fault
-
-
-@each_row(
-    ("values", "guarded"),
-    [
-        ({"metrics_port": 9}, False),
-        ({"metrics_port": 9, "host": "::1"}, False),
-        ({"metrics_port": 9, "host": "0.0.0.0", "metrics_token": "open-sesame"}, True),
-        ({"host": "0.0.0.0"}, False),
-    ],
-)
-def test_metrics_on_a_port_that_others_reach_are_for_the_bearer_of_a_token(
-    load: Loading, values: dict[str, object], guarded: bool
-) -> None:
-    assert load(**values).settings.metrics_are_guarded is guarded
-
-
-@each_row("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.org"])
-def test_metrics_on_a_port_that_others_reach_want_a_token(load: Loading, host: str) -> None:
-    fault = load.fault(metrics_port=9, host=host)
-
-    assert fault.startswith("metrics_port: ")
-    assert " set metrics_token" in fault
 
 
 _SECRETS = {
@@ -416,12 +417,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_variable(
     assert fault.startswith(complaint.format(file=file))
 
 
-def test_a_secret_and_its_file_are_not_both_given(load: Loading) -> None:
-    assert load.fault(None, {"BRIDGE_RPC_TOKEN": "one", "BRIDGE_RPC_TOKEN_FILE": "/dev/null"}) == (
-        "BRIDGE_RPC_TOKEN and BRIDGE_RPC_TOKEN_FILE are both set: leave one out"
-    )
-
-
 async def test_a_running_server_reads_the_file_again_on_sighup(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("one\n")
@@ -446,50 +441,6 @@ def complaint_about(**values: Any) -> str:
         settings_of(values)
     assert "sesame" not in str(caught.value)
     return str(caught.value)
-
-
-@each_row(
-    "url",
-    [
-        "postgresql://bridge@db.example.org/bridge",
-        "postgres://bridge:open-sesame@db.example.org:5433/bridge?sslmode=verify-full",
-        "postgresql:///bridge?host=/run/postgresql",
-        "postgresql://one.example.org:5432,two.example.org:5433/bridge?target_session_attrs=read-write",
-        "postgresql://[::1]:5432/bridge",
-        "postgresql://db.example.org/?dbname=bridge",
-    ],
-)
-def test_urls_of_databases_that_can_be_read(url: str) -> None:
-    database = settings_of({"database": url}).database
-
-    assert database is not None
-    assert database.get_secret_value() == url
-
-
-@each_row(
-    ("values", "reason"),
-    [
-        ({"database": "mysql://open-sesame@db/bridge"}, "must be the URL of a PostgreSQL database"),
-        ({"database": "open-sesame"}, "must be the URL of a PostgreSQL database"),
-        ({"database": "postgresql://bridge:open@sesame@db/bridge"}, "write @ as %40"),
-        (
-            {"database": "postgresql://bridge:open-sesame@db:port/bridge"},
-            "port after the host must be a number",
-        ),
-        ({"database": "postgresql://bridge:open/sesame@db/bridge"}, "port after the host must be a number"),
-        ({"database": "postgresql://bridge:open-sesame@db:99999/bridge"}, "from 1 to 65535"),
-        ({"database": "postgresql://bridge:open-sesame@[::1/bridge"}, "cannot be read"),
-        ({"database": "postgresql://bridge:open-sesame@db"}, "must name the database"),
-        ({"database": "postgresql://bridge:open-sesame@db/bridge?sslmode"}, "must be name=value"),
-        ({"database": _URL, "database_limit": 10**9}, "database_limit: "),
-        ({"database_direct": _URL}, "database_direct: works beside database only: set database too"),
-        ({"holds_wallet": False}, "holds_wallet: works beside database only"),
-    ],
-)
-def test_settings_of_a_database_that_cannot_be_used_are_refused_without_repeating_them(
-    values: Mapping[str, Any], reason: str
-) -> None:
-    assert reason in complaint_about(**values)
 
 
 def test_a_wallet_that_other_processes_reach_says_what_it_needs() -> None:
