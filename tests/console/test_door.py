@@ -96,8 +96,7 @@ async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console:
     unknown = await console.post(PROJECTS, {"form_token": token, "do": "explode"})
     many = await console.post(PROJECTS, {"form_token": token, **{f"f{n}": "" for n in range(200)}})
     large = await console.post(PROJECTS, {"form_token": "x" * 2**18})
-    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
-    headers = {"Cookie": cookie, "Content-Type": FORM}
+    headers = {**console.cookie, "Content-Type": FORM}
     client, url = console.server.client, console.server.url + PROJECTS
     async with client.post(url, data=b"do=\xff", headers=headers) as response:
         no_text = response.status

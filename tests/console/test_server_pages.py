@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any
 
 import aiohttp
@@ -59,9 +59,9 @@ async def test_a_rule_strikes_counts_its_hits_and_is_removed(console: ConsoleCli
     assert "The rule is in force." in page
     assert "Faults and clock" in page
     stream_since = page.partition("&amp;since=")[2].partition('"')[0]
-    async with opened_stream(console, "/console/events?on=faults&since=" + stream_since) as stream:
+    async with console.stream(f"/console/events?on=faults&since={stream_since}") as content:
         statuses = [(await console.get("/info")).status for _ in range(3)]
-        assert await stream.next() == "changed-faults"
+        assert await Stream(content).next() == "changed-faults"
     page = await console.page(FAULTS)
     number = re.search(r'name="rule" value="(\d+)"', page)
     assert number is not None
@@ -122,12 +122,12 @@ async def test_a_reset_empties_the_server(console: ConsoleClient) -> None:
 class Stream:
     """An open stream of a console."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
 
     async def next(self) -> str:
         """The name of the next event; empty at the end."""
-        while line := (await self._response.content.readline()).decode():
+        while line := (await self._content.readline()).decode():
             if line.startswith("event: "):
                 return line.removeprefix("event: ").strip()
         return ""
@@ -141,15 +141,6 @@ class Stream:
 Opened = Callable[..., Awaitable[Stream]]
 
 
-@asynccontextmanager
-async def opened_stream(console: ConsoleClient, path: str, **headers: str) -> AsyncIterator[Stream]:
-    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
-    url = f"{console.server.url}{path}"
-    async with console.server.client.get(url, headers={"Cookie": cookie, **headers}) as response:
-        assert response.headers["Content-Type"] == "text/event-stream"
-        yield Stream(response)
-
-
 @pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
     """Opens a stream of these topics since that number; all are closed at the end."""
@@ -157,7 +148,7 @@ async def opened() -> AsyncIterator[Opened]:
 
         async def opened(console: ConsoleClient, topics: str, since: str, **headers: str) -> Stream:
             path = f"/console/events?on={topics}&since={since}"
-            return await stack.enter_async_context(opened_stream(console, path, **headers))
+            return Stream(await stack.enter_async_context(console.stream(path, **headers)))
 
         yield opened
 
@@ -213,11 +204,11 @@ async def test_the_streams_of_a_browser_end_when_it_signs_out(console: ConsoleCl
     since = await number_of_page(console)
     page, others_page = await opened(console, "projects", since), await opened(other, "projects", since)
 
-    async with opened_stream(console, "/console/traffic/stream") as traffic:
+    async with console.stream("/console/traffic/stream") as traffic:
         assert (await console.send("/console/sign-out", "sign-out")).status == 200
         async with asyncio.timeout(_PATIENCE_SECONDS):
             await page.end()
-            await traffic.end()
+            await traffic.read()
 
     await other.send(PROJECTS, "create", name="Later", project_id="later")
     assert await others_page.next() == "changed-projects"

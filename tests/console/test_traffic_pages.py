@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,6 +25,7 @@ from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 PATH = "/console/traffic"
+STREAM = f"{PATH}/stream"
 HOSTILE = '<script>alert(1)</script>\u202e"'
 SESSIONS = "/console/sessions"
 URI = "wc:8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1?bridge=https%3A%2F%2Fbridge.example.org&key=41791102"
@@ -51,23 +51,36 @@ def number_of(page: str, text: str) -> str:
     return number[1]
 
 
+async def shown(console: ConsoleClient, text: str) -> str:
+    """The page of the newest request whose row has the text."""
+    return await console.page(f"{PATH}/{number_of(await console.page(PATH), text)}")
+
+
 def repeated(page: str, language: str) -> str:
     found = re.search(rf'<pre id="as-{language}"[^>]*>(.*?)</pre>', page, re.DOTALL)
     assert found is not None
     return html.unescape(found[1])
 
 
-async def test_requests_are_listed_newest_first(console: ConsoleClient, bridge: BridgeClient) -> None:
+async def test_requests_are_listed_newest_first_and_shown_with_headers_bodies_and_problem(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)
-    await bridge.post_call(session_id, dapp_name="")
+    await bridge.post_call(session_id, payload="sealed", dapp_name="")
 
     listed = rows(await console.page(PATH))
+    page = await shown(console, "call/new")
 
     assert [line.split(" ", 3)[2] for line in listed] == ["dapp", "wallet", "dapp"]
     assert f"POST /session/{session_id[:8]}…/call/new 400" in listed[0]
     assert "#/dappName" in listed[0]
     assert session_id not in "".join(listed)
+    assert "<h3>Problem</h3>" in page
+    assert "<code>#/dappName</code>" in page
+    assert "<dt>Content-Type</dt><dd>application/json</dd>" in page
+    assert "sealed</textarea>" in page
+    assert '"dappName": ""' in html.unescape(page)
 
 
 async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridge: BridgeClient) -> None:
@@ -83,13 +96,9 @@ async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridg
     assert rows(page) == []
     assert "No request passes the filter." in page
     assert f'data-stream="{PATH}/stream?filter=status%3A404&amp;only=rpc"' in page
-
-
-async def test_a_filter_that_means_nothing_says_so_and_is_kept(console: ConsoleClient) -> None:
-    answer = await console.get(f"{PATH}?filter=colour:red%22")
-
-    page = answer.body.decode()
-    assert answer.status == 400
+    unknown = await console.get(f"{PATH}?filter=colour:red%22")
+    page = unknown.body.decode()
+    assert unknown.status == 400
     assert "does not know colour:" in page
     assert 'value="colour:red&#34;"' in page
     assert 'data-stream=""' in page
@@ -113,21 +122,6 @@ async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves
     assert missing.status == 404
     assert "No request of this number is among the last 2000." in missing.body.decode()
     assert "<live-traffic" in missing.body.decode()
-
-
-async def test_a_request_is_shown_with_its_headers_bodies_and_problem(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
-    session_id = await bridge.open_session()
-    await bridge.post_call(session_id, payload="sealed", dapp_name="")
-
-    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'call/new')}")
-
-    assert "<h3>Problem</h3>" in page
-    assert "<code>#/dappName</code>" in page
-    assert "<dt>Content-Type</dt><dd>application/json</dd>" in page
-    assert "sealed</textarea>" in page
-    assert '"dappName": ""' in html.unescape(page)
 
 
 async def test_the_lifetime_of_a_call_goes_across_requests(
@@ -161,7 +155,7 @@ async def test_every_payload_of_an_answer_is_there_to_be_opened(
         await bridge.post_call(session_id, sealed)
     await bridge.calls(session_id)
 
-    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), '/calls')}")
+    page = await shown(console, "/calls")
 
     texts = re.findall(r"<textarea[^>]*readonly>\n(.*?)</textarea>", page, re.DOTALL)
     assert [orjson.loads(html.unescape(text)) for text in texts] == [sealed, sealed]
@@ -173,7 +167,7 @@ async def test_a_request_is_repeated_as_it_was(
 ) -> None:
     session_id = await bridge.open_session()
     await bridge.post_call(session_id, payload="it's \\ $HOME `x` {1,2}", dapp_name=HOSTILE)
-    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'call/new')}")
+    page = await shown(console, "call/new")
     text = repeated(page, language)
     script = tmp_path / "repeated.mjs"
     script.write_text(text, "utf-8")
@@ -223,15 +217,6 @@ async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: Br
         assert "U+202E" in page
 
 
-@asynccontextmanager
-async def opened(console: ConsoleClient, query: str = "") -> AsyncIterator[aiohttp.StreamReader]:
-    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
-    url = f"{console.server.url}{PATH}/stream{query}"
-    async with console.server.client.get(url, headers={"Cookie": cookie}) as response:
-        assert response.headers["Content-Type"] == "text/event-stream"
-        yield response.content
-
-
 async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
     async with asyncio.timeout(60):
         while not (line := await stream.readline()).startswith(b"data: "):
@@ -244,7 +229,7 @@ async def test_rows_come_as_they_change_and_a_poll_is_completed(
     console: ConsoleClient, bridge: BridgeClient
 ) -> None:
     session_id = await bridge.open_session()
-    async with opened(console, f"?filter=session:{session_id[:8]}%20is:waits") as stream:
+    async with console.stream(f"{STREAM}?filter=session:{session_id[:8]}%20is:waits") as stream:
         poll = asyncio.ensure_future(bridge.get(f"/session/{session_id}?wait=20"))
         waiting = await next_row(stream)
         await bridge.update(session_id)
@@ -263,7 +248,7 @@ async def test_the_stream_goes_on_after_a_change_and_refuses_what_means_nothing(
 ) -> None:
     await bridge.get("/hello")
     await bridge.get("/info")
-    async with opened(console, "?since=1") as stream:
+    async with console.stream(f"{STREAM}?since=1") as stream:
         row = await next_row(stream)
 
     assert row["request"] == "GET /info"
@@ -273,7 +258,7 @@ async def test_the_stream_goes_on_after_a_change_and_refuses_what_means_nothing(
 
 
 async def test_the_stream_ends_with_the_session(console: ConsoleClient, pass_time: PassTime) -> None:
-    async with opened(console) as stream:
+    async with console.stream(STREAM) as stream:
         await sign_out_all(console.server)
         ended = asyncio.ensure_future(stream.read())
         await passed_until(ended, pass_time)

@@ -185,14 +185,11 @@ async def test_only_accounts_with_key_files_are_unlocked_and_locked_and_transact
 async def test_waiting_requests_and_signatures_are_counted_and_announced(desk: Desk) -> None:
     page = await desk.console.page(PATH)
     since = page.partition("&amp;since=")[2].partition('"')[0]
-    cookie = "; ".join(f"{name}={value}" for name, value in desk.console.cookies.items())
-    server = desk.console.server
 
     async def announced(since: str) -> str:
-        url = f"{server.url}/console/events?on=wallet&since={since}"
-        async with server.client.get(url, headers={"Cookie": cookie}) as response:
+        async with desk.console.stream(f"/console/events?on=wallet&since={since}") as content:
             number = ""
-            async for line in response.content:
+            async for line in content:
                 name, _, value = line.decode().strip().partition(": ")
                 number = value if name == "id" else number
                 if name == "event":
