@@ -222,6 +222,8 @@ async def test_all_dead_ones_of_a_destination_are_retried_or_dropped_once_each(d
     assert sorted(answer.status for answer in answers) == [200, 404]
     assert (await desk.admin.post(f"{OUTBOX}/drop-dead", own)).json == {"messages": 2}
     assert await desk.listed() == []
+    await desk.admin.subscribe("app", plain_account(9))
+    assert len(await desk.come_to("waiting")) == len(await desk.listed()) == 1
 
 
 @pytest.mark.own_server

@@ -111,32 +111,23 @@ async def test_to_all_dry_and_again_with_its_id(attended: Attended, sender: Send
     assert sent(app) == 1_099
 
 
-async def test_to_a_file_of_accounts_or_an_export(attended: Attended, sender: Sender, tmp_path: Path) -> None:
-    app, file = sender.app, tmp_path / "accounts"
+@pytest.mark.usefixtures("secret")
+async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
+    attended: Attended, app: App, tmp_path: Path
+) -> None:
+    file = tmp_path / "accounts"
     await app.subscribe(*accounts(600))
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
     await attended.lines("subscriber", "export", app.project_id, file)
     file.write_text(f"{file.read_text()}\n{account(601)}\n")
 
-    result = await attended.command(
-        "notify", app.project_id, *TEXT, "--to-file", str(file), "--json", *sender.options
-    )
+    result = await attended.command("notify", app.project_id, *TEXT, "--to-file", str(file), "--json")
+    limited = await attended.command("notify", app.project_id, *TEXT, "--to", account(1))
 
     counts = json.loads(result.stdout)
     assert (result.exit_code, counts["sent"], counts["not_subscribed"]) == (1, 600, 1)
-
-
-async def test_a_limited_subscriber_is_named_with_the_time_to_wait(
-    attended: Attended, sender: Sender
-) -> None:
-    app = sender.app
-    await app.subscribe(account(1))
-    await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
-    await attended.lines("notify", app.project_id, *TEXT, "--all", *sender.options)
-
-    result = await attended.command("notify", app.project_id, *TEXT, "--to", account(1), *sender.options)
-
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
+    assert limited.exit_code == 1
+    assert limited.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
 
 
 @each_row(
