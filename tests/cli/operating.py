@@ -100,3 +100,11 @@ async def attended_server(
         facts = {"url": server.url, "version": VERSION}
         with server_file_at(server.settings.server_file, facts):
             yield Attended(server, Operating(invoke, server.settings.data_dir))
+
+
+def damaged(file: Path) -> None:
+    """Spoil every page of a database but the first."""
+    content = bytearray(file.read_bytes())
+    for page in range(2, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file.write_bytes(content)

@@ -1,6 +1,7 @@
 """`backup` and `restore`: a copy beside a running server, a series of copies, a copy in use again."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating
+from tests.cli.operating import Operating, damaged
 from tests.support.command import run_command, watched_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
@@ -123,19 +124,14 @@ def test_a_backup_that_fails_removes_none(operating: Operating, tmp_path: Path) 
     operating.refusal("backup", "--dir", folder / "bridge-20260102T030401Z.sqlite3" / "in-it")
 
 
-@each_row(
-    ("arguments", "fault"),
-    [
-        ((), "name the file of the copy, or with --dir the directory of backups"),
-        (("file", "--dir", "folder"), "name the file of the copy, or with --dir the directory of backups"),
-        (("file", "--keep", "3"), "--keep and --with-keys are for a directory"),
-        (("file", "--with-keys"), "--keep and --with-keys are for a directory"),
-    ],
-)
-def test_arguments_that_do_not_agree_are_refused(
-    operating: Operating, arguments: tuple[str, ...], fault: str
-) -> None:
-    assert fault in operating.refusal("backup", *arguments)
+def test_arguments_that_do_not_agree_are_refused(operating: Operating) -> None:
+    for words, fault in (
+        ("", "name the file of the copy, or with --dir the directory of backups"),
+        ("file --dir folder", "name the file of the copy, or with --dir the directory of backups"),
+        ("file --keep 3", "--keep and --with-keys are for a directory"),
+        ("file --with-keys", "--keep and --with-keys are for a directory"),
+    ):
+        assert fault in operating.refusal("backup", *words.split())
 
 
 @pytest.fixture
@@ -146,8 +142,8 @@ def changed(operating: Operating, tmp_path: Path) -> Operating:
     return operating
 
 
-def projects(changed: Operating) -> list[str]:
-    return sorted(each["project_id"] for each in changed.json("project", "list")["projects"])
+def projects(operating: Operating) -> list[str]:
+    return sorted(each["project_id"] for each in operating.json("project", "list")["projects"])
 
 
 def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
@@ -213,18 +209,18 @@ def test_the_log_of_a_deleted_database_is_not_applied_to_the_backup(
 
 def test_a_running_server_is_not_robbed_of_its_database(tmp_path: Path, invoke: Invoke) -> None:
     with watched_server(tmp_path) as server:
-        changed = Operating(invoke, tmp_path / "data")
-        changed.text("backup", tmp_path / "backup.sqlite3")
+        operating = Operating(invoke, tmp_path / "data")
+        operating.text("backup", tmp_path / "backup.sqlite3")
 
-        refusal = changed.refusal("restore", tmp_path / "backup.sqlite3")
+        refusal = operating.refusal("restore", tmp_path / "backup.sqlite3")
 
         assert f"another server (process {server.process.pid}) uses the data directory" in refusal
-    assert not list(changed.data_dir.glob("*before-restore*"))
+    assert not list(operating.data_dir.glob("*before-restore*"))
 
 
-def with_version(file: Path, version: int) -> None:
+def newer(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("PRAGMA user_version = 999")
 
 
 def other_program(file: Path) -> None:
@@ -234,39 +230,23 @@ def other_program(file: Path) -> None:
         connection.execute("PRAGMA user_version = 3")
 
 
-def damaged(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    for page in range(2, len(content) // 4096):
-        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
-    file.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "fault"),
-    [
-        (lambda file: file.unlink(), "there is no file"),
+def test_another_file_is_refused_and_nothing_is_changed(changed: Operating, tmp_path: Path) -> None:
+    file, database = tmp_path / "backup.sqlite3", changed.data_dir / "bridge.sqlite3"
+    sound, before = file.read_bytes(), database.read_bytes()
+    rows: list[tuple[Callable[[Path], object], str]] = [
+        (Path.unlink, "there is no file"),
         (lambda file: file.write_bytes(b"text"), "cannot be read as a database"),
         (lambda file: file.write_bytes(b""), "is no database of this server"),
         (other_program, "is no database of this server"),
-        (
-            lambda file: with_version(file, 999),
-            "has schema version 999, and this program knows versions up to",
-        ),
+        (newer, "has schema version 999, and this program knows versions up to"),
         (damaged, "name another backup"),
-    ],
-)
-def test_another_file_is_refused_and_nothing_is_changed(
-    changed: Operating, tmp_path: Path, spoil: object, fault: str
-) -> None:
-    file = tmp_path / "backup.sqlite3"
-    assert callable(spoil)
-    spoil(file)
-    before = (changed.data_dir / "bridge.sqlite3").read_bytes()
+    ]
 
-    said = changed.refusal("restore", file)
+    for spoil, fault in rows:
+        file.write_bytes(sound)
+        spoil(file)
 
-    assert fault in said
-    assert "\n" not in said
-    assert (changed.data_dir / "bridge.sqlite3").read_bytes() == before
-    assert not list(changed.data_dir.glob("bridge.sqlite3.*"))
+        assert fault in changed.refusal("restore", file)
+        assert database.read_bytes() == before
+        assert not list(changed.data_dir.glob("bridge.sqlite3.*"))
     assert projects(changed) == ["first", "second"]

@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup import LastBackup, write_record
 from tests.cli.conftest import Invoke, SetUp
-from tests.cli.operating import Attended, Operating, attended_server
+from tests.cli.operating import Attended, Operating, attended_server, damaged
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.eventually import eventually
@@ -270,44 +270,23 @@ def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, set_up: SetUp
     assert "port (environment BRIDGE_PORT)" in text(found, "settings")
 
 
-def emptied(file: Path) -> None:
-    file.write_bytes(b"")
-
-
-def damaged(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    for page in range(2, len(content) // 4096):
-        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
-    file.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (emptied, "is an empty file, so its data is lost"),
+def test_a_database_that_is_lost_or_of_another_schema_is_found(operating: Operating) -> None:
+    database = operating.data_dir / "bridge.sqlite3"
+    for version, level in ((999, "fail"), (1, "warn")):
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        assert levels(examined(operating)[1], "database") == [level]
+    for spoil, said in (
         (damaged, "restore a backup with `bridge-server restore`"),
-    ],
-)
-def test_a_database_that_is_lost_is_found(
-    operating: Operating, spoil: Callable[[Path], None], said: str
-) -> None:
-    spoil(operating.data_dir / "bridge.sqlite3")
+        (lambda file: file.write_bytes(b""), "is an empty file, so its data is lost"),
+    ):
+        spoil(database)
 
-    code, found = examined(operating)
+        code, found = examined(operating)
 
-    assert (code, levels(found, "database")) == (2, ["fail"])
-    assert said in text(found, "database")
-    assert "\n" not in text(found, "database")
-
-
-@each_row(("version", "level"), [(999, "fail"), (1, "warn")])
-def test_another_schema_is_found(operating: Operating, version: int, level: str) -> None:
-    with closing(sqlite3.connect(operating.data_dir / "bridge.sqlite3")) as connection, connection:
-        connection.execute(f"PRAGMA user_version = {version}")
-
-    _, found = examined(operating)
-
-    assert levels(found, "database") == [level]
+        assert (code, levels(found, "database")) == (2, ["fail"])
+        assert said in text(found, "database")
+        assert "\n" not in text(found, "database")
 
 
 @each_row(("limit", "level"), [(1, "fail"), (10**9, "ok")])
