@@ -52,32 +52,14 @@ async def test_an_account_is_shown_with_subscription_bucket_and_last_notificatio
         (1, "news", "read", at[0], at[4], None),
     ]
     names = ("number", "type", "outcome", "at", "read_at", "limited_until")
-    assert shown == {
-        "account": reader.account,
-        "projects": [
-            {
-                "project_id": "app",
-                "name": "App",
-                "subscribed": True,
-                "subscription": {
-                    "account": reader.account,
-                    "notification_types": ["news"],
-                    "subscribed_at": NOW,
-                },
-                "account_limit": {"per_hour": 2, "burst": 2, "own": True},
-                "bucket": {
-                    "tokens": 0,
-                    "full_at": "2027-01-15T09:00:00.000Z",
-                    "next_token_at": "2027-01-15T08:30:00.000Z",
-                },
-                "notifications": [
-                    {**dict(zip(names, entry, strict=True)), "title": "Title"} for entry in entries
-                ],
-            }
-        ],
-        "devices": [],
-        "deliveries": [],
-    }
+    subscription = {"account": reader.account, "notification_types": ["news"], "subscribed_at": NOW}
+    bucket = {"tokens": 0, "full_at": "2027-01-15T09:00:00.000Z", "next_token_at": "2027-01-15T08:30:00.000Z"}
+    project = {
+        "project_id": "app", "name": "App", "subscribed": True, "subscription": subscription,
+        "account_limit": {"per_hour": 2, "burst": 2, "own": True}, "bucket": bucket,
+        "notifications": [{**dict(zip(names, entry, strict=True)), "title": "Title"} for entry in entries],
+    }  # fmt: skip
+    assert shown == {"account": reader.account, "projects": [project], "devices": [], "deliveries": []}
 
 
 async def test_the_bucket_fills_while_time_passes(admin: AdminClient, app: str, reader: InboxClient) -> None:
@@ -149,14 +131,9 @@ async def test_messages_to_its_devices_wait_or_have_failed_with_the_reason(
     assert (device["state"], device["queued"]) == ("queued", 1)
     assert delivery.pop("next_attempt_at") > NOW
     assert delivery == {
-        "device_id": device["id"],
-        "channel": "webhook",
-        "project_id": "app",
-        "state": "waiting",
-        "attempts": 1,
-        "created_at": NOW,
-        "error": "the receiver answered 500",
-    }
+        "device_id": device["id"], "channel": "webhook", "project_id": "app", "state": "waiting",
+        "attempts": 1, "created_at": NOW, "error": "the receiver answered 500",
+    }  # fmt: skip
     assert b"secret-address" not in answer.body
     assert other.encode() not in answer.body
     assert (await view(admin, reader.account, "?project_id=other"))["deliveries"] == []

@@ -99,14 +99,8 @@ async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it
     at = "2027-01-15T08:00:01.000Z"
     nothing = {"at": at, "read_at": None, "limited_until": None}
     assert shown == {
-        "number": 2,
-        "sent_at": at,
-        "type": "news",
-        "title": "Title",
-        "notification_id": None,
-        "figures": figures(1, rate_limited=1, type_not_subscribed=1),
-        "body": "Body",
-        "url": None,
+        "number": 2, "sent_at": at, "type": "news", "title": "Title", "notification_id": None,
+        "figures": figures(1, rate_limited=1, type_not_subscribed=1), "body": "Body", "url": None,
         "accounts": [
             {"account": SOME[0], "outcome": "rate_limited", **nothing}
             | {"limited_until": "2027-01-15T09:00:00.000Z"},
@@ -114,7 +108,7 @@ async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it
             {"account": SOME[1], "outcome": "sent", **nothing},
         ],
         "next": None,
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.own_server

@@ -29,17 +29,10 @@ async def test_a_new_session_is_listed_without_its_id(observed: Observed) -> Non
     assert session_id not in answer.body.decode()
     assert len(session.pop("handle")) == 22
     assert session == {
-        "id": f"{session_id[:8]}…",
-        "generation": "plain",
-        "dapp": None,
-        "approved": False,
-        "push": None,
-        "calls_waiting": 0,
-        "created_at": NOW,
-        "expires_at": "2027-01-16T08:00:00.000Z",
-        "dapp_seen_at": NOW,
-        "wallet_seen_at": None,
-    }
+        "id": f"{session_id[:8]}…", "generation": "plain", "dapp": None, "approved": False, "push": None,
+        "calls_waiting": 0, "created_at": NOW, "expires_at": "2027-01-16T08:00:00.000Z",
+        "dapp_seen_at": NOW, "wallet_seen_at": None,
+    }  # fmt: skip
 
 
 async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: Observed) -> None:
@@ -171,14 +164,9 @@ async def test_a_topic_is_listed_with_its_sockets_and_waiting_messages(observed:
 
         assert topic not in answer.body.decode()
         assert listed == {
-            "topic": f"{topic[:8]}…",
-            "kind": "pairing",
-            "subscribers": 2,
-            "sockets": 1,
-            "messages_waiting": 1,
-            "bytes_waiting": listed["bytes_waiting"],
-            "expires_at": listed["expires_at"],
-        }
+            "topic": f"{topic[:8]}…", "kind": "pairing", "subscribers": 2, "sockets": 1,
+            "messages_waiting": 1, "bytes_waiting": listed["bytes_waiting"], "expires_at": listed["expires_at"],
+        }  # fmt: skip
         assert listed["bytes_waiting"] > len("a proposal")
     async with irn_connected(server.client, server.url, wallet) as back:
         await back.message()

@@ -23,33 +23,17 @@ from tests.support.webhook_receiver import WebhookReceiver
 
 TOKEN = "t" * 40
 BRIDGE = {
-    ("GET", "/hello"),
-    ("GET", "/info"),
-    ("POST", "/session/new"),
-    ("GET", "/session/{}"),
-    ("PUT", "/session/{}"),
-    ("DELETE", "/session/{}"),
-    ("GET", "/session/{}/calls"),
-    ("POST", "/session/{}/call/new"),
-    ("GET", "/session/{}/call/{}"),
-    ("POST", "/call-status/{}/new"),
-    ("GET", "/call-status/{}"),
-    ("POST", "/subscribe"),
-}
+    ("GET", "/hello"), ("GET", "/info"), ("POST", "/session/new"), ("GET", "/session/{}"),
+    ("PUT", "/session/{}"), ("DELETE", "/session/{}"), ("GET", "/session/{}/calls"),
+    ("POST", "/session/{}/call/new"), ("GET", "/session/{}/call/{}"), ("POST", "/call-status/{}/new"),
+    ("GET", "/call-status/{}"), ("POST", "/subscribe"),
+}  # fmt: skip
 SOCKETS = {("GET", "/"), ("GET", "/compat/v1"), ("GET", "/compat/v2")}
 PRIVATE = [
-    "http://127.0.0.1:9/x",
-    "http://localhost:9000/x",
-    "http://localhost.:9000/x",
-    "http://10.0.0.1/x",
-    "http://192.168.1.20:8080/push",
-    "http://169.254.169.254/latest",
-    "http://0.0.0.0:9000/x",
-    "http://[::1]:9000/x",
-    "http://[fd00::2]/x",
-    "http://[::ffff:127.0.0.1]:9000/x",
-    "https://8.8.8.8:25/x",
-]
+    "http://127.0.0.1:9/x", "http://localhost:9000/x", "http://localhost.:9000/x", "http://10.0.0.1/x",
+    "http://192.168.1.20:8080/push", "http://169.254.169.254/latest", "http://0.0.0.0:9000/x",
+    "http://[::1]:9000/x", "http://[fd00::2]/x", "http://[::ffff:127.0.0.1]:9000/x", "https://8.8.8.8:25/x",
+]  # fmt: skip
 NOTIFICATION = {"type": "news", "title": "Hello", "body": "A first notification"}
 DEMO_ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
