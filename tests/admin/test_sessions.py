@@ -165,7 +165,8 @@ async def test_a_topic_is_listed_with_its_sockets_and_waiting_messages(observed:
         assert topic not in answer.body.decode()
         assert listed == {
             "topic": f"{topic[:8]}…", "kind": "pairing", "subscribers": 2, "sockets": 1,
-            "messages_waiting": 1, "bytes_waiting": listed["bytes_waiting"], "expires_at": listed["expires_at"],
+            "messages_waiting": 1, "bytes_waiting": listed["bytes_waiting"],
+            "expires_at": listed["expires_at"],
         }  # fmt: skip
         assert listed["bytes_waiting"] > len("a proposal")
     async with irn_connected(server.client, server.url, wallet) as back:
