@@ -25,7 +25,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the script, and a Python that prints its arguments and whether PostgreSQL is left out."""
+    """A checkout with the script, and a Python that prints its arguments, and if PostgreSQL is left out."""
     for folder in ("scripts", "tests/relay", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("test", "test_folder"):
