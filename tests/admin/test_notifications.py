@@ -349,31 +349,6 @@ async def test_a_dry_run_of_every_audience_answers_the_same_and_changes_nothing(
 
 
 @pytest.mark.usefixtures("two_subscribers")
-async def test_a_walk_that_is_begun_again_reaches_everybody_once(admin: AdminClient) -> None:
-    await admin.subscribe("app", "test:chain:zzz")
-    crowd = subscribe_crowd(admin, 1_100, plain_account(1))
-    await admin.put("/admin/projects/app/account-limit", {"per_hour": 1, "burst": 1})
-
-    first = (await send(admin, {"type": "news"})).json
-    assert len(first["sent"]) == 500
-    await send(admin, {"type": "news"}, after=first["next"])  # and its answer is lost
-    again = (await send(admin, {"type": "news"})).json
-    after: str | None = again["next"]
-    calls = 1
-    while after is not None:
-        answer = (await send(admin, {"type": "news"}, after=after)).json
-        assert answer["failed"] == answer["not_found"] == []
-        after, calls = answer["next"], calls + 1
-
-    assert again == first
-    assert calls == 3
-    assert {count for _, count in inboxes(admin)} == {1}
-    assert len(inboxes(admin)) == len(crowd) + 2
-    (shown,) = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
-    assert (shown["figures"]["sent"], shown["figures"]["rate_limited"]) == (len(crowd) + 2, 0)
-
-
-@pytest.mark.usefixtures("two_subscribers")
 async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch(admin: AdminClient) -> None:
     crowd = subscribe_crowd(admin, 5_100, plain_account(2))  # they have chosen deals only
     await admin.subscribe("app", crowd[-1])
