@@ -206,10 +206,7 @@ async def test_a_webhook_at_a_private_address_is_refused_without_a_request(
 
 async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_secret": "whsec_" + "Z" * 32}
-    async with (
-        webhook_receiver.open_receiver() as receiver,
-        running_server(tmp_path, **settings) as server,
-    ):
+    async with webhook_receiver.open_receiver() as receiver, running_server(tmp_path, **settings) as server:
         push = PushClient(server)
         await push.register(type="webhook", token=receiver.url())
         await push.push()
@@ -241,15 +238,12 @@ async def test_a_server_that_stops_answers_who_waits_for_a_provider(
     fields = {"topic": TOPIC, "type": "webhook", "token": receiver.url("/"), "peerName": "", "language": ""}
     environment = {"BRIDGE_WEBHOOK_TIMEOUT": "60"}
 
-    async def is_pushing() -> bool:
-        return bool(receiver.requests)
-
     with server_process(tmp_path / "data", "--allow-private-webhooks", environment=environment) as server:
         async with aiohttp.ClientSession(server.url) as client:
             async with client.post("/new", json={"bridge": server.url, **fields}) as registered:
                 assert registered.status == 200
             pushing = asyncio.create_task(client.post("/push", json={"topic": TOPIC}))
-            await eventually(is_pushing)
+            await eventually(lambda: bool(receiver.requests))
 
             exit_code = await asyncio.to_thread(server.stop)
 
