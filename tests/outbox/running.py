@@ -54,13 +54,7 @@ class Outbox:
             for number, url in enumerate(urls):
                 message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
                 message = OutgoingMessage(
-                    message_id,
-                    url,
-                    body,
-                    Purpose(purpose),
-                    lane=lane,
-                    client=client,
-                    subject=subject,
+                    message_id, url, body, Purpose(purpose), lane=lane, client=client, subject=subject
                 )
                 yield from enqueue(message, now_ms)
 

@@ -1,4 +1,4 @@
-"""The figures of what is pending and what was given up are those of the table, whatever happens to it."""
+"""x"""
 
 import asyncio
 import random
@@ -124,10 +124,7 @@ async def test_a_delivery_that_is_stored_twice_is_counted_once(
     async with running_outbox(file, clock, store_over=lambda store: _DoubtfulStore(store.database)) as outbox:
         await outbox.owe(receiver.url(), "fcm:nobody")
 
-        async def is_delivered() -> bool:
-            return outbox.dispatcher.figures()["delivered"] == 1
-
-        await eventually(is_delivered)
+        await eventually(lambda: outbox.dispatcher.figures()["delivered"] == 1)
         assert await agrees(outbox)
 
 
