@@ -195,15 +195,10 @@ async def test_a_proxy_in_the_environment_is_not_used(
 @each_row(
     "url",
     [
-        "",
-        "hook",
-        "//127.0.0.1/",
-        "http:///a",
-        "ftp://127.0.0.1/",
-        "ws://127.0.0.1/",
+        "", "hook", "//127.0.0.1/", "http:///a", "ftp://127.0.0.1/", "ws://127.0.0.1/",
         "http://127.0.0.1:99999/",
     ],
-)
+)  # fmt: skip
 async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
     outcome = await send(url)
 

@@ -27,10 +27,7 @@ class Guarded:
     async def until(self, holds: Callable[[Connections], bool]) -> None:
         """Return once this holds."""
 
-        async def look() -> bool:
-            return holds(self.connections)
-
-        await eventually(look)
+        await eventually(lambda: holds(self.connections))
 
     async def until_known(self, connections: int) -> None:
         """Return once so many connections have been opened; those that were cut off count."""

@@ -22,7 +22,7 @@ from bridge_server.web.json_rpc import (
 )
 from tests.support.rows import each_row
 from tests.web import inputs
-from tests.web.test_json_bodies import DEEPEST
+from tests.web.test_bodies import DEEPEST
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": []}
 
