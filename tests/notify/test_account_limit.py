@@ -240,9 +240,7 @@ async def test_clock_set_back_neither_refills_nor_locks_out(app: App) -> None:
     assert [retry_after(await app.notify([A])) for _ in range(2)] == [None, INTERVAL]
 
 
-async def test_account_with_tokens_waits_at_most_a_window_after_a_clock_set_back(
-    app: App,
-) -> None:
+async def test_account_with_tokens_waits_at_most_a_window_after_a_clock_set_back(app: App) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=3)
     await drain(app, A, tokens=1)

@@ -1,4 +1,4 @@
-"""Every field of a notification at its exact boundary, and every fault of a body at once."""
+"""Bodies and fields of a notification: every field at its exact boundary, every fault of a body at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.notify.wire import read_lookup, read_notify_request
-from bridge_server.web.bodies import JsonObject, parse_object
+from bridge_server.notify.wire import NotifyShape, openable_url, read_lookup, read_notify_request
+from bridge_server.web.bodies import JsonObject, misspelled, parse_object
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, a_notification, account, accounts, look
 from tests.support.rows import each_row
@@ -444,3 +444,100 @@ async def test_content_is_stored_as_written(app: App) -> None:
     await app.notify([WHO], "mine", title="a & b", body="'); --", url="https://example.org/?q='")
 
     assert stored(app) == (NEWS, "a & b", "'); --", "https://example.org/?q='", "mine")
+
+
+A = account(1)
+
+
+@each_row(
+    ("values", "place", "right"),
+    [
+        ({"notificationId": "x"}, "#/notificationId", "notification_id"),
+        ({"notification-id": "x"}, "#/notification-id", "notification_id"),
+        ({"NOTIFICATION_ID": None}, "#/NOTIFICATION_ID", "notification_id"),
+        ({"Accounts": []}, "#/Accounts", "accounts"),
+        ({"notification": {"Title": "x"}}, "#/notification/Title", "title"),
+        ({"notification": {"u~/rl": "x"}}, "#/notification/u~0~1rl", "url"),
+    ],
+)
+def test_misspelled_member_is_named_with_the_right_spelling(
+    values: dict[str, Any], place: str, right: str
+) -> None:
+    (fault,) = misspelled(NotifyShape, values)
+
+    assert (fault.pointer, fault.detail) == (place, f"is not known: write {right}")
+
+
+@each_row(
+    "values", [{"x": 1}, {"notification_ids": 1}, {"": 1}, {"notification": 1}, {"accounts": [{"Title": 1}]}]
+)
+def test_unrelated_member_is_ignored(values: dict[str, Any]) -> None:
+    assert misspelled(NotifyShape, values) == []
+
+
+async def test_nothing_is_sent_twice_for_a_misspelled_id(app: App) -> None:
+    await app.subscribe(A)
+    fields = {"notificationId": "once", "notification": a_notification(), "accounts": [A]}
+
+    answers = [await app.post(fields) for _ in range(2)]
+
+    for answer in answers:
+        problem = answer.problem(400)
+        assert pointers(problem) == ["#/notificationId"]
+        assert "notification_id" in problem["errors"][0]["detail"]
+    assert (await app.mark_all()).json == {"marked": 0}
+
+
+async def test_a_lookup_is_read_as_strictly(app: App) -> None:
+    problem = (await app.ask("POST", app.paths["lookup"], {"Accounts": [A]})).problem(400)
+
+    assert pointers(problem) == ["#/Accounts", "#/accounts"]
+
+
+OPENABLE = [
+    "https://a.example/é",
+    "myapp://open",
+    "myapp:open",
+    "http://a",
+    "HTTPS://EXAMPLE.ORG/?a=b#c",
+    "https://例え.テスト/パス?質問=答え#先",
+    "https://a.example/%F0%9F%98%80/😀",
+    "https://[::1]:8443/",
+    "https://example.org:/",
+    "https://example.org:65535/",
+    "https://example.org/@name:x",
+    "https://example.org/?next=https://user:password@other.example/",
+    "ftp://example.org/",
+    "mailto:a@example.org",
+    "tel:+15551234",
+    "ethereum:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb@1",
+    "wc:topic@1?bridge=https%3A%2F%2Fbridge.example&key=1",
+    "urn:isbn:0451450523",
+    "javascripts://open",
+]
+REFUSED = [
+    "", "/relative", "example.org", "//example.org/", "https:", "https://", "https:///path",
+    "https:example.org", "myapp:", "myapp://", "://open", "1app://open", "javascript:alert(1)",
+    "JavaScript:alert(1)", "javascript://example.org/%0Aalert(1)", "data:text/html,x", "vbscript:x",
+    "file:///etc/passwd", "blob:https://example.org/1", "about:blank", "https://user@example.org/",
+    "https://user:password@example.org/", "https://é@example.org/", "myapp://user@open",
+    "https://@example.org/", "https://example.org/a\nb", "https://example.org/\r\n",
+    "\nhttps://example.org/", " https://example.org/", "java\tscript:alert(1)",
+    "https://example.org/\u2028", "https://example.org/a b", "https://example.org/\u00a0",
+    "https://example.org/\x00", "https://example.org/\x85", "https://example.org/\u202egnp.exe",
+    "https://example.org/\u2066", "https://example.org/\ud800", "https://example.org/\ue000",
+    "https://example.org/\ufffe", "https://example.org/%zz", "https://example.org/<x>",
+    "https://example.org/\\", "https:\\\\example.org", "https://example.org:0/",
+    "https://example.org:65536/", "https://example.org:port/", "https://[::1/", "https://[nonsense]/",
+]  # fmt: skip
+
+
+@each_row("url", OPENABLE)
+def test_a_url_that_can_be_opened_is_taken_as_it_is(url: str) -> None:
+    assert openable_url(url) == url
+
+
+@each_row("url", REFUSED)
+def test_any_other_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"must|names"):
+        openable_url(url)

@@ -149,10 +149,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     migrate(file, packaged_migrations())
     database = SqliteDatabase(file, Events())
     limit = Limit("account", 50, 1_800_000_000)
-    limits, kept = (
-        SendingLimits(limit, MissedLimits(MOST_MISSED)),
-        (READ_KEPT, UNREAD_KEPT, MISSED_KEPT),
-    )
+    limits, kept = (SendingLimits(limit, MissedLimits(MOST_MISSED)), (READ_KEPT, UNREAD_KEPT, MISSED_KEPT))
     lifetimes = NotificationLifetimes(*(1000 * seconds for seconds in kept))
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
     async with operator_beside(Settings(data_dir=file.parent), clock) as operator, database.opened():
