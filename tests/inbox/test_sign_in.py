@@ -1,4 +1,4 @@
-"""Signing in with Ethereum: what a message must say."""
+"""Signing in with Ethereum: the message, its signature, and the token that comes of it."""
 
 import asyncio
 from pathlib import Path
@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.asking import ask
-from tests.support.inbox_client import (
-    get_nonce,
-    log_in,
-    post_login,
-    sign_in,
-    sound_fields,
-)
+from tests.support.eventually import eventually
+from tests.support.inbox_client import InboxClient, get_nonce, log_in, post_login, sign_in, sound_fields
 from tests.support.problems import pointers
+from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
@@ -228,3 +224,198 @@ async def test_every_fault_of_a_message_is_named_at_once(server: RunningServer) 
     )
 
     assert pointers(answer.problem(400)) == ["#/message"] * 5
+
+
+CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+
+async def test_a_signature_of_another_account_is_refused(server: RunningServer) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+
+    problem = (await post_login(server, message, Wallet(2).sign(message))).problem(401)
+
+    assert Wallet(2).address in problem["detail"]
+
+
+async def test_a_signature_of_another_text_is_refused(server: RunningServer) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+    other = message.replace("Chain ID: 1", "Chain ID: 2")
+
+    (await post_login(server, message, WALLET.sign(other))).problem(401)
+
+
+@each_row(
+    "signature",
+    [
+        "", "0x", "0x" + "0" * 130, "0x" + "f" * 130, "0x" + "0" * 129, "0x" + "0" * 131, "0" * 132,
+        "0x" + "g" * 130, "0x" + "１" * 130, "0x" + "0" * 130 + "\n", None, 7, [], {},
+    ],
+)  # fmt: skip
+async def test_malformed_signature_is_refused(server: RunningServer, signature: Any) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+
+    assert pointers((await post_login(server, message, signature)).problem(400)) == ["#/signature"]
+
+
+async def test_the_twin_with_a_high_s_is_refused(server: RunningServer) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+    signature = bytes.fromhex(WALLET.sign(message)[2:])
+    high_s = CURVE_ORDER - int.from_bytes(signature[32:64])
+    twin = signature[:32] + high_s.to_bytes(32) + bytes([55 - signature[64]])
+
+    problem = (await post_login(server, message, f"0x{twin.hex()}")).problem(400)
+
+    assert pointers(problem) == ["#/signature"]
+    assert (await post_login(server, message, f"0x{signature.hex()}")).status == 200
+
+
+@each_row("spell", [str.upper, str.lower], ids=["capitals", "small letters"])
+async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer, spell: Any) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+    signature = WALLET.sign(message)
+    parity = int(signature[-2:], 16) - 27
+
+    answer = await post_login(server, message, f"0x{spell(signature[2:-2])}0{parity}")
+
+    assert answer.status == 200
+
+
+@each_row(
+    "message", ["", "hello", "\x00", "é" * 4_096, "𝔘" * 9, "x" * 8_193, "\n" * 8_192, None, 7, [], {}, True]
+)
+async def test_malformed_message_and_signature_are_refused_together(
+    server: RunningServer, message: Any
+) -> None:
+    problem = (await post_login(server, message, "none")).problem(400)
+
+    assert sorted(pointers(problem)) == ["#/message", "#/signature"]
+
+
+async def test_a_message_with_windows_line_ends_is_refused(server: RunningServer) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server))).replace("\n", "\r\n")
+
+    assert pointers((await post_login(server, message, WALLET.sign(message))).problem(400)) == ["#/message"]
+
+
+@each_row("length", [8_192, 8_193])
+async def test_a_message_has_at_most_eight_kibibytes(server: RunningServer, length: int) -> None:
+    fields = sound_fields(server, await get_nonce(server))
+    room = length - len(WALLET.message(**fields, statement="")) - 1
+    message = WALLET.message(**fields, statement="a" * (room + 1))
+    assert len(message) == length
+
+    answer = await post_login(server, message, WALLET.sign(message))
+
+    assert answer.status == (200 if length == 8_192 else 400)
+
+
+@each_row(
+    "body",
+    [
+        b"", b"null", b"[]", b"{", b'{"message":"\\ud800","signature":""}', b'{"message":"\xff"}',
+        b'{"message":NaN}', b'{"message":"a","message":"b","signature":""}',
+    ],
+)  # fmt: skip
+async def test_body_other_than_a_json_object_is_refused(server: RunningServer, body: bytes) -> None:
+    (await ask(server, "POST", "/inbox/login", body)).problem(400)
+
+
+TOKEN_SECONDS = 30 * 86_400
+
+
+async def test_a_token_expires(server: RunningServer, inbox: InboxClient) -> None:
+    server.clock.advance(TOKEN_SECONDS - 0.001)
+    before = await is_signed_in(server, inbox.token)
+    server.clock.advance(0.001)
+
+    assert before
+    assert not await is_signed_in(server, inbox.token)
+
+
+@pytest.mark.own_server
+async def test_a_token_lasts_no_longer_than_its_message(server: RunningServer) -> None:
+    answer = await log_in(server, WALLET, expires_at_ms=server.clock.now_ms() + MINUTE_MS)
+
+    assert answer.json["expires_at"] == "2027-01-15T08:01:00.000Z"
+    assert await is_signed_in(server, answer.json["token"])
+    server.clock.advance(60)
+    assert not await is_signed_in(server, answer.json["token"])
+
+
+async def test_logging_out_ends_this_token_and_no_other(server: RunningServer) -> None:
+    one, other = await sign_in(server), await sign_in(server)
+
+    assert (await one.ask("POST", "/logout")).json == {"success": True}
+
+    assert not await is_signed_in(server, one.token)
+    assert await is_signed_in(server, other.token)
+    (await one.ask("POST", "/logout")).problem(401)
+
+
+@each_row("token", ["", "nonsense", "é", "a" * 43])
+async def test_other_tokens_open_nothing(server: RunningServer, token: str) -> None:
+    answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.problem(401)["type"] == "urn:bridge-server:problem:not-authenticated"
+
+
+async def test_tokens_and_nonces_survive_a_restart(tmp_path: Path) -> None:
+    async with running_server(tmp_path) as server:
+        inbox, nonce, clock = await sign_in(server), await get_nonce(server), server.clock
+
+    async with running_server(tmp_path, clock) as server:
+        assert await is_signed_in(server, inbox.token)
+        assert (await log_in(server, WALLET, nonce=nonce)).status == 200
+
+
+async def test_signing_in_is_limited_by_address(tmp_path: Path) -> None:
+    async with running_server(tmp_path, quota_exempt=()) as server:
+        statuses = [(await ask(server, "POST", "/inbox/nonce")).status for _ in range(30)]
+        refused = await ask(server, "POST", "/inbox/nonce")
+
+        assert statuses == [200] * 30
+        refused.problem(429)
+        assert refused.headers["Retry-After"] == "2"
+        (await post_login(server, "", "")).problem(429)
+
+
+def rows(server: RunningServer) -> tuple[int, int]:
+    """How many nonces there are, and how many tokens."""
+    ((nonces,),) = look(server, "SELECT count(*) FROM sign_in_nonces")
+    ((tokens,),) = look(server, "SELECT count(*) FROM inbox_tokens")
+    return nonces, tokens
+
+
+async def until_there_are(server: RunningServer, expected: tuple[int, int]) -> None:
+    await eventually(lambda: rows(server) == expected)
+
+
+async def test_nonces_and_tokens_are_deleted_once_they_have_expired(tmp_path: Path) -> None:
+    async with running_server(tmp_path, sweep_interval=0.02) as server:
+        for _ in range(5):
+            await get_nonce(server)
+        await sign_in(server)
+        await sign_in(server, expires_at_ms=server.clock.now_ms() + 300_000)
+        server.clock.advance(301)
+        await get_nonce(server)
+        await until_there_are(server, (6, 1))
+
+        server.clock.advance(300)
+        await until_there_are(server, (1, 1))
+
+        server.clock.advance(30 * 86_400)
+        await until_there_are(server, (0, 0))
+
+
+async def test_a_nonce_that_was_used_is_gone_at_once(server: RunningServer) -> None:
+    await sign_in(server)
+
+    assert rows(server) == (0, 1)
+
+
+async def test_signing_out_leaves_nothing(server: RunningServer) -> None:
+    inbox = await sign_in(server)
+
+    await inbox.ask("POST", "/logout")
+
+    assert rows(server) == (0, 0)

@@ -151,10 +151,7 @@ class Hub:
 
 
 async def until_told(written: Written, *ids: int) -> None:
-    async def told() -> bool:
-        return len(written.ids) >= len(ids)
-
-    await eventually(told)
+    await eventually(lambda: len(written.ids) >= len(ids))
     assert written.ids == list(ids)
 
 
@@ -362,7 +359,4 @@ async def test_a_server_that_stops_has_no_new_streams() -> None:
 async def eventually_live(hub: Hub) -> None:
     """Return once the streams have read the past."""
 
-    async def are_live() -> bool:
-        return all(stream.is_live for stream in hub.streams._all())
-
-    await eventually(are_live)
+    await eventually(lambda: all(stream.is_live for stream in hub.streams._all()))

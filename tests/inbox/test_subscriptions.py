@@ -64,8 +64,7 @@ async def test_types_that_there_are_not_are_all_named(app: App, inbox: InboxClie
 
 
 @each_row(
-    ("types", "places"),
-    [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])],
+    ("types", "places"), [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])]
 )
 async def test_types_of_the_wrong_shape_are_refused(
     app: App, inbox: InboxClient, types: Any, places: list[str]

@@ -89,34 +89,13 @@ def test_an_address_is_answered_with_its_account_id() -> None:
 @each_row(
     "text",
     [
-        "",
-        ":",
-        "::",
-        "cosmos",
-        "cosmos:cosmoshub-3",
-        "cosmos:cosmoshub-3:",
-        "cosmos::abc",
-        ":cosmoshub-3:abc",
-        "cosmos:cosmoshub-3:abc:def",
-        "ab:1:c",
-        "abcdefghi:1:c",
-        "Cosmos:1:c",
-        f"abc:{'1' * 33}:c",
-        f"abc:1:{'c' * 129}",
-        "abc:1:c\n",
-        " abc:1:c",
-        "abc:1:c d",
-        "abc:1:c/d",
-        "abc:1:c_d",
-        "abc:1:\N{ARABIC-INDIC DIGIT ONE}",
-        "abc:é:c",
-        "abc:1:\ud800",
-        "abc:1:\x00",
-        "abc:1:c\x00",
-        "x" * 100_000,
-        ":" * 100_000,
+        "", ":", "::", "cosmos", "cosmos:cosmoshub-3", "cosmos:cosmoshub-3:", "cosmos::abc",
+        ":cosmoshub-3:abc", "cosmos:cosmoshub-3:abc:def", "ab:1:c", "abcdefghi:1:c", "Cosmos:1:c",
+        f"abc:{'1' * 33}:c", f"abc:1:{'c' * 129}", "abc:1:c\n", " abc:1:c", "abc:1:c d", "abc:1:c/d",
+        "abc:1:c_d", "abc:1:\N{ARABIC-INDIC DIGIT ONE}", "abc:é:c", "abc:1:\ud800", "abc:1:\x00",
+        "abc:1:c\x00", "x" * 100_000, ":" * 100_000,
     ],
-)
+)  # fmt: skip
 def test_a_malformed_account_id_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(ValueError, match=r"must be an account id \(CAIP-10\): a namespace of 3 to 8"):
         account_key(text)

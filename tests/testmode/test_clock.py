@@ -1,46 +1,21 @@
 """The clock of test mode: what becomes due is done when the answer comes."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-import orjson
 
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kit.testing.fake_node import open_fake_node
-from tests.support.asking import Answer
 from tests.support.figures import until_waiting
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
-from tests.testmode.conftest import Controlled, controlling
+from tests.support.webhook_receiver import open_receiver, status
+from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 
 DAY = timedelta(days=1)
 PASSPHRASE = "correct horse"
-
-
-async def webhook_for(controlled: Controlled, receiver: WebhookReceiver) -> str:
-    """A session whose new calls are announced to the receiver."""
-    session_id = await controlled.server.open_session()
-    fields = orjson.dumps({"topic": session_id, "webhook": receiver.url()})
-    assert (await controlled.send("POST", "/subscribe", fields)).status == 200
-    return session_id
-
-
-@asynccontextmanager
-async def parked(controlled: Controlled, path: str) -> AsyncIterator["asyncio.Task[Answer]"]:
-    """A request that waits at the server, as long as the block lasts at most."""
-    task = asyncio.create_task(controlled.get(path))
-    try:
-        await until_waiting(controlled.server, 1)
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_an_advanced_clock_expires_sessions_and_sweeps_them(controlled: Controlled) -> None:

@@ -12,8 +12,7 @@ from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver
-from tests.testmode.conftest import Controlled, controlling
-from tests.testmode.test_clock import webhook_for
+from tests.testmode.conftest import Controlled, controlling, webhook_for
 
 
 async def hits(controlled: Controlled) -> list[int]:
