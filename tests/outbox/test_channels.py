@@ -2,10 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import orjson
 import pytest
@@ -16,14 +14,14 @@ from bridge_server.outbox.channels import (
     Channels,
     LogSender,
     PublicSender,
+    Sender,
     marked_public,
     private_address,
 )
 from bridge_server.outbox.delivery import Pauses
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, unmarked
-from tests.outbox.running import HOOK, Outbox, running_outbox
-from tests.support.clock import ManualClock
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
@@ -67,16 +65,14 @@ def sender() -> FakeSender:
     return FakeSender()
 
 
-def running(file: Path, clock: ManualClock, sender: FakeSender) -> AbstractAsyncContextManager[Outbox]:
-    """An outbox with this sender for the channel `fake`, before the one that it has."""
-    return running_outbox(
-        file, clock, sender_over=lambda otherwise: Channels({"fake": sender}, otherwise=otherwise)
-    )
+def over(sender: FakeSender) -> Callable[[Sender], Sender]:
+    """Puts the sender before the one that there is, for the channel `fake`."""
+    return lambda otherwise: Channels({"fake": sender}, otherwise=otherwise)
 
 
 @pytest.fixture
-async def outbox(file: Path, clock: ManualClock, sender: FakeSender) -> AsyncIterator[Outbox]:
-    async with running(file, clock, sender) as outbox:
+async def outbox(start: Start, sender: FakeSender) -> AsyncIterator[Outbox]:
+    async with start(sender_over=over(sender)) as outbox:
         yield outbox
 
 
@@ -225,17 +221,15 @@ async def test_a_message_added_during_a_block_is_sent_with_the_others(
     assert set(sender.sent) == {"message-0", "later-0"}
 
 
-async def test_blocked_messages_are_sent_after_a_restart(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_blocked_messages_are_sent_after_a_restart(start: Start, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
-    async with running(file, clock, sender) as outbox:
+    async with start(sender_over=over(sender)) as outbox:
         await outbox.owe("fake:token")
         await sender.attempted(1)
         await at_rest(outbox)
 
     sender.outcome = DELIVERED
-    async with running(file, clock, sender) as outbox:
+    async with start(sender_over=over(sender)) as outbox:
         await settled(outbox, 0)
 
     assert sender.sent == ["message-0", "message-0"]

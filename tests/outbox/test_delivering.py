@@ -1,9 +1,7 @@
 """From the transaction that writes a message to its delivery or its end."""
 
-import asyncio
-from collections.abc import Sequence
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -16,7 +14,7 @@ from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, P
 from bridge_server.outbox.queues import AllDestinations
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import HOOK, Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset, status
@@ -108,13 +106,13 @@ async def test_an_answer_of_410_ends_a_message_and_calls_the_handler_of_its_purp
 
 
 async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
+    start: Start, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     async def on_gone(_: OutgoingMessage) -> None:
         raise UnavailableError("not now")
 
     receiver.otherwise = status(410)
-    async with running_outbox(file, clock, on_gone=on_gone) as outbox:
+    async with start(on_gone=on_gone) as outbox:
         await outbox.owe(receiver.url())
 
         await outbox.comes_to("died_at_ms", [(clock.now_ms(),)])
@@ -183,187 +181,152 @@ async def test_the_log_names_the_destination_and_never_the_rest_of_the_url(
     assert "hush" not in str(log.calls)
 
 
-class _ForgetfulStore(OutboxStore):
-    """Cannot store a delivery the first times."""
+class RiggedStore(OutboxStore):
+    """A store that fails, or acts after a read, when a test says so: no public door does that."""
 
-    failures: ClassVar[list[Exception]]
+    def __init__(self, store: OutboxStore) -> None:
+        super().__init__(store.database)
+        self.unwritable: list[Exception] = []
+        self.unreadable: list[Exception] = []
+        self.unlisted: list[Exception] = []
+        self.after_read: Callable[[], Awaitable[None]] | None = None
 
     async def delete_delivered(
         self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
     ) -> None:
-        if self.failures:
-            raise self.failures.pop()
+        if self.unwritable:
+            raise self.unwritable.pop()
         await super().delete_delivered(messages, now_ms, answering)
 
-
-async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
-    _ForgetfulStore.failures = [LookupError("unforeseen"), UnavailableError("the disk is full")]
-
-    async with running_outbox(
-        file, clock, store_over=lambda store: _ForgetfulStore(store.database)
-    ) as outbox:
-        await outbox.owe(receiver.url())
-
-        await outbox.comes_to("id", [])
-        assert len(receiver.requests) == 1
-
-
-class _UnreadableStore(OutboxStore):
-    """Cannot be read the first time."""
-
-    failures = 1
-
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
-        if self.failures:
-            self.failures -= 1
-            raise UnavailableError("the database is locked")
-        return await super().next_messages(queue, now_ms, limit)
-
-
-async def test_messages_that_cannot_be_read_are_read_later(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
-    stores: list[_UnreadableStore] = []
-
-    def store_over(store: OutboxStore) -> _UnreadableStore:
-        stores.append(_UnreadableStore(store.database))
-        return stores[0]
-
-    async with running_outbox(file, clock, store_over=store_over) as outbox:
-        await outbox.owe(receiver.url())
-
-        await eventually(lambda: stores[0].failures == 0)
-        await outbox.pass_time(5)
-
-        await outbox.comes_to("id", [])
-
-
-class _LateStore(OutboxStore):
-    """Something is written after the rows were read and before they arrive."""
-
-    meanwhile: ClassVar[list[OutgoingMessage]]
-
-    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
-        messages = await super().next_messages(queue, now_ms, limit)
-        if self.meanwhile:
-            late = self.meanwhile.pop()
-            await self.database.transaction(lambda: enqueue(late, 0))
-        return messages
-
-
-async def test_a_message_written_just_as_the_lane_ends_is_sent(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
-    _LateStore.meanwhile = [OutgoingMessage("late", receiver.url(), b"{}", HOOK)]
-
-    async with running_outbox(file, clock, store_over=lambda store: _LateStore(store.database)) as outbox:
-        await outbox.owe(receiver.url())
-
-        await receiver.got(2)
-
-    assert [request.headers["webhook-id"] for request in receiver.requests] == ["message-0", "late"]
-
-
-class _LockedStore(OutboxStore):
-    """Cannot be read the second time."""
-
-    reads = 0
+        if self.unreadable:
+            raise self.unreadable.pop()
+        found = await super().next_messages(queue, now_ms, limit)
+        if self.after_read is not None:
+            act, self.after_read = self.after_read, None
+            await act()
+        return found
 
     async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
-        self.reads += 1
-        if self.reads == 2:
-            raise UnavailableError("the database is locked")
+        if self.unlisted:
+            raise self.unlisted.pop()
         return await super().pending_queues(now_ms, after, limit)
 
 
-async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 1)
-    stores: list[_LockedStore] = []
+@pytest.fixture
+async def rigged(start: Start) -> AsyncIterator[tuple[Outbox, RiggedStore]]:
+    stores: list[RiggedStore] = []
 
-    def store_over(store: OutboxStore) -> _LockedStore:
-        stores.append(_LockedStore(store.database))
+    def store_over(store: OutboxStore) -> RiggedStore:
+        stores.append(RiggedStore(store))
         return stores[0]
 
+    async with start(store_over=store_over) as outbox:
+        yield outbox, stores[0]
+
+
+Rigged: TypeAlias = tuple[Outbox, RiggedStore]
+
+
+async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
+    rigged: Rigged, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
+    outbox, store = rigged
+    store.unwritable = [LookupError("unforeseen"), UnavailableError("the disk is full")]
+
+    await outbox.owe(receiver.url())
+
+    await outbox.comes_to("id", [])
+    assert len(receiver.requests) == 1
+
+
+async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, receiver: WebhookReceiver) -> None:
+    outbox, store = rigged
+    store.unreadable = [UnavailableError("the database is locked")]
+    await outbox.owe(receiver.url())
+
+    await eventually(lambda: not store.unreadable)
+    await outbox.pass_time(5)
+
+    await outbox.comes_to("id", [])
+
+
+async def test_a_message_written_just_as_the_lane_ends_is_sent(
+    rigged: Rigged, receiver: WebhookReceiver
+) -> None:
+    outbox, store = rigged
+
+    async def write_late() -> None:
+        await outbox.owe(receiver.url(), prefix="late")
+
+    store.after_read = write_late
+    await outbox.owe(receiver.url())
+
+    await receiver.got(2)
+    assert ids_at(receiver) == ["message-0", "late-0"]
+
+
+async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
+    rigged: Rigged, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 1)
+    outbox, store = rigged
+    store.unlisted = [UnavailableError("the database is locked")]
     receiver.script.append(status(500))
-    async with running_outbox(file, clock, store_over=store_over) as outbox:
-        await outbox.owe(receiver.url())
-        await outbox.comes_to("attempts", [(1,)])
-        await eventually(lambda: stores[0].reads >= 3)
+    await outbox.owe(receiver.url())
+    await outbox.comes_to("attempts", [(1,)])
+    await eventually(lambda: not store.unlisted)
 
-        clock.advance(5)
+    outbox.clock.advance(5)
 
-        await outbox.comes_to("id", [])
+    await outbox.comes_to("id", [])
 
 
-class SlowStore(OutboxStore):
-    """Hands out what it has read only when it is let go."""
+# A message that an operator changes is not begun meanwhile, and is not sent as it was read before.
 
-    def __init__(self, store: OutboxStore) -> None:
-        super().__init__(store.database)
-        self.has_read = asyncio.Event()
-        self.let_go = asyncio.Event()
 
-    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
-        found = await super().next_messages(queue, now_ms, limit)
-        self.has_read.set()
-        await self.let_go.wait()
-        return found
+async def drop(outbox: Outbox, row_id: int) -> None:
+    """Drop the message of this row, as an operator does."""
+    store, message_id = MessageStore(outbox.database), f"message-{row_id - 1}"
+    stored = await store.get(row_id, message_id)
+    async with outbox.dispatcher.withheld(row_id, Claimant(stored.queue, None, has_failed=False)):
+        await store.drop(row_id, message_id)
 
 
 async def test_a_message_that_is_dropped_after_it_was_read_is_not_sent(
-    tmp_path: Path, receiver: WebhookReceiver
+    rigged: Rigged, receiver: WebhookReceiver
 ) -> None:
-    slow: list[SlowStore] = []
+    outbox, store = rigged
 
-    def slowed(store: OutboxStore) -> OutboxStore:
-        slow.append(SlowStore(store))
-        return slow[0]
+    store.after_read = lambda: drop(outbox, 1)
+    await outbox.owe(receiver.url("/dropped"), receiver.url("/kept"))
 
-    async with running_outbox(tmp_path / "bridge.sqlite3", ManualClock(), store_over=slowed) as outbox:
-        await outbox.owe(receiver.url("/dropped"), receiver.url("/kept"))
-        await slow[0].has_read.wait()
-        store = MessageStore(outbox.database)
-        stored = await store.get(1, "message-0")
-
-        async with outbox.dispatcher.withheld(1, Claimant(stored.queue, None, has_failed=False)):
-            await store.drop(1, "message-0")
-        slow[0].let_go.set()
-
-        await outbox.comes_to("id", [])
+    await outbox.comes_to("id", [])
     assert [got.path for got in receiver.requests] == ["/kept"]
 
 
-async def test_a_message_is_sent_when_it_is_not_withheld_any_more(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
-    async with running_outbox(tmp_path / "bridge.sqlite3", ManualClock()) as outbox:
-        queue = Queue(f"http://127.0.0.1:{receiver.port}", "")
-        async with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
-            await outbox.owe(receiver.url("/withheld"), receiver.url("/free"))
-            await outbox.comes_to("message_id", [("message-0",)])
-
-        await outbox.comes_to("id", [])
-    assert [got.path for got in receiver.requests] == ["/free", "/withheld"]
-
-
 async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sent(
-    tmp_path: Path, receiver: WebhookReceiver
+    outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     receiver.otherwise = hang
-    async with running_outbox(tmp_path / "bridge.sqlite3", ManualClock()) as outbox:
-        await outbox.owe(*(receiver.url(f"/{number}") for number in range(8)))
-        await receiver.got(4)
-        store = MessageStore(outbox.database)
-        stored = await store.get(8, "message-7")
+    await outbox.owe(*(receiver.url(f"/{number}") for number in range(8)))
+    await receiver.got(4)
 
-        async with outbox.dispatcher.withheld(8, Claimant(stored.queue, None, has_failed=False)):
-            await store.drop(8, "message-7")
-        receiver.released.set()
+    await drop(outbox, 8)
+    receiver.released.set()
 
-        await outbox.comes_to("id", [])
+    await outbox.comes_to("id", [])
     assert sorted(got.path for got in receiver.requests) == [f"/{number}" for number in range(7)]
+
+
+async def test_a_message_is_sent_when_it_is_not_withheld_any_more(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    queue = Queue(f"http://127.0.0.1:{receiver.port}", "")
+    async with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
+        await outbox.owe(receiver.url("/withheld"), receiver.url("/free"))
+        await outbox.comes_to("message_id", [("message-0",)])
+
+    await outbox.comes_to("id", [])
+    assert [got.path for got in receiver.requests] == ["/free", "/withheld"]
