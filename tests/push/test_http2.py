@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 import h2.connection
 import pytest
@@ -27,65 +29,10 @@ from bridge_server.push.providers.http2 import (
     StreamQueue,
     client_tls,
 )
-from tests.support.credentials import ThrowAwayCertificate, throw_away_certificate
+from tests.support.credentials import throw_away_certificate
 from tests.support.eventually import turns
 from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
-
-
-async def waiting(queue: StreamQueue, count: int) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(queue.next()) for _ in range(count)]
-    await asyncio.sleep(0)
-    return tasks
-
-
-async def done(tasks: list[asyncio.Task[None]]) -> list[bool]:
-    await turns()
-    return [task.done() for task in tasks]
-
-
-async def test_as_many_are_woken_as_there_are_places_and_in_order() -> None:
-    queue = StreamQueue(lambda: 2)
-    tasks = await waiting(queue, 3)
-
-    queue.wake()
-
-    assert await done(tasks) == [True, True, False]
-    queue.wake()
-    assert await done(tasks) == [True, True, True]
-
-
-async def test_without_a_place_only_a_call_to_all_wakes_waiters() -> None:
-    queue = StreamQueue(lambda: 0)
-    tasks = await waiting(queue, 3)
-
-    queue.wake()
-
-    assert await done(tasks) == [False, False, False]
-    queue.wake_all()
-    assert await done(tasks) == [True, True, True]
-
-
-async def test_waiter_cancelled_before_its_turn_is_passed_over() -> None:
-    queue = StreamQueue(lambda: 1)
-    tasks = await waiting(queue, 3)
-    tasks[0].cancel()
-
-    assert await done(tasks) == [True, True, False]
-    queue.wake()
-    assert await done(tasks) == [True, True, True]
-
-
-async def test_waiter_cancelled_at_its_turn_passes_it_on() -> None:
-    queue = StreamQueue(lambda: 1)
-    tasks = await waiting(queue, 2)
-
-    queue.wake()
-    tasks[0].cancel()
-
-    assert await done(tasks) == [True, True]
-    with pytest.raises(asyncio.CancelledError):
-        await tasks[0]
 
 
 def go_away(last_stream_id: int, code: int = 0, text: bytes = b"") -> bytes:
@@ -150,89 +97,96 @@ def test_h2_alone_still_refuses_what_comes_after_a_goaway() -> None:
         connection.receive_data(PingFrame(0, opaque_data=b"12345678").serialize())
 
 
+async def test_waiter_that_is_cancelled_at_its_turn_passes_it_on() -> None:
+    queue = StreamQueue(lambda: 1)
+    impatient, patient = (asyncio.create_task(queue.next()) for _ in range(2))
+    await asyncio.sleep(0)
+
+    queue.wake()
+    impatient.cancel()
+    await asyncio.wait([impatient, patient])
+
+    assert (impatient.cancelled(), patient.cancelled()) == (True, False)
+
+
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> ThrowAwayCertificate:
-    return throw_away_certificate(tmp_path)
+Reader: TypeAlias = asyncio.StreamReader
+Writer: TypeAlias = asyncio.StreamWriter
 
 
 @asynccontextmanager
-async def client_of(serve: Serve, certificate: ThrowAwayCertificate) -> AsyncIterator[Http2Client]:
-    async def serve_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def client_of(
+    serve: Callable[[Reader, Writer], Awaitable[None]], *, speaks_http2: bool = True
+) -> AsyncIterator[Http2Client]:
+    """A client of a server that does this with each connection."""
+
+    async def serve_and_close(reader: Reader, writer: Writer) -> None:
         try:
             await serve(reader, writer)
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(serve_and_close, "127.0.0.1", 0, ssl=certificate.server)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        tls = client_tls(str(certificate.ca_file))
-        async with Http2Client("127.0.0.1", port, tls, 2.0) as client:
-            yield client
+    with TemporaryDirectory() as folder:
+        certificate = throw_away_certificate(Path(folder))
+        if speaks_http2:
+            certificate.server.set_alpn_protocols(["h2"])
+        server = await asyncio.start_server(serve_and_close, "127.0.0.1", 0, ssl=certificate.server)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            tls = client_tls(str(certificate.ca_file))
+            async with Http2Client("127.0.0.1", port, tls, 2.0) as client:
+                yield client
 
 
-async def test_a_server_that_speaks_no_http2_is_named_so(certificate: ThrowAwayCertificate) -> None:
-    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await reader.read(65_536)
+async def begin(writer: Writer, connection: H2Connection | None = None) -> H2Connection:
+    """The server's side of a new connection, its settings sent."""
+    connection = connection or H2Connection(H2Configuration(False, validate_outbound_headers=False))
+    connection.initiate_connection()
+    writer.write(connection.data_to_send())
+    return connection
 
-    async with client_of(serve, certificate) as client:
-        with pytest.raises(Http2Error, match="the server does not speak HTTP/2"):
-            await client.request(HEADERS, b"")
+
+async def read_and_close(reader: Reader, _: Writer) -> None:
+    await reader.read(65_536)
 
 
-async def test_a_server_that_closes_before_its_settings_is_named_so(
-    certificate: ThrowAwayCertificate,
-) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
-
-    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await reader.read(65_536)
-
-    async with client_of(serve, certificate) as client:
-        with pytest.raises(Http2Error, match="the server closed the new connection"):
+@pytest.mark.parametrize(
+    ("speaks_http2", "words"),
+    [(False, "the server does not speak HTTP/2"), (True, "the server closed the new connection")],
+)
+async def test_a_server_that_begins_no_connection_is_named_so(speaks_http2: bool, words: str) -> None:
+    async with client_of(read_and_close, speaks_http2=speaks_http2) as client:
+        with pytest.raises(Http2Error, match=words):
             await client.request(HEADERS, b"")
 
 
 @each_row("seed", range(20))
-async def test_a_server_that_sends_noise_never_makes_a_request_wait_for_ever(
-    certificate: ThrowAwayCertificate, seed: int
-) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
+async def test_a_server_that_sends_noise_never_makes_a_request_wait_for_ever(seed: int) -> None:
     chance = random.Random(seed)
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h2.connection.H2Connection(H2Configuration(client_side=False))
-        connection.initiate_connection()
-        writer.write(connection.data_to_send())
+    async def serve(reader: Reader, writer: Writer) -> None:
+        await begin(writer)
         await reader.read(65_536)
         for _ in range(20):
-            size = chance.randrange(40)
-            header = bytes(
-                [0, 0, size, chance.randrange(12), chance.randrange(256), 0, 0, 0, chance.randrange(4)]
-            )
-            writer.write(header + chance.randbytes(size))
+            size, kind, flags, stream = (chance.randrange(most) for most in (40, 12, 256, 4))
+            writer.write(bytes([0, 0, size, kind, flags, 0, 0, 0, stream]) + chance.randbytes(size))
         await writer.drain()
         await reader.read(65_536)
 
-    async with client_of(serve, certificate) as client:
+    async with client_of(serve) as client:
         with pytest.raises(Http2Error):
             await client.request(HEADERS, b"body")
 
 
-async def test_closing_ends_an_attempt_to_connect(certificate: ThrowAwayCertificate) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
+async def test_closing_ends_an_attempt_to_connect() -> None:
     has_come = asyncio.Event()
 
-    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def serve(reader: Reader, _: Writer) -> None:
         has_come.set()
         while await reader.read(65_536):
             pass
 
-    async with client_of(serve, certificate) as client:
+    async with client_of(serve) as client:
         request = asyncio.create_task(client.request(HEADERS, b""))
         await has_come.wait()
         await client.__aexit__(None, None, None)
@@ -241,20 +195,17 @@ async def test_closing_ends_an_attempt_to_connect(certificate: ThrowAwayCertific
             await request
 
 
-async def test_a_server_that_does_not_close_is_left_after_a_second(certificate: ThrowAwayCertificate) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
+async def test_a_server_that_does_not_close_is_left_after_a_second() -> None:
     asked, may_end = asyncio.Event(), asyncio.Event()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h2.connection.H2Connection(H2Configuration(client_side=False))
-        connection.initiate_connection()
-        writer.write(connection.data_to_send())
+    async def serve(reader: Reader, writer: Writer) -> None:
+        await begin(writer)
         await reader.read(65_536)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         asked.set()
         await may_end.wait()
 
-    async with client_of(serve, certificate) as client:
+    async with client_of(serve) as client:
         request = asyncio.create_task(client.request(HEADERS, b""))
         await asked.wait()
         async with asyncio.timeout(20):
@@ -265,46 +216,36 @@ async def test_a_server_that_does_not_close_is_left_after_a_second(certificate: 
             await request
 
 
-async def test_an_answer_without_a_status_is_named_so(certificate: ThrowAwayCertificate) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h2.connection.H2Connection(
-            H2Configuration(client_side=False, validate_outbound_headers=False)
-        )
-        connection.initiate_connection()
-        writer.write(connection.data_to_send())
+async def test_an_answer_without_a_status_is_named_so() -> None:
+    async def serve(reader: Reader, writer: Writer) -> None:
+        connection = await begin(writer)
         while data := await reader.read(65_536):
             for event in connection.receive_data(data):
                 if isinstance(event, h2.events.StreamEnded):
                     connection.send_headers(event.stream_id, [(":status", "abc")], end_stream=True)
             writer.write(connection.data_to_send())
 
-    async with client_of(serve, certificate) as client:
+    async with client_of(serve) as client:
         with pytest.raises(Http2Error, match="the answer has no status"):
             await client.request(HEADERS, b"")
 
 
 async def test_a_server_that_allows_no_streams_at_all_is_waited_for_until_one_gives_up(
-    certificate: ThrowAwayCertificate, pass_time: PassTime
+    pass_time: PassTime,
 ) -> None:
-    certificate.server.set_alpn_protocols(["h2"])
     has_settings = asyncio.Event()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = h2.connection.H2Connection(H2Configuration(client_side=False))
-        connection.local_settings = h2.settings.Settings(
-            client=False, initial_values={h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0}
-        )
-        connection.initiate_connection()
-        writer.write(connection.data_to_send())
+    async def serve(reader: Reader, writer: Writer) -> None:
+        none_at_once = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0}
+        connection = H2Connection(H2Configuration(client_side=False))
+        connection.local_settings = h2.settings.Settings(client=False, initial_values=none_at_once)
+        await begin(writer, connection)
         while data := await reader.read(65_536):
-            if any(
-                isinstance(each, h2.events.SettingsAcknowledged) for each in connection.receive_data(data)
-            ):
-                has_settings.set()
+            for event in connection.receive_data(data):
+                if isinstance(event, h2.events.SettingsAcknowledged):
+                    has_settings.set()
 
-    async with client_of(serve, certificate) as client:
+    async with client_of(serve) as client:
         request = asyncio.create_task(asyncio.wait_for(client.request(HEADERS, b""), 30))
         await has_settings.wait()
         await turns()
