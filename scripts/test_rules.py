@@ -38,7 +38,7 @@ SLEEPS = {
     "storage/test_first_start.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_clock.py": "the clock itself is tested, by the system's",
+    "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_first_start.py": "the patience of a loop that looks more often than `until` does",
     "support/eventually.py": "the patience of `until`",
 }
