@@ -1,6 +1,7 @@
 """Which message goes next: fair turns, places, known hosts, schedules and pauses.
 
-These are the arithmetic under the dispatcher; no public door reaches a single step of them."""
+These are the arithmetic under the dispatcher; no public door reaches a single step of them.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -19,43 +20,30 @@ from tests.support.eventually import eventually, turns
 from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
 
+# Fair turns.
+
 
 def taken(order: FairOrder[str], most: int) -> list[str]:
     """The next items."""
     return [item for _ in range(most) if (item := order.take()) is not None]
 
 
-def test_a_client_that_wants_little_is_served_beside_a_client_that_wants_much() -> None:
-    order = FairOrder[str](2)
-    for number in range(1_000):
-        order.add(("greedy", number), f"greedy {number}")
-    taken(order, 100)
-
-    order.add(("modest", 1), "modest")
-
-    assert "modest" in taken(order, 2)
-
-
-def test_the_order_is_fair_within_a_client() -> None:
-    order = FairOrder[str](3)
-    for number in range(1_000):
-        order.add(("client", "greedy", number), f"greedy {number}")
-    taken(order, 100)
-
-    order.add(("client", "modest", 1), "modest")
-
-    assert "modest" in taken(order, 2)
-
-
-def test_a_new_client_does_not_wait_behind_thousands_that_came_before() -> None:
-    order = FairOrder[str](1)
+@each_row(
+    ("depth", "greedy", "modest"),
+    [(2, ("greedy",), ("modest", 1)), (3, ("client", "greedy"), ("client", "modest", 1)), (1, (), ("new",))],
+    ids=["beside another client", "within a client", "behind thousands of clients"],
+)
+def test_whoever_wants_little_is_served_beside_those_who_want_much(
+    depth: int, greedy: tuple[str, ...], modest: tuple[str | int, ...]
+) -> None:
+    order = FairOrder[str](depth)
     for number in range(4_000):
-        order.add((number,), str(number))
-    taken(order, 10)
+        order.add((*greedy, number), f"greedy {number}")
+    taken(order, 100)
 
-    order.add(("new",), "new")
+    order.add(modest, "modest")
 
-    assert "new" in taken(order, 2)
+    assert "modest" in taken(order, 2)
 
 
 def test_the_first_client_is_served_while_others_keep_coming() -> None:
@@ -98,19 +86,25 @@ def test_every_waiting_item_is_taken_once(steps: list[tuple[int, int, bool, bool
     assert not order
 
 
+# Hosts that answer.
+
 DAY_MS = 86_400_000
 NOW_MS = 30_000 * DAY_MS
 
 
-def test_a_host_is_known_from_its_answer_to_its_next_failure() -> None:
+def test_a_host_is_known_from_its_answer_to_its_next_failure_and_deleted_only_if_it_was_written() -> None:
     hosts = KnownHosts()
     assert "a.test" not in hosts
 
     hosts.answered("a.test")
     assert "a.test" in hosts
-
-    hosts.failed("a.test")
+    assert not hosts.failed("a.test")
     assert "a.test" not in hosts
+
+    hosts.answered("a.test")
+    hosts.written(["a.test"], NOW_MS)
+    assert hosts.failed("a.test")
+    assert not hosts.failed("a.test")
 
 
 def test_an_answering_host_is_written_once_a_day() -> None:
@@ -124,17 +118,6 @@ def test_an_answering_host_is_written_once_a_day() -> None:
     assert hosts.to_write(["a.test"], NOW_MS + DAY_MS + 1) == ["a.test"]
 
 
-def test_a_failing_host_is_deleted_only_if_it_was_written() -> None:
-    hosts = KnownHosts()
-    hosts.answered("a.test")
-    assert not hosts.failed("a.test")
-
-    hosts.answered("a.test")
-    hosts.written(["a.test"], NOW_MS)
-    assert hosts.failed("a.test")
-    assert not hosts.failed("a.test")
-
-
 def test_the_hosts_that_answered_last_are_known_among_many() -> None:
     hosts = KnownHosts()
     hosts.restore([("latest.test", 2), ("earliest.test", 1)])
@@ -146,77 +129,56 @@ def test_the_hosts_that_answered_last_are_known_among_many() -> None:
     assert "latest.test" in hosts
 
 
-EVERY = 1_000
+# When a queue is due.
 
 
-def of(name: str) -> Claimant:
-    """A queue at some host."""
-    return Claimant(Queue("http://host.test:80", name), None, has_failed=True)
+def put(schedule: Schedule, *times: tuple[str, int]) -> None:
+    """Queues at some host, each due at its time."""
+    for name, due_ms in times:
+        schedule.put(Claimant(Queue("http://host.test:80", name), None, has_failed=True), due_ms)
 
 
-def due(schedule: Schedule, now_ms: int, limit: int = EVERY) -> list[str]:
+def due(schedule: Schedule, now_ms: int, limit: int = 1_000) -> list[str]:
     """The names of the queues that are taken."""
     return [claimant.queue.name for claimant in schedule.take_due(now_ms, limit)]
 
 
-def test_a_queue_is_due_from_its_time_on() -> None:
+def test_a_queue_is_due_once_from_its_earliest_time_on() -> None:
     schedule = Schedule()
-    schedule.put(of("a"), 10)
+    put(schedule, ("a", 10), ("a", 5), ("a", 20))
 
-    assert due(schedule, 9) == []
-    assert due(schedule, 10) == ["a"]
-
-
-def test_a_queue_that_was_taken_is_not_due_again() -> None:
-    schedule = Schedule()
-    schedule.put(of("a"), 10)
-
-    due(schedule, 10)
-
-    assert due(schedule, 99) == []
-
-
-def test_an_earlier_time_wins_and_is_due_once() -> None:
-    schedule = Schedule()
-    for due_ms in (10, 5, 20):
-        schedule.put(of("a"), due_ms)
-
-    assert due(schedule, 5) == ["a"]
-    assert due(schedule, 99) == []
+    assert [due(schedule, now_ms) for now_ms in (4, 5, 99)] == [[], ["a"], []]
 
 
 def test_a_limited_take_returns_the_earliest_queues() -> None:
     schedule = Schedule()
-    for due_ms, destination in ((3, "c"), (1, "a"), (2, "b")):
-        schedule.put(of(destination), due_ms)
+    put(schedule, ("c", 3), ("a", 1), ("b", 2))
 
-    assert due(schedule, 99, 2) == ["a", "b"]
-    assert due(schedule, 99, 2) == ["c"]
+    assert [due(schedule, 99, 2) for _ in range(2)] == [["a", "b"], ["c"]]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20))), st.integers(0, 20))
 def test_each_queue_is_due_once_at_its_earliest_time(puts: list[tuple[str, int]], now_ms: int) -> None:
     schedule = Schedule()
-    for destination, due_ms in puts:
-        schedule.put(of(destination), due_ms)
+    put(schedule, *puts)
 
-    taken = due(schedule, now_ms)
-
-    assert sorted(taken) == sorted({destination for destination, due_ms in puts if due_ms <= now_ms})
+    assert sorted(due(schedule, now_ms)) == sorted({name for name, due_ms in puts if due_ms <= now_ms})
 
 
 def test_a_full_schedule_turns_away_new_queues_and_keeps_known_ones() -> None:
     schedule = Schedule(most=2)
-    for name, due_ms in (("a", 10), ("b", 20), ("c", 5), ("b", 15)):
-        schedule.put(of(name), due_ms)
+    put(schedule, ("a", 10), ("b", 20), ("c", 5), ("b", 15))
 
     assert schedule.has_turned_away
     assert due(schedule, 15) == ["a", "b"]
     assert len(schedule) == 0
 
 
-def destination(url: str) -> str:
-    return OutgoingMessage("message-1", url, b"{}", HOOK).destination
+# Destinations of URLs.
+
+
+def destination(url: str, lane: str | None = None) -> str:
+    return OutgoingMessage("message-1", url, b"{}", HOOK, lane=lane).destination
 
 
 @each_row(
@@ -232,28 +194,14 @@ def destination(url: str) -> str:
         ("http://[2001:DB8::1]/", "http://[2001:db8::1]:80"),
         ("http://[2001:db8:0::1]:8080/", "http://[2001:db8::1]:8080"),
         ("http://192.0.2.1:9000/", "http://192.0.2.1:9000"),
+        *((channel, channel.partition(":")[0]) for channel in ("fcm:token", "push:", "webpush:{}", "log:")),
+        *((url, UNREADABLE_DESTINATION) for url in ("", "hook", "//host/a", "http:///a", "http://[::1/")),
+        ("http://host:99999/", UNREADABLE_DESTINATION),
     ],
 )
-def test_a_destination_has_one_spelling(url: str, expected: str) -> None:
+def test_every_url_has_a_destination_in_one_spelling(url: str, expected: str) -> None:
     assert destination(url) == expected
-
-
-@each_row("url", ["", "hook", "//host/a", "http:///a", "http://host:99999/", "http://[::1/"])
-def test_a_url_that_cannot_be_read_has_a_destination_all_the_same(url: str) -> None:
-    assert destination(url) == UNREADABLE_DESTINATION
-
-
-@each_row(
-    ("url", "expected"), [("fcm:token", "fcm"), ("push:", "push"), ("webpush:{}", "webpush"), ("log:", "log")]
-)
-def test_a_url_without_a_host_has_its_channel_as_destination(url: str, expected: str) -> None:
-    assert destination(url) == expected
-
-
-def test_a_lane_is_the_destination_whatever_the_url_says() -> None:
-    message = OutgoingMessage("message-1", "https://example.com/", b"{}", HOOK, lane="one lane")
-
-    assert message.destination == "one lane"
+    assert destination(url, lane="one lane") == "one lane"
 
 
 @given(st.text(max_size=80) | st.text(max_size=80).map(lambda rest: f"http://{rest}"))
@@ -261,23 +209,18 @@ def test_a_destination_is_found_for_any_text(url: str) -> None:
     assert destination(url)
 
 
+# Delays between attempts.
+
 MIDDLE = 0.5
 
 
-def test_the_delays_grow_and_make_up_about_a_day() -> None:
+def test_the_delays_grow_make_up_about_a_day_and_end() -> None:
+    delays_ms = [next_delay_ms(attempts, MIDDLE) for attempts in range(1, len(DELAYS_SECONDS) + 2)]
+
+    assert delays_ms == [*(seconds * 1_000 for seconds in DELAYS_SECONDS), None]
     assert sorted(DELAYS_SECONDS) == list(DELAYS_SECONDS)
     assert DELAYS_SECONDS[0] == 5
     assert 23 * 3_600 < sum(DELAYS_SECONDS) < 25 * 3_600
-
-
-@each_row(("attempts", "seconds"), list(enumerate(DELAYS_SECONDS, start=1)))
-def test_each_failure_has_its_delay(attempts: int, seconds: int) -> None:
-    assert next_delay_ms(attempts, MIDDLE) == seconds * 1_000
-
-
-def test_the_failure_after_the_last_delay_is_final() -> None:
-    assert next_delay_ms(len(DELAYS_SECONDS), MIDDLE) is not None
-    assert next_delay_ms(len(DELAYS_SECONDS) + 1, MIDDLE) is None
     assert next_delay_ms(len(DELAYS_SECONDS) + 1, MIDDLE, asked_seconds=5) is None
 
 
@@ -297,18 +240,23 @@ def test_a_receivers_wish_for_time_is_granted(asked: float, chance: float) -> No
     assert delay_ms >= int(asked * 1_000)
 
 
-def test_a_receivers_wish_never_shortens_a_delay() -> None:
-    assert next_delay_ms(6, MIDDLE, asked_seconds=1) == next_delay_ms(6, MIDDLE)
+@each_row(
+    ("attempts", "asked", "expected_ms"),
+    [
+        (6, 1, DELAYS_SECONDS[5] * 1_000),
+        (1, 3_601.0, 3_600_000),
+        (1, 86_400.0, 3_600_000),
+        (1, 1e15, 3_600_000),
+        (8, 86_400, 14_400_000),
+    ],
+)
+def test_a_receivers_wish_shortens_no_delay_and_lengthens_none_beyond_an_hour(
+    attempts: int, asked: float, expected_ms: int
+) -> None:
+    assert next_delay_ms(attempts, MIDDLE, asked_seconds=asked) == expected_ms
 
 
-@each_row("asked", [3_601.0, 86_400.0, 1e15])
-def test_a_receivers_wish_for_more_than_an_hour_gets_an_hour(asked: float) -> None:
-    assert next_delay_ms(1, MIDDLE, asked) == 3_600_000
-
-
-def test_a_receivers_wish_for_more_than_an_hour_leaves_a_longer_delay_alone() -> None:
-    assert next_delay_ms(8, MIDDLE, asked_seconds=86_400) == 14_400_000
-
+# Admission: which queue gets a place, and which request is given up for it.
 
 PATIENCE_SECONDS = 60.0
 SMALL = Limits(
@@ -440,22 +388,22 @@ async def test_a_queue_waits_once_and_overtakes_retries_once_it_has_a_new_messag
     assert office.served[3:] == []
 
 
-async def test_a_place_may_be_kept_unless_a_queue_waits_for_it() -> None:
+@each_row(
+    ("holders", "newcomer"),
+    [
+        ([asks(f"{number}.test", f"{number}") for number in range(4)], asks("other.test", "other")),
+        ([asks("a.test", f"{number}") for number in range(3)], asks("a.test", "other")),
+    ],
+    ids=["all places", "the places of a host"],
+)
+async def test_a_place_may_be_kept_unless_a_queue_waits_for_it(
+    holders: list[Claimant], newcomer: Claimant
+) -> None:
     office = Office()
-    office.fill()
+    office.ask(*holders)
     assert office.admission.renew(office.places[0])
 
-    office.ask(asks("other.test", "other"))
-
-    assert not office.admission.renew(office.places[0])
-
-
-async def test_a_place_at_a_host_may_be_kept_unless_a_queue_waits_for_the_host() -> None:
-    office = Office()
-    office.ask(*(asks("a.test", f"{number}") for number in range(3)))
-    assert office.admission.renew(office.places[0])
-
-    office.ask(asks("a.test", "other"))
+    office.ask(newcomer)
 
     assert not office.admission.renew(office.places[0])
 
@@ -467,38 +415,36 @@ async def test_a_slow_request_is_not_given_up_while_no_queue_waits(pass_time: Pa
     assert await given_up(office.places, pass_time, 2 * PATIENCE_SECONDS) == []
 
 
-async def test_a_slow_request_of_the_client_with_most_places_is_given_up_for_a_waiting_queue(
-    pass_time: PassTime,
+@pytest.mark.parametrize(
+    ("holders", "newcomer", "ended"),
+    [
+        (
+            [
+                asks("1.test", "modest", client="192.0.2.1"),
+                *(asks(f"{n}.test", f"greedy {n}", client="192.0.2.2") for n in range(2, 5)),
+            ],
+            asks("5.test", "other", client="192.0.2.3"),
+            "greedy",
+        ),
+        (
+            [asks("1.test", "modest"), *(asks(f"{n}.test", "greedy") for n in range(2, 5))],
+            asks("5.test", "other"),
+            "greedy",
+        ),
+        ([asks("a.test", f"full {number}") for number in range(3)], asks("a.test", "other"), "full"),
+    ],
+    ids=["of the client with most places", "of the subject with most among exempt clients", "at a full host"],
+)
+async def test_a_slow_request_is_given_up_for_a_waiting_queue(
+    holders: list[Claimant], newcomer: Claimant, ended: str, pass_time: PassTime
 ) -> None:
     office = Office()
-    office.ask(asks("1.test", "modest", client="192.0.2.1"))
-    office.ask(*(asks(f"{n}.test", f"greedy {n}", client="192.0.2.2") for n in range(2, 5)))
+    office.ask(*holders)
 
-    office.ask(asks("5.test", "other", client="192.0.2.3"))
+    office.ask(newcomer)
 
-    (first,) = await given_up(office.places[:4], pass_time)
-    assert first.startswith("greedy")
-
-
-async def test_a_slow_request_of_the_subject_with_most_places_is_given_up_among_exempt_clients(
-    pass_time: PassTime,
-) -> None:
-    office = Office()
-    office.ask(asks("1.test", "modest"), *(asks(f"{n}.test", "greedy") for n in range(2, 5)))
-
-    office.ask(asks("5.test", "other"))
-
-    assert await given_up(office.places[:4], pass_time) == ["greedy"]
-
-
-async def test_a_slow_request_at_a_full_host_is_given_up_for_a_waiting_queue(pass_time: PassTime) -> None:
-    office = Office()
-    office.ask(*(asks("a.test", f"{number}") for number in range(3)))
-
-    office.ask(asks("a.test", "other"))
-
-    (first,) = await given_up(office.places[:3], pass_time)
-    assert first in "012"
+    (first,) = await given_up(office.places[: len(holders)], pass_time)
+    assert first.startswith(ended)
 
 
 async def test_a_retry_is_not_given_up_for_waiting_queues(pass_time: PassTime) -> None:
