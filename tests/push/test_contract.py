@@ -203,17 +203,10 @@ async def test_every_type_is_named_when_all_are_configured(connected: PushClient
     ("name", "token"),
     [
         ("fcm", "with a space"),
-        ("fcm", "é"),
-        ("fcm", "a" * 4_097),
         ("apns", "0123"),
-        ("apns", "g" * 64),
-        ("apns", "a" * 63),
-        ("apns", "a" * 258),
-        ("webhook", "device.example"),
         ("webhook", "log:"),
         ("webpush", "{}"),
         ("webpush", "not JSON"),
-        ("webpush", '{"endpoint": "https://push.example/1", "keys": {"p256dh": "AAAA", "auth": "AAAA"}}'),
     ],
 )
 async def test_malformed_token_of_a_type_is_refused_without_quoting_it(

@@ -23,26 +23,36 @@ from tests.support.server import RunningServer, running_server
 
 _CLOSE = b"Connection: close"
 
+REFUSED = {
+    "an unknown method": (400, spell("NONSENSE", "/hello")),
+    "a small method": (400, spell("get", "/hello")),
+    "a header without a colon": (400, spell("GET", "/hello", b"", b"nonsense")),
+    "no host": (400, b"GET /hello HTTP/1.1\r\n\r\n"),
+    "two hosts": (400, b"GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+    "1,000 headers": (400, spell("GET", "/hello", b"", *[b"X-%d: a" % each for each in range(1_000)])),
+    "no path": (400, spell("GET", "hello")),
+    "a URL with a wrong port": (400, spell("GET", "http://a:99999/hello")),
+    "a URL without a host": (400, spell("GET", "http:///hello")),
+    "HTTP/2": (400, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)),
+    "too long a target": (414, spell("GET", "/" + "a" * 10_240)),
+    "too long a header": (431, spell("GET", "/hello", b"", b"X-A: " + b"a" * 10_240)),
+    "nowhere": (404, spell("OPTIONS", "*")),
+    "a tunnel": (404, spell("CONNECT", "example.org:443")),
+}
+
 GARBAGE: dict[str, bytes] = {
+    **{name: request for name, (_, request) in REFUSED.items()},
     "nothing": b"",
     "zeros": bytes(1_000),
     "text": b"hello?\r\n\r\n",
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "SSH": b"SSH-2.0-OpenSSH_9.2p1\r\n",
-    "an unknown method": spell("NONSENSE", "/hello"),
-    "a small method": spell("get", "/hello"),
-    "no host": b"GET /hello HTTP/1.1\r\n\r\n",
     "no version": b"GET /hello\r\n\r\n",
     "an unknown version": b"GET /hello HTTP/9.9\r\n\r\n",
     "a bare line feed in a header": b"GET /hello HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
     "a NUL in a header": spell("GET", "/hello", b"", b"X-A: a\x00b"),
-    "a header without a colon": spell("GET", "/hello", b"", b"nonsense"),
     "a space before the colon": spell("GET", "/hello", b"", b"X-A : b"),
     "raw bytes in the path": b"GET /session/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a header of 10 KiB": spell("GET", "/hello", b"", b"X-A: " + b"a" * 10_240),
-    "a path of 10 KiB": spell("GET", "/" + "a" * 10_240),
-    "1,000 headers": spell("GET", "/hello", b"", *[b"X-%d: a" % number for number in range(1_000)]),
     "a negative length": spell("PUT", "/session/a", b"", b"Content-Length: -5"),
     "two lengths": spell("PUT", "/session/a", b"hello", b"Content-Length: 6"),
     "a length and chunks": spell("PUT", "/session/a", b"0\r\n\r\n", b"Transfer-Encoding: chunked"),
@@ -282,24 +292,6 @@ async def test_a_subprotocol_that_the_server_does_not_have_is_declined(
 
 _UPGRADE = (b"Connection: Upgrade", b"Upgrade: h2c")
 
-REFUSED = {
-    "an unknown method": (400, spell("NONSENSE", "/hello")),
-    "a small method": (400, spell("get", "/hello")),
-    "a header without a colon": (400, spell("GET", "/hello", b"", b"nonsense")),
-    "no host": (400, b"GET /hello HTTP/1.1\r\n\r\n"),
-    "two hosts": (400, b"GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
-    "1,000 headers": (400, spell("GET", "/hello", b"", *[b"X-%d: a" % each for each in range(1_000)])),
-    "no path": (400, spell("GET", "hello")),
-    "a URL with a wrong port": (400, spell("GET", "http://a:99999/hello")),
-    "a URL without a host": (400, spell("GET", "http:///hello")),
-    "HTTP/2": (400, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-    "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)),
-    "too long a target": (414, spell("GET", "/" + "a" * 10_240)),
-    "too long a header": (431, spell("GET", "/hello", b"", b"X-A: " + b"a" * 10_240)),
-    "nowhere": (404, spell("OPTIONS", "*")),
-    "a tunnel": (404, spell("CONNECT", "example.org:443")),
-}
-
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
@@ -316,7 +308,7 @@ def debugging() -> Iterator[None]:
     logging.getLogger().setLevel(before)
 
 
-@pytest.mark.parametrize(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
+@each_row(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
     server: RunningServer, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
