@@ -215,9 +215,7 @@ async def test_devices_are_listed_and_deleted_by_their_account_only(
     assert [device["id"] for device in await inbox.devices()] == [device_id]
 
 
-async def test_one_address_may_be_the_device_of_two_accounts(
-    inbox: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_two_accounts_may_have_one_address(inbox: InboxClient, other_inbox: InboxClient) -> None:
     one = (await inbox.add_device("webhook", "https://device.example/")).json
     other = (await other_inbox.add_device("webhook", "https://device.example/")).json
 

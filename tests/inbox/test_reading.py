@@ -87,9 +87,7 @@ async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subsc
     assert await follow(subscriber, latest, limit=2) == newest_first(8, arriving - 1)
 
 
-async def test_more_than_a_page_since_a_cursor_is_led_through_to_its_end(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_several_pages_since_a_cursor_are_led_through(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1", "n2")
     latest = (await subscriber.page())["latest"]
     await send(app, subscriber, *titles_from(3, 9))
@@ -110,9 +108,7 @@ async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxC
 
 
 @each_row(("query", "count"), [("", 50), ("?limit=100", 100), ("?limit=1", 1)])
-async def test_a_page_has_fifty_or_as_many_as_are_wanted(
-    app: App, subscriber: InboxClient, query: str, count: int
-) -> None:
+async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient, query: str, count: int) -> None:
     await send(app, subscriber, *titles_from(1, 101))
 
     assert await subscriber.titles(query) == newest_first(1, 101)[:count]
@@ -131,9 +127,7 @@ async def test_a_page_has_fifty_or_as_many_as_are_wanted(
         ("limit=x&after=x&unread=x&project_id=X", ["project_id", "unread", "after", "limit"]),
     ],
 )  # fmt: skip
-async def test_a_query_that_cannot_be_read_is_refused(
-    subscriber: InboxClient, query: str, faulty: list[str]
-) -> None:
+async def test_malformed_query_is_refused(subscriber: InboxClient, query: str, faulty: list[str]) -> None:
     answer = await subscriber.ask("GET", f"/notifications?{query}")
 
     assert pointers(answer.problem(400)) == [f"#/{name}" for name in faulty]
@@ -279,9 +273,7 @@ async def test_notifications_before_the_cursor_do_not_end_the_wait(app: App, sub
     assert titles((await waiting).json) == ["n2"]
 
 
-async def test_notifications_outside_the_filter_do_not_end_the_wait(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_notifications_outside_the_filter_end_no_wait(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account], title="n1")
     await subscriber.mark(await subscriber.ids())
 
@@ -307,9 +299,7 @@ async def test_notifications_for_other_accounts_do_not_end_the_wait(
     assert titles((await waiting).json) == ["n2"]
 
 
-async def test_all_waiting_clients_are_woken(
-    app: App, subscriber: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
     await other_inbox.subscribe(app.project_id)
     waiting = [begin(reader) for reader in (subscriber, other_inbox) for _ in range(50)]
     await until_waiting(app.server, 100)

@@ -61,9 +61,7 @@ async def test_two_chains_of_one_address_are_one_inbox(server: RunningServer) ->
     assert await other.devices() == await one.devices() != []
 
 
-async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopback(
-    server: RunningServer,
-) -> None:
+async def test_the_server_answers_to_its_address_and_the_names_of_loopback(server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
 
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
@@ -190,9 +188,7 @@ async def test_a_sign_in_that_fails_leaves_the_nonce(server: RunningServer) -> N
         ("not_before_ms", 1, 400),
     ],
 )
-async def test_the_message_must_be_of_this_time(
-    server: RunningServer, name: str, offset_ms: int, status: int
-) -> None:
+async def test_a_message_has_its_time(server: RunningServer, name: str, offset_ms: int, status: int) -> None:
     answer = await log_in(server, WALLET, **{name: server.clock.now_ms() + offset_ms})
 
     assert answer.status == status
@@ -271,9 +267,7 @@ async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer,
 @each_row(
     "message", ["", "hello", "\x00", "é" * 4_096, "𝔘" * 9, "x" * 8_193, "\n" * 8_192, None, 7, [], {}, True]
 )
-async def test_malformed_message_and_signature_are_refused_together(
-    server: RunningServer, message: Any
-) -> None:
+async def test_malformed_message_is_refused_with_its_signature(server: RunningServer, message: Any) -> None:
     problem = (await post_login(server, message, "none")).problem(400)
 
     assert sorted(pointers(problem)) == ["#/message", "#/signature"]
@@ -385,9 +379,7 @@ async def test_nonces_and_tokens_are_deleted_once_they_have_expired(tmp_path: Pa
         await eventually(lambda: rows(server) == (0, 0))
 
 
-async def test_a_nonce_that_was_used_is_gone_at_once_and_signing_out_leaves_nothing(
-    server: RunningServer,
-) -> None:
+async def test_a_used_nonce_is_gone_at_once_and_signing_out_leaves_nothing(server: RunningServer) -> None:
     inbox = await sign_in(server)
     signed_in = rows(server)
 

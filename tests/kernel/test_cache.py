@@ -109,9 +109,7 @@ async def test_a_value_touched_during_its_read_is_returned_but_not_cached(
     assert (cache.get(key, now_ms=0) is not None) is is_cached
 
 
-async def test_a_read_begun_after_the_touch_is_cached_whatever_an_earlier_read_returns(
-    cache: ReadCache,
-) -> None:
+async def test_a_read_begun_after_the_touch_is_cached_whatever_an_earlier_finds(cache: ReadCache) -> None:
     slow = SlowRead()
     (earlier,) = await slow.begun(cache)
 
@@ -221,9 +219,7 @@ names = st.sampled_from("abcdef")
 
 
 @given(st.lists(st.tuples(names, st.integers(-1, 900)), max_size=60))
-def test_the_size_is_the_sum_of_the_cached_values_and_within_the_capacity(
-    actions: list[tuple[str, int]],
-) -> None:
+def test_the_size_is_the_sum_of_all_values_and_within_the_capacity(actions: list[tuple[str, int]]) -> None:
     cache = ReadCache(2_000)
 
     async def act() -> None:

@@ -131,18 +131,14 @@ async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals, cell: Ce
 
 
 @each_row("wait_seconds", [0, 0.001])
-async def test_a_wait_that_times_out_returns_none_and_leaves_no_waiter(
-    signals: Signals, wait_seconds: float
-) -> None:
+async def test_a_wait_that_times_out_leaves_no_waiter(signals: Signals, wait_seconds: float) -> None:
     assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
 
     assert signals.waiting == 0
     assert not signals.has_waiters
 
 
-async def test_a_cancelled_waiter_leaves_and_later_ones_wake_with_the_others(
-    signals: Signals, cell: Cell
-) -> None:
+async def test_a_cancelled_waiter_leaves_and_later_ones_wake(signals: Signals, cell: Cell) -> None:
     leaving, *staying = await waiting(signals, *[cell.read] * 3)
 
     leaving.cancel()
@@ -175,9 +171,7 @@ async def test_an_error_of_the_read_is_raised_and_the_waiter_leaves(signals: Sig
     assert not signals.has_waiters
 
 
-async def test_closing_wakes_every_waiter_with_nothing_even_while_it_reads(
-    signals: Signals, cell: Cell
-) -> None:
+async def test_closing_wakes_every_waiter_even_while_it_reads(signals: Signals, cell: Cell) -> None:
     waiters = [waiter for key in (KEY, OTHER) for waiter in await waiting(signals, Cell().read, key=key)]
     cell.gate.clear()
     waiters += await waiting(signals, cell.read)

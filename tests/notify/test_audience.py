@@ -125,9 +125,7 @@ async def test_a_dry_run_needs_no_id_and_changes_nothing(app: App) -> None:
         ({"after": "x" * 256}, "#/after"),
     ],
 )
-async def test_bad_input_names_its_place_and_sends_nothing(
-    app: App, more: Mapping[str, Any], pointer: str
-) -> None:
+async def test_bad_input_is_named_and_sends_nothing(app: App, more: Mapping[str, Any], pointer: str) -> None:
     await app.subscribe(account(1))
 
     problem = (await send(app, **more)).problem(400)

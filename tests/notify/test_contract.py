@@ -196,9 +196,7 @@ async def test_malformed_account_is_named_by_its_place(app: App, wrong: str) -> 
 
 
 @each_row("chain", ["1", "137"])
-async def test_a_look_up_names_every_wrong_checksum_though_the_address_is_subscribed(
-    app: App, chain: str
-) -> None:
+async def test_a_look_up_names_every_wrong_checksum_of_a_subscribed_address(app: App, chain: str) -> None:
     await app.subscribe(ONE[0])
     wrong = f"eip155:{chain}:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 

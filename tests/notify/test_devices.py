@@ -160,9 +160,7 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
     assert (await app.notify([A, B], "x")).json["sent"] == [A, B]
 
 
-async def test_each_of_500_accounts_with_devices_gets_a_push(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_each_of_500_accounts_with_devices_is_told(tmp_path: Path, receiver: WebhookReceiver) -> None:
     settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
     everybody = accounts(500)
     async with running_server(tmp_path, ManualClock(), **settings) as server, opened_app(server) as app:

@@ -231,9 +231,7 @@ def test_a_url_has_at_most_255_characters_or_is_null(url: str | None) -> None:
         ({"notification": {"u~/rl": "x"}}, "#/notification/u~0~1rl", "url"),
     ],
 )
-def test_misspelled_member_is_named_with_the_right_spelling(
-    values: dict[str, Any], place: str, right: str
-) -> None:
+def test_misspelled_member_is_told_its_right_spelling(values: dict[str, Any], place: str, right: str) -> None:
     (fault,) = misspelled(NotifyShape, values)
 
     assert (fault.pointer, fault.detail) == (place, f"is not known: write {right}")
@@ -275,9 +273,7 @@ async def test_a_url_may_be_left_out(app: App) -> None:
 
 
 @each_row("fields", [{}, {"notification_id": None}])
-async def test_without_an_id_every_call_is_a_notification_of_its_own(
-    app: App, fields: dict[str, None]
-) -> None:
+async def test_without_an_id_every_call_is_another_notification(app: App, fields: dict[str, None]) -> None:
     before = look(app.server, "SELECT count(*) FROM deliveries")[0][0]
     await app.subscribe(WHO)
 

@@ -338,9 +338,7 @@ async def test_a_project_that_is_deleted_while_calls_are_made_ends_in_401(app: A
     assert (await app.notify(accounts(10))).status == 401
 
 
-async def test_two_operators_and_a_server_write_at_once_and_lose_nothing(
-    app: App, server: RunningServer
-) -> None:
+async def test_two_operators_and_a_server_write_and_lose_nothing(app: App, server: RunningServer) -> None:
     settings: Settings = server.settings
     people = [accounts(100, first=1 + 100 * number) for number in range(3)]
     await app.subscribe(*people[2])

@@ -343,9 +343,7 @@ async def test_change_without_effect_sends_no_webhook(app: App, receiver: Webhoo
     assert [event["event"] for event in await heard(receiver, 1)] == ["unsubscribed"]
 
 
-async def test_project_without_a_webhook_sends_none(
-    app: App, other_app: App, receiver: WebhookReceiver
-) -> None:
+async def test_without_a_webhook_none_is_sent(app: App, other_app: App, receiver: WebhookReceiver) -> None:
     await other_app.operator.projects.set_webhook(other_app.project_id, receiver.url())
     await app.subscribe(A)
     await other_app.operator.projects.remove_webhook(other_app.project_id)

@@ -205,9 +205,7 @@ async def test_a_blocked_channel_stops_no_other_destination(
     await settled(outbox, 100)
 
 
-async def test_a_message_added_during_a_block_is_sent_with_the_others(
-    outbox: Outbox, sender: FakeSender
-) -> None:
+async def test_a_message_added_in_a_block_is_sent_with_others(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
     for number, prefix in enumerate(("message", "later")):
         await outbox.owe("fake:token", prefix=prefix)

@@ -36,7 +36,7 @@ async def test_a_delivered_message_is_forgotten(outbox: Outbox, receiver: Webhoo
     await eventually(is_counted)
 
 
-async def test_a_message_of_a_transaction_that_fails_is_never_sent(
+async def test_a_message_of_a_failed_transaction_is_not_sent(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     def work() -> Transaction[None]:
@@ -71,9 +71,7 @@ async def test_a_failed_message_is_sent_again_under_its_id_when_it_is_due(
     assert len({request.body for request in receiver.requests}) == 1
 
 
-async def test_a_receiver_that_asks_for_time_is_left_alone_for_it(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_asks_for_time_gets_it(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(503, Retry_After="600"))
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -128,9 +126,7 @@ async def test_a_redirect_is_not_followed(outbox: Outbox, receiver: WebhookRecei
         assert elsewhere.requests == []
 
 
-async def test_a_message_that_is_never_taken_is_kept_as_a_dead_letter(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(500)
     await outbox.owe(receiver.url())
 
@@ -252,9 +248,7 @@ async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, recei
     await outbox.comes_to("id", [])
 
 
-async def test_a_message_written_just_as_the_lane_ends_is_sent(
-    rigged: Rigged, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_written_as_its_lane_ends_is_sent(rigged: Rigged, receiver: WebhookReceiver) -> None:
     outbox, store = rigged
 
     async def write_late() -> None:
@@ -294,7 +288,7 @@ async def drop(outbox: Outbox, row_id: int) -> None:
         await store.drop(row_id, message_id)
 
 
-async def test_a_message_that_is_dropped_after_it_was_read_is_not_sent(
+async def test_a_message_dropped_after_its_read_is_not_sent(
     rigged: Rigged, receiver: WebhookReceiver
 ) -> None:
     outbox, store = rigged
@@ -320,9 +314,7 @@ async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sen
     assert sorted(got.path for got in receiver.requests) == [f"/{number}" for number in range(7)]
 
 
-async def test_a_message_is_sent_when_it_is_not_withheld_any_more(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_is_sent_once_it_is_not_withheld(outbox: Outbox, receiver: WebhookReceiver) -> None:
     queue = Queue(f"http://127.0.0.1:{receiver.port}", "")
     async with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
         await outbox.owe(receiver.url("/withheld"), receiver.url("/free"))

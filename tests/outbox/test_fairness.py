@@ -165,9 +165,7 @@ async def test_a_retry_that_hangs_delays_no_new_message(start: Start, anywhere: 
     assert len(anywhere.requests) == 15
 
 
-async def test_a_new_message_goes_before_retries_to_its_receiver(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_new_message_goes_before_retries(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500)] * 12)
     await outbox.owe(*[receiver.url()] * 12, prefix="old")
     await outbox.comes_to("attempts", [(1,)] * 12)
@@ -196,9 +194,7 @@ async def test_every_message_that_failed_is_tried_again_at_its_own_time(
         await outbox.comes_to("message_id", [(f"{left}-0",) for left in range(number + 1, 4)])
 
 
-async def test_a_receiver_that_answers_gets_four_requests_at_a_time(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_answers_gets_four_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([hang] * 8)
     await outbox.owe(*[receiver.url()] * 100)
     await receiver.got(4)
@@ -211,9 +207,7 @@ async def test_a_receiver_that_answers_gets_four_requests_at_a_time(
     assert len(receiver.requests) == 100
 
 
-async def test_a_receiver_that_fails_gets_one_request_at_a_time(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_fails_gets_one_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -228,9 +222,7 @@ async def test_a_receiver_that_fails_gets_one_request_at_a_time(
     assert len(receiver.requests) == 2
 
 
-async def test_a_receiver_that_recovers_gets_four_requests_again(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_recovers_gets_four_again(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500), status(200)])
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -242,9 +234,7 @@ async def test_a_receiver_that_recovers_gets_four_requests_again(
     assert receiver.most_at_once == 4
 
 
-async def test_a_message_that_comes_due_while_another_hangs_is_sent(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_comes_due_while_another_hangs(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500), status(200), hang])
     await outbox.owe(receiver.url(), prefix="late")
     await outbox.comes_to("attempts", [(1,)])

@@ -396,7 +396,7 @@ async def test_a_queue_waits_once_and_overtakes_retries_once_it_has_a_new_messag
     ],
     ids=["all places", "the places of a host"],
 )
-async def test_a_place_may_be_kept_unless_a_queue_waits_for_it(
+async def test_a_place_is_kept_unless_a_queue_waits_for_it(
     holders: list[Claimant], newcomer: Claimant
 ) -> None:
     office = Office()

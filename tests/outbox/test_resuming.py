@@ -107,9 +107,7 @@ async def test_a_message_of_another_process_is_found(
         await outbox.comes_to("id", [])
 
 
-async def test_the_system_clock_moves_on_by_itself(
-    start: Start, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
+async def test_time_passes_by_itself(start: Start, clock: ManualClock, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     async with start() as outbox:
         await outbox.owe(receiver.url())

@@ -205,9 +205,7 @@ async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
     assert outcome == Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
 
 
-async def test_a_receiver_that_hangs_is_given_up_in_time(
-    receiver: WebhookReceiver, pass_time: PassTime
-) -> None:
+async def test_a_receiver_that_hangs_is_given_up(receiver: WebhookReceiver, pass_time: PassTime) -> None:
     receiver.otherwise = hang
     sending = asyncio.create_task(send(receiver.url()))
     await receiver.got(1)
@@ -276,9 +274,7 @@ async def test_an_untrusted_certificate_is_a_failure() -> None:
         assert receiver.requests == []
 
 
-async def test_an_unexpected_error_is_a_failure_and_logged_without_the_url(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unexpected_error_is_logged_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(guarded_client, "log", log)
 

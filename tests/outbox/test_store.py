@@ -96,9 +96,7 @@ async def test_a_message_is_read_as_it_was_written(database: Database, store: Ou
     assert (due.attempts, due.created_at_ms, due.due_at_ms) == (0, 5, 5)
 
 
-async def test_messages_come_by_destination_in_the_order_of_their_time(
-    database: Database, store: OutboxStore
-) -> None:
+async def test_messages_come_by_destination_in_their_order(database: Database, store: OutboxStore) -> None:
     for number, url, now_ms in ((1, A, 30), (2, B, 1), (3, A, 10), (4, A, 20)):
         await write(database, url, now_ms, f"message-{number}")
 
@@ -297,7 +295,7 @@ async def test_the_device_and_the_message_change_together_or_not_at_all(
     assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
 
 
-async def test_a_message_for_no_device_changes_none(
+async def test_other_messages_change_no_device(
     database: Database, store: OutboxStore, due: DueMessage
 ) -> None:
     await write(database, A, 5)

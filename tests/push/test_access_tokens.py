@@ -245,9 +245,7 @@ async def test_a_token_endpoint_that_breaks_off_is_a_failure(fcm: Fcm) -> None:
     assert outcome.reason.startswith("no access token: ")
 
 
-async def test_a_token_endpoint_that_hangs_is_given_up_in_time_for_all_who_wait(
-    pass_time: PassTime, fcm: Fcm
-) -> None:
+async def test_a_token_endpoint_that_hangs_is_given_up_for_all_waiters(pass_time: PassTime, fcm: Fcm) -> None:
     fcm.service.token_script.append(hang)
     pushing = asyncio.create_task(push_many(fcm, 20))
     await until_asked(fcm, 1)

@@ -82,9 +82,7 @@ async def test_a_hang_times_out_and_harms_no_other(apns: Apns, pass_time: PassTi
     assert len(apns.service.connections) == 1
 
 
-async def test_a_push_that_is_given_up_frees_its_stream_at_the_service(
-    apns: Apns, pass_time: PassTime
-) -> None:
+async def test_a_push_that_is_given_up_frees_its_stream(apns: Apns, pass_time: PassTime) -> None:
     apns.service.script.append(hold)
 
     given_up = asyncio.create_task(apns.push())
@@ -95,9 +93,7 @@ async def test_a_push_that_is_given_up_frees_its_stream_at_the_service(
     await eventually(lambda: apns.service.held[0].was_reset)
 
 
-async def test_a_connection_that_has_said_nothing_at_all_is_not_used_again(
-    apns: Apns, pass_time: PassTime
-) -> None:
+async def test_a_connection_that_has_said_nothing_is_not_used_again(apns: Apns, pass_time: PassTime) -> None:
     for _ in range(2):  # the second answer comes after all that the connection begins with
         await apns.push()
     apns.service.script.append(hold)
@@ -152,9 +148,7 @@ async def use_up_stream_numbers(apns: Apns) -> None:
 
 
 @pytest.mark.parametrize("end", [close_while_idle, go_away_while_idle, break_off, use_up_stream_numbers])
-async def test_a_connection_that_has_ended_is_replaced(
-    apns: Apns, end: Callable[[Apns], Awaitable[None]]
-) -> None:
+async def test_an_ended_connection_is_replaced(apns: Apns, end: Callable[[Apns], Awaitable[None]]) -> None:
     await apns.push()
     await end(apns)
 
@@ -188,7 +182,7 @@ async def go_away_under_way(apns: Apns, answered: int, held: int) -> list[asynci
 
 
 @pytest.mark.parametrize("answered", [0, 1, 3, 5])
-async def test_after_a_goaway_what_was_taken_is_answered_and_the_rest_goes_elsewhere(
+async def test_a_goaway_has_taken_pushes_answered_and_sends_others_elsewhere(
     apns: Apns, answered: int
 ) -> None:
     await apns.push()

@@ -92,9 +92,7 @@ async def test_a_block_is_over_once_a_token_was_judged(
     ]
 
 
-async def test_a_failure_says_nothing_of_the_credentials(
-    sender: ProviderSender, provider: FakeProvider
-) -> None:
+async def test_a_failure_ends_no_block(sender: ProviderSender, provider: FakeProvider) -> None:
     provider.outcome = BLOCKED
     await sender.send(message(), 0)
     provider.outcome = FAILED

@@ -94,9 +94,7 @@ async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver:
     assert len(receiver.requests) == 2
 
 
-async def test_a_device_that_is_gone_is_unregistered_by_a_call(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_a_call_unregisters_a_device_that_is_gone(push: PushClient, receiver: WebhookReceiver) -> None:
     topic = await push.server.open_session()
     await push.register(topic=topic, type="webhook", token=receiver.url())
     receiver.otherwise = status(410)
@@ -222,9 +220,7 @@ async def test_another_bridge_forgets_a_device_that_is_gone(
     assert push.registrations() == []
 
 
-async def test_many_calls_at_once_reach_many_devices_once_each(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_calls_at_once_reach_every_device_once(push: PushClient, receiver: WebhookReceiver) -> None:
     topics = [await push.server.open_session() for _ in range(40)]
     await asyncio.gather(
         *(

@@ -172,9 +172,7 @@ async def test_a_browsers_subscription_is_a_token(connected: PushClient, service
 
 @each_row("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
 @pytest.mark.own_server
-async def test_type_without_configuration_is_refused_with_the_list_of_types(
-    push: PushClient, name: str
-) -> None:
+async def test_unconfigured_type_is_refused_with_the_list_of_types(push: PushClient, name: str) -> None:
     problem = (await push.register(type=name)).problem(400)
 
     assert pointers(problem) == ["#/type"]

@@ -44,9 +44,7 @@ async def state(app: App, reader: InboxClient) -> dict[str, Any]:
     return device
 
 
-async def test_every_device_of_the_account_gets_one_push(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_every_device_gets_one_push(app: App, subscriber: InboxClient, services: PushServices) -> None:
     ids = await add(subscriber, services, *SERVICES)
     await subscriber.add_device("log")
 
@@ -77,9 +75,7 @@ async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
     assert (device["channel"], device["address"]) == ("webpush", None)
 
 
-async def test_address_of_a_device_is_never_shown(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_addresses_are_never_shown(app: App, subscriber: InboxClient, services: PushServices) -> None:
     await add(subscriber, services, *SERVICES)
 
     own, operators = await subscriber.devices(), await states(app, subscriber.account)
@@ -276,9 +272,7 @@ async def test_device_state_after_a_day_of_attempts_is_failed(app: App, subscrib
     assert device["error"]
 
 
-async def test_the_operator_finds_the_devices_of_an_account_by_its_address(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_the_operator_finds_devices_by_their_account(app: App, subscriber: InboxClient) -> None:
     assert await states(app, subscriber.account) == []
     assert await states(app, "eip155:1:0x" + "9" * 40) == []
     await subscriber.add_device("log")

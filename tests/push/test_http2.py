@@ -230,9 +230,7 @@ async def test_an_answer_without_a_status_is_named_so() -> None:
             await client.request(HEADERS, b"")
 
 
-async def test_a_server_that_allows_no_streams_at_all_is_waited_for_until_one_gives_up(
-    pass_time: PassTime,
-) -> None:
+async def test_a_server_that_allows_no_stream_is_waited_for_until_one_gives_up(pass_time: PassTime) -> None:
     has_settings = asyncio.Event()
 
     async def serve(reader: Reader, writer: Writer) -> None:

@@ -99,7 +99,7 @@ async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
         ({}, None),
     ],
 )
-async def test_apns_refuses_a_request_with_a_fault(
+async def test_apns_refuses_faulty_requests(
     asking: Asking, changes: dict[str, Any], reason: str | None
 ) -> None:
     assert await asking.reason(**changes) == reason
@@ -174,9 +174,7 @@ async def sent(service: FcmService, message: object, token: str) -> tuple[int, d
         {"key": RSA.generate(1_024)},
     ],
 )
-async def test_an_assertion_with_a_fault_gets_no_access_token(
-    fcm_service: FcmService, changes: dict[str, Any]
-) -> None:
+async def test_a_faulty_assertion_gets_no_token(fcm_service: FcmService, changes: dict[str, Any]) -> None:
     status, document = await granted(fcm_service, assertion(fcm_service, **changes))
 
     assert (status, document["error"]) == (400, "invalid_grant")
@@ -204,9 +202,7 @@ async def test_a_sound_assertion_alone_gets_an_access_token(fcm_service: FcmServ
         ({"token": "x", "android": {"ttl": "1d"}}, "message.android.ttl"),
     ],
 )
-async def test_a_message_of_another_form_is_not_taken(
-    fcm_service: FcmService, message: object, field: str
-) -> None:
+async def test_a_malformed_message_is_not_taken(fcm_service: FcmService, message: object, field: str) -> None:
     _, grant = await granted(fcm_service, assertion(fcm_service))
 
     status, document = await sent(fcm_service, message, grant["access_token"])
@@ -324,7 +320,7 @@ async def test_bodies_are_looked_at(service: WebPushService, body: bytes, status
         ({"sub": "https://example.org/contact"}, True),
     ],
 )
-async def test_the_claims_are_checked(
+async def test_claims_are_checked(
     service: WebPushService, changes: Mapping[str, str | int], taken: bool
 ) -> None:
     claims: dict[str, str | int] = {"aud": service.origin, "exp": 3_600, "sub": SUBJECT, **changes}

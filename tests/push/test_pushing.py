@@ -32,9 +32,7 @@ async def test_the_device_has_the_text_in_its_language_when_the_answer_comes(
     assert (shown.title, shown.body, shown.url) == ("Börse", "Neue Anfrage von Börse", None)
 
 
-async def test_webhook_gets_exactly_the_documented_fields(
-    connected: PushClient, services: PushServices
-) -> None:
+async def test_webhook_gets_the_documented_fields(connected: PushClient, services: PushServices) -> None:
     await connected.register(type="webhook", token=services.token("webhook"), language="fr")
 
     await connected.push(message_id="msg_1")
@@ -81,7 +79,7 @@ async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
 
 
 @each_row("channel", SERVICES)
-async def test_the_bridges_message_id_is_the_pushs(
+async def test_a_push_keeps_its_message_id(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
     await connected.register(type=channel, token=services.token(channel))
@@ -94,9 +92,7 @@ async def test_the_bridges_message_id_is_the_pushs(
 
 
 @pytest.mark.parametrize("message_id", ["", "a" * 65, "a b", "é", "a/b", "\t"])
-async def test_malformed_message_id_is_replaced(
-    push: PushClient, receiver: WebhookReceiver, message_id: str
-) -> None:
+async def test_malformed_id_is_replaced(push: PushClient, receiver: WebhookReceiver, message_id: str) -> None:
     await push.register(type="webhook", token=receiver.url())
 
     for _ in range(2):
@@ -129,7 +125,7 @@ async def test_a_provider_that_fails_is_502_and_the_registration_stays(
 
 
 @each_row("channel", ["fcm", "apns", "webpush"])
-async def test_too_large_push_keeps_the_registration(
+async def test_too_large_push_unregisters_none(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
     await connected.register(type=channel, token=services.token(channel))
@@ -157,9 +153,7 @@ async def test_a_token_that_is_dead_is_410_and_unregistered(
     assert (await connected.push("another")).status == 200
 
 
-async def test_a_client_that_registered_anew_meanwhile_stays(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_a_client_that_registered_anew_stays(push: PushClient, receiver: WebhookReceiver) -> None:
     await push.register(type="webhook", token=receiver.url("/old"))
 
     async def register_anew(_: WebhookReceiver, __: web.BaseRequest) -> web.StreamResponse:
@@ -174,7 +168,7 @@ async def test_a_client_that_registered_anew_meanwhile_stays(
     assert (await push.push()).status == 200
 
 
-async def test_a_provider_that_hangs_is_502_in_time(
+async def test_a_hanging_provider_is_502(
     tmp_path: Path, receiver: WebhookReceiver, pass_time: PassTime
 ) -> None:
     settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_timeout": 20}

@@ -98,7 +98,7 @@ async def redirect(receiver: WebhookReceiver, _: web.BaseRequest) -> web.Respons
     return web.Response(status=307, headers={"Location": receiver.url("/elsewhere")})
 
 
-async def test_another_bridge_is_asked_to_call_this_push_server(
+async def test_another_bridge_is_asked_to_call_this_server(
     push: PushClient, receiver: WebhookReceiver
 ) -> None:
     assert (await push.register(bridge=receiver.url("/relay/"))).status == 200

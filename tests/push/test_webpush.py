@@ -84,7 +84,7 @@ async def test_the_urgency_is_a_setting(clock: ManualClock, service: WebPushServ
 
 
 @each_row(("wanted", "sent"), [(-1, "0"), (0, "0"), (60, "60"), (10**9, "2419200")])
-async def test_the_time_to_live_is_kept_within_what_services_take(
+async def test_the_time_to_live_is_within_what_services_take(
     pushing: Pushing, wanted: int, sent: str
 ) -> None:
     await pushing.push(replace(WEB_NOTICE, ttl_seconds=wanted))
@@ -242,9 +242,7 @@ async def test_plain_http_is_for_development(clock: ManualClock, service: WebPus
         (replace(WEB_PUSH, vapid_subject="push@example.org"), "subject"),
     ],
 )
-def test_bad_credentials_fail_before_anything_is_sent(
-    clock: ManualClock, changed: WebPushSettings, reason: str
-) -> None:
+def test_bad_credentials_fail_at_once(clock: ManualClock, changed: WebPushSettings, reason: str) -> None:
     with pytest.raises(ValueError, match=f"the VAPID {reason}"):
         WebPushProvider(changed, clock)
 
@@ -260,9 +258,7 @@ async def test_credentials_and_capabilities_are_neither_logged_nor_shown(pushing
         assert secret not in shown
 
 
-async def test_a_provider_can_be_closed_while_pushes_are_under_way(
-    clock: ManualClock, service: WebPushService
-) -> None:
+async def test_a_provider_can_be_closed_during_a_push(clock: ManualClock, service: WebPushService) -> None:
     service.script.append(hang)
     async with WebPushProvider(WEB_PUSH, clock) as provider:
         push = asyncio.create_task(provider.push(Browser().subscribe(service), WEB_NOTICE))

@@ -35,9 +35,7 @@ ROUTES = [
 
 @each_row(("method", "path"), ROUTES)
 @pytest.mark.own_server
-async def test_without_test_mode_no_control_route_exists(
-    server: RunningServer, method: str, path: str
-) -> None:
+async def test_without_test_mode_there_are_no_routes(server: RunningServer, method: str, path: str) -> None:
     answer = await ask(server, method, path)
 
     assert server.test_token is None
@@ -46,7 +44,7 @@ async def test_without_test_mode_no_control_route_exists(
 
 @each_row(("method", "path"), ROUTES)
 @each_row("authorization", ["Bearer wrong", "Basic wrong", ""])
-async def test_a_wrong_token_is_refused(
+async def test_wrong_token_is_refused(
     controlled: Controlled, method: str, path: str, authorization: str
 ) -> None:
     answer = await controlled.send(method, path, Authorization=authorization)

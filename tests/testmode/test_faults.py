@@ -145,9 +145,7 @@ async def test_the_first_rule_that_applies_wins(controlled: Controlled) -> None:
     ],
     empties=True,
 )
-async def test_a_webhook_fails_without_being_called(
-    controlled: Controlled, rule: dict[str, Any], outcome: str
-) -> None:
+async def test_a_webhook_fails_uncalled(controlled: Controlled, rule: dict[str, Any], outcome: str) -> None:
     async with open_receiver() as receiver:
         await controlled.control.faults.set([{"where": "webhook", **rule}])
         await controlled.server.request_call(await webhook_for(controlled, receiver))
@@ -275,7 +273,7 @@ async def test_a_transaction_that_the_node_calls_invalid(tmp_path: Path) -> None
         ([{"where": "fcm", "drop": True}] * 101, ["#"]),
     ],
 )
-async def test_rules_that_cannot_be_read_change_nothing(
+async def test_malformed_rules_change_nothing(
     controlled: Controlled, rules: Any, pointers: list[str]
 ) -> None:
     (before,) = await controlled.control.faults.set([{"where": "request", "route": "info", "status": 500}])

@@ -263,9 +263,7 @@ async def test_the_control_routes_are_not_recorded(controlled: Controlled) -> No
 
 
 @each_row("query", ["after=x", "after=-1", "wait=x"])
-async def test_a_query_of_the_traffic_that_cannot_be_read_is_refused(
-    controlled: Controlled, query: str
-) -> None:
+async def test_malformed_query_of_the_traffic_is_refused(controlled: Controlled, query: str) -> None:
     answer = await controlled.send("GET", f"/_test/traffic?{query}")
 
     assert answer.problem(400)

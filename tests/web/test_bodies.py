@@ -51,9 +51,7 @@ async def path(server: RunningServer) -> str:
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (4 * LIMIT, 413)])
-async def test_a_body_with_a_length_has_a_limit(
-    server: RunningServer, path: str, size: int, status: int
-) -> None:
+async def test_a_declared_body_has_a_limit(server: RunningServer, path: str, size: int, status: int) -> None:
     answer = await ask(server, "PUT", path, body_of(size))
 
     assert answer.status == status
@@ -61,18 +59,14 @@ async def test_a_body_with_a_length_has_a_limit(
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (4 * LIMIT, 413)])
-async def test_a_body_in_chunks_has_the_limit_of_any_body(
-    server: RunningServer, path: str, size: int, status: int
-) -> None:
+async def test_a_body_in_chunks_has_a_limit(server: RunningServer, path: str, size: int, status: int) -> None:
     assert await put_chunked(server, path, body_of(size)) == status
 
     assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
 
 
 @each_row(("method", "route"), [*WITH_A_BODY, ("POST", "/session/new")])
-async def test_every_route_that_takes_a_body_refuses_a_large_one(
-    server: RunningServer, method: str, route: str
-) -> None:
+async def test_every_route_refuses_a_large_body(server: RunningServer, method: str, route: str) -> None:
     limit = OTHERS_LIMIT if route in OTHERS else LIMIT
 
     problem = (await ask(server, method, route, body_of(limit + 1))).problem(413)
@@ -81,9 +75,7 @@ async def test_every_route_that_takes_a_body_refuses_a_large_one(
     assert str(limit) in problem["detail"]
 
 
-async def test_a_length_that_is_too_large_is_refused_before_the_body_comes(
-    server: RunningServer, path: str
-) -> None:
+async def test_too_large_a_length_is_refused_before_the_body_comes(server: RunningServer, path: str) -> None:
     request = spell("PUT", path, b"", b"Content-Length: 999999999999", b"Content-Type: application/json")
 
     (await ask_raw(server, request)).problem(413)
@@ -156,9 +148,7 @@ async def test_anything_else_is_415(server: RunningServer, content_type: str) ->
 
 
 @each_row(("method", "path"), WITH_A_BODY)
-async def test_the_rule_holds_on_every_route_that_reads_json(
-    server: RunningServer, method: str, path: str
-) -> None:
+async def test_the_rule_holds_on_every_json_route(server: RunningServer, method: str, path: str) -> None:
     refused = await ask(server, method, path, b"{}", content_type="text/plain")
     undeclared = await ask(server, method, path, b"{}", content_type=None)
 

@@ -81,7 +81,7 @@ async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
         ("GET http://bridge.example/*", {404}),
     ],
 )
-async def test_an_unusual_target_is_a_problem_too(
+async def test_an_unusual_target_is_a_problem(
     server: RunningServer, request_line: str, statuses: set[int]
 ) -> None:
     method, target = request_line.split()
@@ -142,9 +142,7 @@ def preflight_headers(headers: str | None, method: str = "PUT") -> dict[str, str
 
 
 @each_row(("path", "methods"), ANY_ORIGIN.items())
-async def test_a_preflight_is_answered_for_every_path(
-    server: RunningServer, path: str, methods: set[str]
-) -> None:
+async def test_every_path_has_a_preflight(server: RunningServer, path: str, methods: set[str]) -> None:
     for method in ("GET", "PUT", "PATCH"):
         answer = await ask(server, "OPTIONS", path, headers=preflight_headers("content-type", method))
 
@@ -169,9 +167,7 @@ async def test_headers_that_a_page_wants_to_send_are_allowed(server: RunningServ
 @each_row(
     "headers", [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
 )
-async def test_a_faulty_list_of_header_names_is_not_repeated(
-    server: RunningServer, headers: str | None
-) -> None:
+async def test_faulty_names_of_headers_are_not_repeated(server: RunningServer, headers: str | None) -> None:
     answer = await ask(server, "OPTIONS", "/info", headers=preflight_headers(headers))
 
     assert answer.status == 204
@@ -179,9 +175,7 @@ async def test_a_faulty_list_of_header_names_is_not_repeated(
 
 
 @each_row("endpoint", EVERY_ENDPOINT, ids=str)
-async def test_answers_of_the_bridge_may_be_read_by_any_origin(
-    server: RunningServer, endpoint: Endpoint
-) -> None:
+async def test_any_origin_may_read_answers_of_the_bridge(server: RunningServer, endpoint: Endpoint) -> None:
     headers = {**ORIGIN, "Authorization": f"Bearer {METRICS_TOKEN}"}
 
     answer = await ask(server, endpoint.method, endpoint.path, headers=headers)
@@ -224,9 +218,7 @@ async def test_a_request_without_an_origin_needs_no_leave(server: RunningServer)
 
 
 @each_row("path", NO_ORIGIN)
-async def test_refusals_of_routes_that_are_not_for_web_pages_may_not_be_read(
-    server: RunningServer, path: str
-) -> None:
+async def test_other_routes_let_no_web_page_read_refusals(server: RunningServer, path: str) -> None:
     for method in ("OPTIONS", "POST", "GET"):
         answer = await ask(server, method, path, headers=preflight_headers("authorization"))
 
@@ -370,9 +362,7 @@ async def test_a_problem_has_a_stable_type(
     assert problem["type"] == f"urn:bridge-server:problem:{code}"
 
 
-async def test_successes_are_not_logged_one_by_one(
-    server: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_success_is_logged_by_itself(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(request_log, "log", log)
 

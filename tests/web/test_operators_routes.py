@@ -156,9 +156,7 @@ async def test_pushes_are_counted_by_channel_and_outcome(server: RunningServer) 
     assert 'bridge_push_attempts_total{channel="fcm",outcome="delivered"} 1.0' in await figures(server)
 
 
-async def test_the_oldest_due_delivery_is_seen_by_its_age(
-    server: RunningServer, receiver: WebhookReceiver
-) -> None:
+async def test_the_oldest_due_delivery_has_its_age(server: RunningServer, receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(503, Retry_After="3600")
     admin = AdminClient(server)
     await admin.create("app", "news")

@@ -299,7 +299,7 @@ async def status_for(server: RunningServer, *forwarded: str) -> int:
         ([], ["10.1.2.3, 10.4.5.6"]),
     ],
 )
-async def test_one_client_has_one_bucket(
+async def test_a_client_has_a_bucket(
     behind_proxy: RunningServer, first: list[str], second: list[str]
 ) -> None:
     behind_proxy.clock.advance(_FULL_AGAIN)
@@ -321,9 +321,7 @@ async def test_one_client_has_one_bucket(
         (["2001:db8::1, 198.51.100.1"], ["2001:db8::1, 198.51.100.2"]),
     ],
 )
-async def test_two_clients_have_two_buckets(
-    behind_proxy: RunningServer, first: list[str], second: list[str]
-) -> None:
+async def test_two_have_two_buckets(behind_proxy: RunningServer, first: list[str], second: list[str]) -> None:
     behind_proxy.clock.advance(_FULL_AGAIN)
 
     statuses = [await status_for(behind_proxy, *forwarded) for forwarded in (first, second)]
@@ -395,9 +393,7 @@ async def test_an_exempt_peer_that_forwards_without_being_trusted_is_mentioned_o
     assert mention.kwargs["peer"] == "127.0.0.1"
 
 
-async def test_a_trusted_proxy_is_not_called_untrusted(
-    behind_proxy: RunningServer, log: CapturingLogger
-) -> None:
+async def test_a_trusted_proxy_is_not_mentioned(behind_proxy: RunningServer, log: CapturingLogger) -> None:
     await status_for(behind_proxy, "192.0.2.7")  # an exempt client behind it
     await status_for(behind_proxy, "198.51.100.1")
 
@@ -440,7 +436,7 @@ def test_the_ten_addresses_with_the_most_are_named() -> None:
     assert report.addresses == {str(number): number + 1 for number in range(19, 9, -1)}
 
 
-async def test_a_server_logs_the_refused_addresses_in_one_line(
+async def test_refused_addresses_are_logged_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.05)

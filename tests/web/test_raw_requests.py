@@ -97,9 +97,7 @@ async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
 
 
 @each_row("garbage", GARBAGE.values(), ids=GARBAGE.keys())
-async def test_garbage_is_answered_or_hung_up_on(
-    server: RunningServer, garbage: bytes, faults: Faults
-) -> None:
+async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: bytes, faults: Faults) -> None:
     async with raw_connection(server) as connection:
         await connection.send(garbage)
         connection.writer.write_eof()
@@ -127,9 +125,7 @@ async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults
     await assert_unharmed(server, faults)
 
 
-async def test_a_connection_that_is_reset_while_it_waits_is_forgotten(
-    server: RunningServer, faults: Faults
-) -> None:
+async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningServer, faults: Faults) -> None:
     session_id = await server.open_session()
     async with raw_connection(server) as connection:
         await connection.send(spell("GET", f"/session/{session_id}?wait=20"))
@@ -235,9 +231,7 @@ async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -
 
 
 @each_row("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
-async def test_an_upgrade_is_declined_and_the_request_answered(
-    server: RunningServer, protocol: bytes
-) -> None:
+async def test_an_upgrade_is_declined_and_its_request_served(server: RunningServer, protocol: bytes) -> None:
     path = f"/session/{await server.open_session()}"
     upgrade = [
         b"Connection: Upgrade",
@@ -253,9 +247,7 @@ async def test_an_upgrade_is_declined_and_the_request_answered(
 
 
 @each_row("method", ["GET", "PUT"])
-async def test_a_broken_encoding_is_no_fault_of_the_server(
-    server: RunningServer, method: str, faults: Faults
-) -> None:
+async def test_a_broken_encoding_is_no_fault(server: RunningServer, method: str, faults: Faults) -> None:
     path = f"/session/{await server.open_session()}"
     request = spell(method, path, b"not gzip", b"Content-Encoding: gzip", _CLOSE)
     async with raw_connection(server) as connection:
@@ -281,9 +273,7 @@ async def test_silent_connections_do_not_keep_clients_out(server: RunningServer)
         await each.__aexit__(None, None, None)
 
 
-async def test_a_subprotocol_that_the_server_does_not_have_is_declined(
-    server: RunningServer, faults: Faults
-) -> None:
+async def test_an_unknown_subprotocol_is_declined(server: RunningServer, faults: Faults) -> None:
     async with server.client.ws_connect(server.url, protocols=["wc"]) as socket:
         assert socket.protocol is None
 
@@ -359,9 +349,7 @@ async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(
 
 
 @pytest.mark.usefixtures("debugging")
-async def test_a_refused_request_is_one_line_at_level_debug(
-    server: RunningServer, log: CapturingLogger
-) -> None:
+async def test_a_refusal_is_one_line_at_level_debug(server: RunningServer, log: CapturingLogger) -> None:
     await ask(server, "PUT", "/session/a", b'{"push":1}')
     await ask(server, "GET", "/nope")
     await ask_raw(server, spell("NONSENSE", "/hello"))

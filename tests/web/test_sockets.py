@@ -98,9 +98,7 @@ async def said(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[str]
     return [await socket.receive_str(timeout=_PATIENCE_SECONDS) for _ in range(count)]
 
 
-async def test_a_frame_is_processed_without_a_task(
-    party: Party, client: aiohttp.ClientWebSocketResponse
-) -> None:
+async def test_a_frame_needs_no_task(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
     await client.send_str("first")
     await said(client, 1)  # the reader is idle from now on
     await client.send_str("second")
@@ -142,9 +140,7 @@ async def test_an_error_closes_the_socket(
     assert (message.type, message.data) == (WSMsgType.CLOSE, code)
 
 
-async def test_processing_ends_with_the_connection(
-    party: Party, client: aiohttp.ClientWebSocketResponse
-) -> None:
+async def test_work_ends_with_the_connection(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
     await client.send_str("idle")
     await said(client, 1)
     await client.send_str("later")

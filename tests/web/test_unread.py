@@ -159,9 +159,7 @@ PATIENT: dict[str, tuple[Handler, bytes, int]] = {
 
 
 @each_row(("handler", "request_", "answers"), PATIENT.values(), ids=PATIENT.keys())
-async def test_a_client_that_reads_after_a_while_has_everything(
-    handler: Handler, request_: bytes, answers: int
-) -> None:
+async def test_a_client_that_reads_late_has_all(handler: Handler, request_: bytes, answers: int) -> None:
     async with guarded(handler) as server:
         with client(server.port, SOMEBODY, request_) as reader:
             await server.until(lambda connections: connections.unread.connections == 1)
