@@ -5,7 +5,6 @@ from pathlib import Path
 import orjson
 
 from bridge_server.kernel.clock import SystemClock
-from tests.inbox.processes import reached
 from tests.support import apns_service, fcm_service
 from tests.support.command import watched_server
 from tests.support.eventually import eventually
@@ -20,6 +19,7 @@ from tests.support.push_services import (
     PushServices,
     running_push_services,
 )
+from tests.support.server import reached
 
 
 def secrets(services: PushServices) -> set[str]:

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.inbox.processes import reached
-from tests.inbox.sending import newest_first, send, titles_from
+from tests.inbox.conftest import newest_first, send, titles_from
 from tests.support.asking import Answer
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.problems import pointers
 from tests.support.project import OFFERS, App, create_app, opened_app
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server, server_process
+from tests.support.server import RunningServer, reached, running_server, server_process
 
 NOW = "2027-01-15T08:00:00.000Z"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.inbox.processes import reached
-from tests.inbox.sending import send_numbered
+from tests.inbox.conftest import send_numbered
 from tests.support.asking import ask
 from tests.support.event_reader import EventReader, open_stream
 from tests.support.eventually import eventually
@@ -17,7 +16,7 @@ from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, create_app, opened_app
 from tests.support.raw_http import raw_connection
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server, server_process
+from tests.support.server import RunningServer, reached, running_server, server_process
 
 
 async def until_open(server: RunningServer, streams: int) -> None:
