@@ -15,7 +15,6 @@ from bridge_server.outbox.models import DueMessage
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.push.store import PushStore
-from tests.support import fcm_service
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_delivered
@@ -25,7 +24,7 @@ from tests.support.push_client import PushClient
 from tests.support.push_services import FCM_TOKEN, SERVICES, PushServices, running_push_services
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process
-from tests.support.webhook_receiver import WebhookReceiver, hang, status
+from tests.support.webhook_receiver import WebhookReceiver, status
 
 OPEN = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
@@ -277,24 +276,30 @@ async def test_many_registrations_that_were_answered_survive_a_kill(tmp_path: Pa
     assert statuses == {200}
 
 
-async def test_a_push_of_a_call_that_was_under_way_comes_again_under_its_id(
-    tmp_path: Path, receiver: WebhookReceiver
+async def test_pushes_that_were_under_way_come_again_under_their_ids(
+    tmp_path: Path, live_services: PushServices
 ) -> None:
-    data_dir, environment = tmp_path / "data", {"BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "yes"}
-    receiver.script.append(hang)
+    data_dir, environment = tmp_path / "data", live_services.environment
+    for channel in ("fcm", "webhook"):
+        live_services.next_answer(channel, "hanging")
     with server_process(data_dir, environment=environment) as process:
-        async with reached(process) as server:
-            topic = await server.open_session()
-            await PushClient(server).register(topic=topic, type="webhook", token=receiver.url())
+        async with reached(process) as server, opened_app(server) as app:
+            topic, inbox = await server.open_session(), await sign_in(server)
+            webhook = live_services.token("webhook")
+            await PushClient(server).register(topic=topic, type="webhook", token=webhook)
+            await inbox.subscribe(app.project_id)
+            await inbox.add_device("fcm", FCM_TOKEN)
             await server.request_call(topic)
-            await receiver.got(1)
+            await app.notify([inbox.account])
+            for channel in ("fcm", "webhook"):
+                await live_services.got(channel, 1)
+            await eventually(lambda: look(server, "SELECT attempts FROM outbox") == [(0,), (0,)])
         process.kill()
 
     with server_process(data_dir, environment=environment):
-        await receiver.got(2)
-
-    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
-    assert len({request.body for request in receiver.requests}) == 1
+        for channel in ("fcm", "webhook"):
+            first, again = await live_services.got(channel, 2)
+            assert first == again
 
 
 async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_one_id(
@@ -320,27 +325,6 @@ async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_on
         await receiver.got(2)
 
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
-
-
-async def test_a_notification_to_a_device_that_was_under_way_comes_again_under_its_id(
-    tmp_path: Path, live_services: PushServices
-) -> None:
-    data_dir, environment = tmp_path / "data", live_services.environment
-    live_services.fcm.script.append(fcm_service.hang)
-    with server_process(data_dir, environment=environment) as process:
-        async with reached(process) as server, opened_app(server) as app:
-            inbox = await sign_in(server)
-            await inbox.subscribe(app.project_id)
-            await inbox.add_device("fcm", FCM_TOKEN)
-            await app.notify([inbox.account])
-            await live_services.got("fcm", 1)
-            assert look(server, "SELECT attempts FROM outbox") == [(0,)]
-        process.kill()
-
-    with server_process(data_dir, environment=environment):
-        shown = await live_services.got("fcm", 2)
-
-    assert len(set(shown)) == 1
 
 
 async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(

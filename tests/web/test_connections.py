@@ -12,10 +12,9 @@ from structlog.testing import capture_logs
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
-from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.support.idle_clients import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
 from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
-from tests.web.guarded import Guarded, guarded
 
 EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
 
