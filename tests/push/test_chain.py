@@ -61,11 +61,18 @@ async def test_a_new_call_reaches_the_wallets_device_once(
     assert look(connected.server, "SELECT * FROM outbox") == []
 
 
+@pytest.fixture
+async def topic(push: PushClient, receiver: WebhookReceiver) -> str:
+    """A session whose calls are pushed to the receiver."""
+    session_id = await push.server.open_session()
+    await push.register(topic=session_id, type="webhook", token=receiver.url())
+    return session_id
+
+
 async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
-    push: PushClient, receiver: WebhookReceiver
+    push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
-    topic, other = await push.server.open_session(), await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
+    other = await push.server.open_session()
 
     for session_id in (topic, other, topic):
         await push.server.request_call(session_id)
@@ -76,9 +83,9 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     assert len(set(ids(receiver))) == 2
 
 
-async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver: WebhookReceiver) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
+async def test_a_repeated_attempt_comes_under_its_id(
+    push: PushClient, receiver: WebhookReceiver, topic: str
+) -> None:
     receiver.script.append(status(500))
 
     await push.server.request_call(topic)
@@ -92,9 +99,9 @@ async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver:
     assert len(receiver.requests) == 2
 
 
-async def test_a_call_unregisters_a_device_that_is_gone(push: PushClient, receiver: WebhookReceiver) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
+async def test_a_call_unregisters_a_device_that_is_gone(
+    push: PushClient, receiver: WebhookReceiver, topic: str
+) -> None:
     receiver.otherwise = status(410)
 
     await push.server.request_call(topic)
@@ -107,10 +114,9 @@ async def test_a_call_unregisters_a_device_that_is_gone(push: PushClient, receiv
     assert len(receiver.requests) == 1
 
 
-async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver: WebhookReceiver) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
-
+async def test_the_end_of_the_session_ends_its_pushes(
+    push: PushClient, receiver: WebhookReceiver, topic: str
+) -> None:
     async with push.server.client.delete(f"{push.server.url}/session/{topic}") as response:
         assert response.status == 200
 
@@ -118,10 +124,8 @@ async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver
 
 
 async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registration_is_served(
-    push: PushClient, receiver: WebhookReceiver
+    push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
     execute(push.server, "UPDATE push_registrations SET expires_at_ms = 0")
 
     await push.server.request_call(topic)
@@ -136,10 +140,8 @@ async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registra
 
 
 async def test_a_database_that_cannot_take_the_push_now_gets_it_later(
-    push: PushClient, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    push: PushClient, receiver: WebhookReceiver, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
     attempts = 0
 
     async def refuse(*_: object) -> None:
