@@ -91,36 +91,28 @@ def test_a_malformed_secret_fails_before_anything_is_sent() -> None:
         WebhookSender(replace(OPEN, signing_secret="secret"))
 
 
-@each_row("code", [200, 201, 202, 204, 299])
-async def test_every_2xx_is_a_delivery(receiver: WebhookReceiver, code: int) -> None:
-    receiver.otherwise = status(code)
-
-    assert (await send(receiver.url())).verdict is Verdict.DELIVERED
-
-
-@each_row("code", [300, 304, 400, 401, 404, 409, 418, 429, 500, 503, 599])
-async def test_every_other_status_is_a_failure(receiver: WebhookReceiver, code: int) -> None:
-    receiver.otherwise = status(code)
-
-    outcome = await send(receiver.url())
-
-    assert (outcome.verdict, outcome.status) == (Verdict.FAILED, code)
-    assert outcome.reason.startswith(f"the receiver answered {code}")
+ANSWERS = [
+    *((code, Verdict.DELIVERED, "", None) for code in (200, 201, 202, 204, 299)),
+    (410, Verdict.GONE, "the receiver answered 410", None),
+    *((code, Verdict.FAILED, f"the receiver answered {code}", 120.0) for code in (429, 503)),
+    *(
+        (code, Verdict.FAILED, f"the receiver answered {code}", None)
+        for code in (300, 304, 400, 401, 404, 409, 418, 500, 599)
+    ),
+]
 
 
-async def test_an_answer_of_410_means_that_the_receiver_is_gone(receiver: WebhookReceiver) -> None:
-    receiver.otherwise = status(410)
-
-    assert await send(receiver.url()) == Outcome(Verdict.GONE, "the receiver answered 410", 410)
-
-
-@each_row(("code", "asked"), [(429, 120.0), (503, 120.0), (500, None), (404, None)])
-async def test_retry_after_counts_where_it_means_too_much_or_not_now(
-    receiver: WebhookReceiver, code: int, asked: float | None
+@each_row(("code", "verdict", "reason", "asked"), ANSWERS)
+async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_and_not_now(
+    receiver: WebhookReceiver, code: int, verdict: Verdict, reason: str, asked: float | None
 ) -> None:
     receiver.otherwise = status(code, Retry_After="120")
 
-    assert (await send(receiver.url())).retry_after_seconds == asked
+    outcome = await send(receiver.url())
+
+    assert (outcome.verdict, outcome.status, outcome.retry_after_seconds) == (verdict, code, asked)
+    assert outcome.reason.startswith(reason)
+    assert bool(outcome.reason) is bool(reason)
 
 
 @each_row("code", [301, 302, 303, 307, 308])
