@@ -50,28 +50,24 @@ def limits_of(answer: Answer) -> tuple[str | None, ...]:
     return tuple(answer.headers.get(name) for name in _HEADERS)
 
 
-async def test_each_success_tells_where_the_client_stands(server: RunningServer) -> None:
-    answers = [await hello(server) for _ in range(3)]
+async def test_each_answer_tells_where_the_client_stands_and_one_too_many_is_429(
+    server: RunningServer,
+) -> None:
+    answers = [await hello(server) for _ in range(4)]
 
     policy = '"requests";q=3;w=3'
     assert [limits_of(answer) for answer in answers] == [
         (None, '"requests";r=2;t=1', policy),
         (None, '"requests";r=1;t=2', policy),
         (None, '"requests";r=0;t=3', policy),
+        ("1", '"requests";r=0;t=3', policy),
     ]
+    assert answers[3].problem(429)["type"].endswith(":limit-exceeded")
 
 
-async def test_a_request_over_the_limit_is_429(server: RunningServer) -> None:
-    assert await spend(server, 3) == [200] * 3
-
-    answer = await hello(server)
-
-    assert answer.problem(429)["type"].endswith(":limit-exceeded")
-    assert limits_of(answer) == ("1", '"requests";r=0;t=3', '"requests";q=3;w=3')
-
-
-async def test_capacity_comes_back_as_time_goes_by(server: RunningServer) -> None:
+async def test_capacity_comes_back_as_time_goes_by_whatever_was_refused(server: RunningServer) -> None:
     await spend(server, 3)
+    assert await spend(server, 50) == [429] * 50
 
     server.clock.advance(0.999)
     assert await spend(server, 1) == [429]
@@ -83,15 +79,6 @@ async def test_capacity_comes_back_as_time_goes_by(server: RunningServer) -> Non
     assert await spend(server, 4) == [200, 200, 200, 429]
 
 
-async def test_a_refused_request_spends_nothing(server: RunningServer) -> None:
-    await spend(server, 3)
-    assert await spend(server, 50) == [429] * 50
-
-    server.clock.advance(1)
-
-    assert await spend(server, 1) == [200]
-
-
 async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None:
     answers = [
         await ask(server, "PUT", "/session/a", b"{"),
@@ -101,12 +88,8 @@ async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None
     ]
 
     assert [answer.status for answer in answers] == [400, 404, 413, 429]
-    assert [answer.headers["RateLimit"][-7:] for answer in answers] == [
-        "r=2;t=1",
-        "r=1;t=2",
-        "r=0;t=3",
-        "r=0;t=3",
-    ]
+    left = [answer.headers["RateLimit"][-7:] for answer in answers]
+    assert left == ["r=2;t=1", "r=1;t=2", "r=0;t=3", "r=0;t=3"]
 
 
 async def test_operators_routes_and_preflights_cost_nothing(server: RunningServer) -> None:
@@ -188,28 +171,20 @@ async def test_a_clock_that_is_set_back_a_little_delays_as_little(server: Runnin
 
 async def test_a_restart_does_not_refill(tmp_path: Path) -> None:
     clock = ManualClock()
-    slow = {"requests_per_second": 0.1}
-    async with limited(tmp_path, clock, **slow) as server:
-        before = await spend(server, 3)
-    async with limited(tmp_path, clock, **slow) as server:
+    settings = {"requests_per_second": 0.1, "sessions_burst": 2, "sessions_per_minute": 0.1}
+    async with limited(tmp_path, clock, **settings) as server:
+        sessions = [(await ask(server, "POST", "/session/new")).status for _ in range(2)]
+        before = await spend(server, 2)
+    async with limited(tmp_path, clock, **settings) as server:
         after = await spend(server, 1)
-        clock.advance(10)
-        recovered = await spend(server, 2)
-    async with limited(tmp_path, clock, **slow) as server:
-        again = await spend(server, 1)
+        clock.advance(20)
+        recovered = await spend(server, 1)
+        sessions.append((await ask(server, "POST", "/session/new")).status)
+    async with limited(tmp_path, clock, **settings) as server:
+        again = await spend(server, 2)
 
-    assert (before, after, recovered, again) == ([200] * 3, [429], [200, 429], [429])
-
-
-async def test_a_restart_does_not_refill_what_was_spent_for_new_sessions(tmp_path: Path) -> None:
-    clock = ManualClock()
-    statuses = []
-
-    for _ in range(3):
-        async with limited(tmp_path, clock, sessions_burst=2, sessions_per_minute=1) as server:
-            statuses.append((await ask(server, "POST", "/session/new")).status)
-
-    assert statuses == [200, 200, 429]
+    assert (before, after, recovered, again) == ([200, 429], [429], [200], [200, 429])
+    assert sessions == [200, 200, 429]
 
 
 async def test_a_limit_that_was_raised_counts_after_the_restart(tmp_path: Path) -> None:
@@ -400,40 +375,30 @@ async def test_a_trusted_proxy_is_not_mentioned(behind_proxy: RunningServer, log
     assert log.calls == []
 
 
-def test_refusals_are_counted_by_address_until_they_are_reported() -> None:
-    refusals = Refusals()
-    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1"):
+@each_row(
+    ("most", "refused", "total", "addresses"),
+    [
+        (100, ["192.0.2.1", "192.0.2.2", "192.0.2.1"], 3, {"192.0.2.1": 2, "192.0.2.2": 1}),
+        (2, ["a", "b", "c", "d", "b"], 5, {"b": 2, "a": 1}),
+        (
+            100,
+            [str(number) for number in range(20) for _ in range(number + 1)],
+            210,
+            {str(number): number + 1 for number in range(19, 9, -1)},
+        ),
+    ],
+    ids=["by address until they are reported", "of so many addresses", "the ten with the most"],
+)
+def test_refusals_are_counted(most: int, refused: list[str], total: int, addresses: dict[str, int]) -> None:
+    refusals = Refusals(most_addresses=most)
+    for address in refused:
         refusals.count(address, "requests")
 
     report = refusals.take()
 
     assert report is not None
-    assert (report.total, report.addresses) == (3, {"192.0.2.1": 2, "192.0.2.2": 1})
+    assert (report.total, report.addresses) == (total, addresses)
     assert refusals.take() is None
-
-
-def test_the_number_of_addresses_is_limited_and_every_refusal_counts() -> None:
-    refusals = Refusals(most_addresses=2)
-    for address in ("a", "b", "c", "d", "b"):
-        refusals.count(address, "requests")
-
-    report = refusals.take()
-
-    assert report is not None
-    assert (report.total, report.addresses) == (5, {"b": 2, "a": 1})
-
-
-def test_the_ten_addresses_with_the_most_are_named() -> None:
-    refusals = Refusals()
-    for number in range(20):
-        for _ in range(number + 1):
-            refusals.count(str(number), "requests")
-
-    report = refusals.take()
-
-    assert report is not None
-    assert report.total == 210
-    assert report.addresses == {str(number): number + 1 for number in range(19, 9, -1)}
 
 
 async def test_refused_addresses_are_logged_in_a_line(
