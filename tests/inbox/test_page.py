@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,11 @@ async def test_a_browser_that_has_another_script_is_sent_this_one(server: Runnin
     assert answer.status == 200
 
 
-async def test_the_script_is_loaded_by_pages_of_configured_origins_alone(tmp_path: Path) -> None:
-    async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
-        allowed = await ask(server, "GET", SCRIPT, headers={"Origin": ORIGIN})
-        etag = {"If-None-Match": allowed.headers["ETag"]}
-        unchanged = await ask(server, "GET", SCRIPT, headers={"Origin": ORIGIN, **etag})
-        other = await ask(server, "GET", SCRIPT, headers={"Origin": "https://other.example"})
+async def test_the_script_is_loaded_by_pages_of_configured_origins_alone(named: RunningServer) -> None:
+    allowed = await ask(named, "GET", SCRIPT, headers={"Origin": ORIGIN})
+    etag = {"If-None-Match": allowed.headers["ETag"]}
+    unchanged = await ask(named, "GET", SCRIPT, headers={"Origin": ORIGIN, **etag})
+    other = await ask(named, "GET", SCRIPT, headers={"Origin": "https://other.example"})
 
     assert allowed.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert allowed.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
@@ -191,10 +191,16 @@ async def preflight(server: RunningServer, path: str, origin: str) -> Answer:
     return await ask(server, "OPTIONS", path, headers=headers)
 
 
+@pytest.fixture(scope="module")
+async def named(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """A server outside of test mode that names the page's origin."""
+    async with running_server(tmp_path_factory.mktemp("named") / "data", inbox_origins=[ORIGIN]) as server:
+        yield server
+
+
 @each_row(("path", "methods"), PATHS.items())
-async def test_a_configured_page_may_ask(tmp_path: Path, path: str, methods: str) -> None:
-    async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
-        answer = await preflight(server, path, ORIGIN)
+async def test_a_configured_page_may_ask(named: RunningServer, path: str, methods: str) -> None:
+    answer = await preflight(named, path, ORIGIN)
 
     assert answer.status == 204
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
@@ -203,62 +209,54 @@ async def test_a_configured_page_may_ask(tmp_path: Path, path: str, methods: str
 
 
 @each_row("origin", ["https://other.example", "null", "*", f"{ORIGIN}:8443", f"{ORIGIN}.evil"])
-async def test_other_pages_may_not(tmp_path: Path, origin: str) -> None:
-    async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
-        inbox = await sign_in(server)
-        answers = [await preflight(server, path, origin) for path in PATHS]
-        answers.append(await inbox.ask("GET", "/devices", headers={"Origin": origin}))
+async def test_other_pages_may_not(named: RunningServer, origin: str) -> None:
+    inbox = await sign_in(named)
+    answers = [await preflight(named, path, origin) for path in PATHS]
+    answers.append(await inbox.ask("GET", "/devices", headers={"Origin": origin}))
 
     assert not any("Access-Control-Allow-Origin" in answer.headers for answer in answers)
 
 
-@pytest.mark.own_server
-async def test_without_configured_pages_none_may(server: RunningServer) -> None:
-    for path in PATHS:
-        assert (await preflight(server, path, ORIGIN)).status in (401, 405)
-
-
-async def test_answers_refusals_and_streams_may_be_read_by_a_configured_page(tmp_path: Path) -> None:
-    async with running_server(tmp_path, inbox_origins=[ORIGIN]) as server:
-        inbox, headers = await sign_in(server), {"Origin": ORIGIN}
-        answers = [
-            await inbox.ask("GET", "/notifications", headers=headers),
-            await inbox.ask("GET", "/notifications?limit=x", headers=headers),
-            await ask(server, "GET", "/inbox/devices", headers=headers),
-        ]
-        async with server.client.get(
-            f"{server.url}/inbox/stream", headers={**inbox.headers, **headers}
-        ) as stream:
-            allowed = stream.headers["Access-Control-Allow-Origin"]
+async def test_answers_refusals_and_streams_may_be_read_by_a_configured_page(named: RunningServer) -> None:
+    inbox, headers = await sign_in(named), {"Origin": ORIGIN}
+    answers = [
+        await inbox.ask("GET", "/notifications", headers=headers),
+        await inbox.ask("GET", "/notifications?limit=x", headers=headers),
+        await ask(named, "GET", "/inbox/devices", headers=headers),
+    ]
+    sent = {**inbox.headers, **headers}
+    async with named.client.get(f"{named.url}/inbox/stream", headers=sent) as stream:
+        allowed = stream.headers["Access-Control-Allow-Origin"]
 
     assert [answer.status for answer in answers] == [200, 400, 401]
     assert {answer.headers["Access-Control-Allow-Origin"] for answer in answers} == {ORIGIN} == {allowed}
 
 
-@each_row("origin", ["http://localhost:3000", "http://127.0.0.1:5173", "https://localhost"])
-async def test_in_test_mode_pages_of_this_machine_may_ask_and_sign_in(tmp_path: Path, origin: str) -> None:
-    async with running_server(tmp_path, test=True) as server:
-        answer = await preflight(server, "/inbox/login", origin)
-        domain = origin.partition("://")[2]
-        inbox = await sign_in(server, domain=domain, uri=f"{origin}/login")
+@pytest.mark.own_server
+async def test_without_configured_pages_none_may_ask_or_sign_in(server: RunningServer) -> None:
+    for path in PATHS:
+        assert (await preflight(server, path, ORIGIN)).status in (401, 405)
+    refused = await log_in(server, Wallet(1), domain="localhost:3000", uri="http://localhost:3000/")
 
-        assert answer.headers["Access-Control-Allow-Origin"] == origin
-        assert (await inbox.ask("GET", "/subscriptions")).status == 200
-
-
-async def test_in_test_mode_no_other_page_may(tmp_path: Path) -> None:
-    async with running_server(tmp_path, test=True) as server:
-        answer = await preflight(server, "/inbox/login", ORIGIN)
-        refused = await log_in(server, Wallet(1), domain="app.example", uri=f"{ORIGIN}/")
-
-    assert "Access-Control-Allow-Origin" not in answer.headers
     assert refused.status == 400
 
 
-@pytest.mark.own_server
-async def test_outside_of_test_mode_a_page_of_this_machine_needs_to_be_named(server: RunningServer) -> None:
-    refused = await log_in(server, Wallet(1), domain="localhost:3000", uri="http://localhost:3000/")
+@each_row("origin", ["http://localhost:3000", "http://127.0.0.1:5173", "https://localhost"])
+async def test_in_test_mode_pages_of_this_machine_may_ask_and_sign_in(
+    server: RunningServer, origin: str
+) -> None:
+    answer = await preflight(server, "/inbox/login", origin)
+    inbox = await sign_in(server, domain=origin.partition("://")[2], uri=f"{origin}/login")
 
+    assert answer.headers["Access-Control-Allow-Origin"] == origin
+    assert (await inbox.ask("GET", "/subscriptions")).status == 200
+
+
+async def test_in_test_mode_no_other_page_may(server: RunningServer) -> None:
+    answer = await preflight(server, "/inbox/login", ORIGIN)
+    refused = await log_in(server, Wallet(1), domain="app.example", uri=f"{ORIGIN}/")
+
+    assert "Access-Control-Allow-Origin" not in answer.headers
     assert refused.status == 400
 
 

@@ -122,23 +122,17 @@ async def never() -> None:
     await asyncio.Event().wait()
 
 
-async def test_work_is_finished_while_the_server_runs() -> None:
-    async def work() -> int:
-        await asyncio.sleep(0)
-        return 7
-
-    assert await Stopping(0).finish(work()) == 7
-
-
-async def test_work_begun_within_the_grace_is_finished() -> None:
+@each_row("is_closed", [False, True])
+async def test_work_is_finished_while_the_server_runs_and_within_the_grace(is_closed: bool) -> None:
     async def work() -> int:
         await asyncio.sleep(0)
         return 7
 
     stopping = Stopping(60)
-    stopping.close()
+    if is_closed:
+        stopping.close()
 
-    assert stopping.has_begun
+    assert stopping.has_begun is is_closed
     assert await stopping.finish(work()) == 7
 
 
@@ -205,22 +199,14 @@ def sweeper(*sweeps: Sweep, clock: ManualClock | None = None) -> Sweeper:
     return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=INTERVAL_SECONDS)
 
 
-async def test_a_sweep_takes_slices_until_nothing_is_left() -> None:
-    rubbish = Rubbish(25)
-
-    swept = await sweeper(rubbish.sweep).sweep()
-
-    assert swept == 25
-    assert rubbish.slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
-
-
-async def test_the_sweeper_runs_every_sweep() -> None:
-    heaps = [Rubbish(3), Rubbish(0), Rubbish(12)]
+async def test_every_sweep_takes_slices_until_nothing_is_left() -> None:
+    heaps = [Rubbish(25), Rubbish(0), Rubbish(12)]
 
     swept = await sweeper(*(heap.sweep for heap in heaps)).sweep()
 
-    assert swept == 15
+    assert swept == 37
     assert [heap.rows for heap in heaps] == [0, 0, 0]
+    assert heaps[0].slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
 
 
 async def test_a_sweep_pauses_between_two_slices() -> None:
@@ -258,24 +244,16 @@ async def test_a_sweep_that_is_under_way_can_be_waited_for() -> None:
     assert await sweeping == 25
 
 
-async def test_the_sweeper_goes_on_after_a_database_that_could_not_serve() -> None:
+async def test_the_sweeper_goes_on_after_failures_and_deletes_rows_that_expire_later() -> None:
     rubbish = Rubbish(25, failures=[UnavailableError("locked"), UnavailableError("the disk is full")])
 
     async with running(sweeper(rubbish.sweep).run_forever()):
+        for _ in range(2):
+            await eventually(rubbish.is_gone)
+            rubbish.rows = 15
         await eventually(rubbish.is_gone)
 
     assert not rubbish.failures
-
-
-async def test_the_sweeper_deletes_rows_that_expire_later() -> None:
-    rubbish = Rubbish(5)
-
-    async with running(sweeper(rubbish.sweep).run_forever()):
-        await eventually(rubbish.is_gone)
-        rubbish.rows = 15
-        await eventually(rubbish.is_gone)
-
-    assert rubbish.rows == 0
 
 
 def jumps_in(events: list[MutableMapping[str, Any]]) -> list[int]:
@@ -326,20 +304,13 @@ async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
             await eventually(rubbish.is_gone)
 
 
-@each_row("correction", [2, -2, -1])
-async def test_a_clock_that_is_set_a_little_changes_nothing(correction: int) -> None:
+@each_row(("correction", "asleep"), [(2, 0), (-2, 0), (-1, 0), (0, 2 * HOUR), (0, 365 * 24 * HOUR)])
+async def test_a_clock_that_is_set_a_little_and_a_machine_that_slept_have_no_jump(
+    correction: int, asleep: int
+) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.set_by(correction)
-
-    async with running(sweeping.run_forever()):
-        await eventually(rubbish.is_gone)
-
-
-@each_row("asleep", [2 * HOUR, 365 * 24 * HOUR])
-async def test_a_machine_that_slept_has_no_jump(asleep: int) -> None:
-    clock, rubbish = ManualClock(), Rubbish(5)
-    sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.advance(asleep)
 
     async with running(sweeping.run_forever()):
