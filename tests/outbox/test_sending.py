@@ -324,44 +324,36 @@ async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
     assert "hush" not in outcome.reason
 
 
-async def _tested(data_dir: Path, receiver: WebhookReceiver, authorities: Path) -> tuple[bool, str | None]:
-    """Whether a webhook test of a server with these authorities was delivered, and why not."""
-    server = ServerProcess(
-        data_dir,
-        environment={
-            **engine_environment(data_dir),
-            "BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN,
-            "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
-            "SSL_CERT_FILE": str(authorities),
-            "SSL_CERT_DIR": os.devnull,
-        },
-    )
-    server.start()
-    try:
-        async with (
-            aiohttp.ClientSession(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client,
-            client.post(
-                f"{server.url}/admin/webhooks/test",
-                json={"url": receiver.url().replace("http://", "https://")},
-            ) as response,
-        ):
-            answer = await response.json()
-    finally:
-        server.close()
-    return answer["delivered"], answer["failure"]
+async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(tmp_path: Path) -> None:
+    authorities = tmp_path / "authorities.pem"
+    environment = {
+        **engine_environment(tmp_path / "data"),
+        "BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN,
+        "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
+        "SSL_CERT_FILE": str(authorities),
+        "SSL_CERT_DIR": os.devnull,
+    }
+    headers, results = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, []
+    async with (
+        open_receiver(self_signed("127.0.0.1", authorities)) as trusted,
+        open_receiver(self_signed("127.0.0.1")) as stranger,
+        aiohttp.ClientSession(headers=headers) as client,
+    ):
+        server = ServerProcess(tmp_path / "data", environment=environment)
+        server.start()
+        try:
+            for receiver in (trusted, stranger):
+                body = {"url": receiver.url().replace("http://", "https://")}
+                async with client.post(f"{server.url}/admin/webhooks/test", json=body) as response:
+                    results.append(await response.json())
+        finally:
+            server.close()
 
-
-@each_row("is_trusted", [True, False])
-async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(
-    tmp_path: Path, is_trusted: bool
-) -> None:
-    certificate, nobody = tmp_path / "receiver.pem", tmp_path / "nobody.pem"
-    nobody.touch()
-    async with open_receiver(self_signed("127.0.0.1", certificate)) as receiver:
-        delivered, failure = await _tested(tmp_path / "data", receiver, certificate if is_trusted else nobody)
-
-    assert delivered is is_trusted
-    assert failure is None if is_trusted else "certificate" in str(failure)
+    assert [(result["delivered"], result["failure"] is None) for result in results] == [
+        (True, True),
+        (False, False),
+    ]
+    assert "certificate" in results[1]["failure"]
 
 
 def secret_of(size: int) -> str:

@@ -19,7 +19,6 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.web.aiohttp_internals import has_known_sockets
 from bridge_server.web.sockets import Socket, text_frame
-from tests.support.rows import each_row
 from tests.support.socket_client import SocketClient
 
 _PATIENCE_SECONDS = 60.0
@@ -191,6 +190,7 @@ from bridge_server.web.aiohttp_internals import has_known_sockets
 print(WebSocketReader.__module__, has_known_sockets(), file=sys.stderr)
 """
 _WARNING = "frames of WebSockets are processed in aiohttp's own way"
+_IN_PYTHON = {"AIOHTTP_NO_EXTENSIONS": "1"}
 _TOPIC = "a" * 64
 
 
@@ -236,16 +236,6 @@ async def payloads_by_socket(url: str) -> list[str]:
         return payloads
 
 
-@each_row("change", [_MOVED, _OTHER_START], ids=["moved", "other"])
-async def test_sockets_are_served_the_public_way_by_an_aiohttp_without_the_private_names(
-    tmp_path: Path, change: str
-) -> None:
-    with running(OtherAiohttp(tmp_path / "data", change)) as server:
-        assert await payloads_by_socket(server.url) == ["first", "second"]
-        assert server.stop() == 0
-        assert _WARNING in server.log()
-
-
 async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
     """The status, the names of the header fields, and the body of an answer of each kind."""
     async with aiohttp.ClientSession() as client:
@@ -272,27 +262,25 @@ async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
         return answers
 
 
-async def test_requests_are_answered_alike_by_an_aiohttp_without_the_private_names(tmp_path: Path) -> None:
+async def test_an_aiohttp_without_the_private_names_serves_alike(tmp_path: Path) -> None:
     environment = {"BRIDGE_QUOTA_EXEMPT": "[]"}
     with (
-        running(OtherAiohttp(tmp_path / "known", environment=environment)) as known,
-        running(OtherAiohttp(tmp_path / "other", _OTHER_REQUESTS, environment)) as other,
+        running(OtherAiohttp(tmp_path / "known", _SHOWN_READER, {**environment, **_IN_PYTHON})) as known,
+        running(OtherAiohttp(tmp_path / "moved", _MOVED + _OTHER_REQUESTS, environment)) as moved,
+        running(OtherAiohttp(tmp_path / "other", _OTHER_START)) as other,
     ):
         answers = await answers_of(known.url)
 
-        assert answers == await answers_of(other.url)
+        assert answers == await answers_of(moved.url)
         assert [status for status, _, _ in answers] == [204, 204, 200, 200, 200, 200, 405, 404, 200]
         assert all("RateLimit" in fields for status, fields, _ in answers if status < 400)
+        for server in (known, moved, other):
+            assert await payloads_by_socket(server.url) == ["first", "second"]
+            assert server.stop() == 0
+        assert "aiohttp._websocket.reader_py True\n" in known.log()
+        assert [_WARNING in server.log() for server in (known, moved, other)] == [False, True, True]
 
 
 def test_the_reader_in_c_gives_frames_at_once() -> None:
     assert WebSocketReader.__module__ == "aiohttp._websocket.reader_c"
     assert has_known_sockets()
-
-
-async def test_the_reader_in_python_gives_frames_at_once(tmp_path: Path) -> None:
-    environment = {"AIOHTTP_NO_EXTENSIONS": "1"}
-    with running(OtherAiohttp(tmp_path / "data", _SHOWN_READER, environment)) as server:
-        assert await payloads_by_socket(server.url) == ["first", "second"]
-        assert "aiohttp._websocket.reader_py True\n" in server.log()
-        assert _WARNING not in server.log()
