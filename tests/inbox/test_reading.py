@@ -106,11 +106,11 @@ async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxC
     assert (await subscriber.page("?limit=2"))["next"] is not None
 
 
-@each_row(("query", "count"), [("", 50), ("?limit=100", 100), ("?limit=1", 1)])
-async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient, query: str, count: int) -> None:
+async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 101))
 
-    assert await subscriber.titles(query) == newest_first(1, 101)[:count]
+    for query, count in (("", 50), ("?limit=100", 100), ("?limit=1", 1)):
+        assert await subscriber.titles(query) == newest_first(1, 101)[:count]
 
 
 @each_row(

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ from tests.support.project import (
     App,
     account,
     accounts,
+    create_app,
     look,
     opened_app,
     operator_beside,
@@ -359,30 +361,34 @@ steps = st.lists(
 )
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def frugal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    """A server whose buckets hold two tokens, and which does not sweep."""
+    data_dir = tmp_path_factory.mktemp("frugal") / "data"
+    async with (
+        running_server(data_dir, sweep_interval=NO_SWEEPING, account_burst=2) as server,
+        opened_app(server) as app,
+    ):
+        yield app
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @given(runs=st.lists(steps, min_size=1, max_size=3))
-def test_the_call_after_a_dry_run_answers_the_very_same(runs: list[Any]) -> None:
-    """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing. Buckets hold 2 tokens."""
-    asyncio.run(_agree(runs))
-
-
-async def _agree(runs: list[Any]) -> None:
-    with TemporaryDirectory() as directory:
-        async with (
-            running_server(Path(directory), sweep_interval=NO_SWEEPING, account_burst=2) as server,
-            opened_app(server) as app,
-        ):
-            await app.subscribe(account(1), account(2))
-            await app.subscribe(account(3), types=[NEWS])
-            await app.subscribe(account(4), types=[OFFERS])
-            for number, run in enumerate(runs):
-                for type_id, notification_id, wanted, seconds in run:
-                    server.clock.advance(seconds + 1)
-                    key = None if notification_id is None else f"{notification_id} {number}"
-                    call = a_call([account(each) for each in wanted], key, type_id)
-                    before = everything(server)
-                    dry = await ask_dry(app, call)
-                    assert everything(server) == before
-                    assert (await app.post(call)).body == dry.body
+async def test_the_call_after_a_dry_run_answers_the_very_same(frugal: App, runs: list[Any]) -> None:
+    """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing."""
+    app = await create_app(frugal.server, frugal.operator)
+    await app.subscribe(account(1), account(2))
+    await app.subscribe(account(3), types=[NEWS])
+    await app.subscribe(account(4), types=[OFFERS])
+    for number, run in enumerate(runs):
+        for type_id, notification_id, wanted, seconds in run:
+            app.server.clock.advance(seconds + 1)
+            key = None if notification_id is None else f"{notification_id} {number}"
+            call = a_call([account(each) for each in wanted], key, type_id)
+            before = everything(app.server)
+            dry = await ask_dry(app, call)
+            assert everything(app.server) == before
+            assert (await app.post(call)).body == dry.body
 
 
 YEAR_MS = 365 * 86_400_000
