@@ -50,19 +50,18 @@ async def path(server: RunningServer) -> str:
     return f"/session/{await server.open_session()}"
 
 
-@pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (4 * LIMIT, 413)])
-async def test_a_declared_body_has_a_limit(server: RunningServer, path: str, size: int, status: int) -> None:
-    answer = await ask(server, "PUT", path, body_of(size))
+@each_row(("size", "status"), [(LIMIT + 1, 413), (4 * LIMIT, 413), (LIMIT, 200)])
+async def test_a_body_has_a_limit_whether_it_is_declared_or_in_chunks(
+    server: RunningServer, size: int, status: int
+) -> None:
+    for in_chunks in (False, True):
+        path = f"/session/{await server.open_session()}"
+        if in_chunks:
+            assert await put_chunked(server, path, body_of(size)) == status
+        else:
+            assert (await ask(server, "PUT", path, body_of(size))).status == status
 
-    assert answer.status == status
-    assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
-
-
-@pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (4 * LIMIT, 413)])
-async def test_a_body_in_chunks_has_a_limit(server: RunningServer, path: str, size: int, status: int) -> None:
-    assert await put_chunked(server, path, body_of(size)) == status
-
-    assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
+        assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
 
 
 @each_row(("method", "route"), [*WITH_A_BODY, ("POST", "/session/new")])
