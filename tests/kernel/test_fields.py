@@ -24,19 +24,12 @@ from tests.support.rows import each_row
 @each_row(
     "text",
     [
-        "http://example.org",
-        "https://example.org/hook?x=1#part",
-        "HTTPS://EXAMPLE.ORG/",
-        "http://example.org:1",
-        "http://example.org:65535/",
-        "http://user:password@example.org/",
-        "http://192.0.2.1/hook",
-        "http://[2001:db8::1]:8080/hook",
-        "http://localhost/",
-        "https://example.org/%C3%A9",
-        "http://example.org/" + "x" * (URL_MAX_CHARACTERS - 19),
+        "http://example.org", "https://example.org/hook?x=1#part", "HTTPS://EXAMPLE.ORG/",
+        "http://example.org:1", "http://example.org:65535/", "http://user:password@example.org/",
+        "http://192.0.2.1/hook", "http://[2001:db8::1]:8080/hook", "http://localhost/",
+        "https://example.org/%C3%A9", "http://example.org/" + "x" * (URL_MAX_CHARACTERS - 19),
     ],
-)
+)  # fmt: skip
 def test_an_absolute_web_address_is_returned_as_it_is(text: str) -> None:
     assert http_url(text) == text
 
