@@ -154,24 +154,18 @@ async def test_every_path_has_a_preflight(server: RunningServer, path: str, meth
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-@each_row(
-    "headers",
-    ["prefer", "content-type,x-request-id", "Content-Type, Prefer", "a" * 1024, "x-!#$%&'*+.^_`|~9"],
-)
-async def test_headers_that_a_page_wants_to_send_are_allowed(server: RunningServer, headers: str) -> None:
-    answer = await ask(server, "OPTIONS", "/info", headers=preflight_headers(headers))
-
-    assert answer.headers["Access-Control-Allow-Headers"] == headers
+ALLOWED = ["prefer", "content-type,x-request-id", "Content-Type, Prefer", "a" * 1024, "x-!#$%&'*+.^_`|~9"]
+FAULTY = [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
 
 
-@each_row(
-    "headers", [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
-)
-async def test_faulty_names_of_headers_are_not_repeated(server: RunningServer, headers: str | None) -> None:
+@each_row("headers", [*ALLOWED, *FAULTY])
+async def test_headers_that_a_page_wants_to_send_are_allowed_and_faulty_names_not_repeated(
+    server: RunningServer, headers: str | None
+) -> None:
     answer = await ask(server, "OPTIONS", "/info", headers=preflight_headers(headers))
 
     assert answer.status == 204
-    assert answer.headers["Access-Control-Allow-Headers"] == USUAL
+    assert answer.headers["Access-Control-Allow-Headers"] == (headers if headers in ALLOWED else USUAL)
 
 
 @each_row("endpoint", EVERY_ENDPOINT, ids=str)
