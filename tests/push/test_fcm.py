@@ -54,15 +54,18 @@ def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
     assert ServiceAccount.parse(file(private_key_id=key_id)).private_key_id is None
 
 
-@each_row("text", [b"", b"{", b"type: service_account", b"\xff"])
-def test_file_that_is_not_json_is_refused_as_such(text: bytes) -> None:
-    with pytest.raises(ValueError, match="is not JSON; make one in the Firebase console"):
-        ServiceAccount.parse(text)
-
-
-@each_row("text", ["[]", '"x"', "null"])
-def test_json_other_than_an_object_is_refused_as_such(text: str) -> None:
-    with pytest.raises(ValueError, match="must hold a JSON object"):
+@each_row(
+    ("text", "complaint"),
+    [
+        *(
+            (text, "is not JSON; make one in the Firebase console")
+            for text in (b"", b"{", b"type: x", b"\xff")
+        ),
+        *((text, "must hold a JSON object") for text in (b"[]", b'"x"', b"null")),
+    ],
+)
+def test_file_that_is_no_json_object_is_refused_as_such(text: bytes, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
         ServiceAccount.parse(text)
 
 
