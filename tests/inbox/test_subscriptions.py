@@ -1,4 +1,4 @@
-"""What an account receives: choosing projects and types, and seeing what is unread."""
+"""Subscriptions of an account: its projects and types, and the number of its unread notifications."""
 
 from typing import Any
 

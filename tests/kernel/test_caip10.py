@@ -28,7 +28,7 @@ ACCOUNT = f"{CHAIN}:[-.%a-zA-Z0-9]{{1,128}}"
 
 
 def is_account(text: str) -> bool:
-    """What CAIP-10 says, and of Ethereum: digits, an address, and a checksum that holds if there is one."""
+    """The rule of CAIP-10, and of Ethereum: digits, an address, and a checksum that holds if there is one."""
     if not re.fullmatch(ACCOUNT, text):
         return False
     namespace, reference, address = text.split(":")

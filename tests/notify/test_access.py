@@ -32,7 +32,7 @@ async def knock(app: App, endpoint: str, project_id: str, authorizations: Sequen
 
 
 async def refusal(app: App, endpoint: str, project_id: str, *authorizations: str) -> dict[str, object]:
-    """What somebody who may not is told, but for the id of the request."""
+    """The problem of a caller without access, but for the id of the request."""
     answer = await knock(app, endpoint, project_id, authorizations)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     problem = answer.problem(401)

@@ -36,7 +36,7 @@ def outbox(app: App) -> list[str]:
 
 
 async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
-    """Where a notice came in and for which account, once nothing is owed any more."""
+    """Path and account of each notice, once no message is pending."""
     await until_delivered(app.server)
     return sorted((request.path, orjson.loads(request.body)["account"]) for request in receiver.requests)
 

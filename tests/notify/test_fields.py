@@ -53,7 +53,7 @@ async def taken(app: App, **content: Any) -> None:
 
 
 async def faults_of(app: App, fields: Any) -> list[str]:
-    """Where the faults are of a call that must be refused, and must store nothing."""
+    """The pointers of a call that must be refused, and must store nothing."""
     await app.subscribe(WHO)
     problem = (await app.post(fields)).problem(400)
     assert look(app.server, "SELECT 1 FROM notifications UNION ALL SELECT 1 FROM account_buckets") == []
@@ -61,24 +61,24 @@ async def faults_of(app: App, fields: Any) -> list[str]:
 
 
 def read(**content: Any) -> Notification:
-    """What `wire` makes of a notification with these fields."""
+    """A notification with these fields, as `wire` reads it."""
     return read_request({"notification": a_notification(**content), "accounts": [WHO]}).notification
 
 
 def read_request(fields: Any) -> NotifyRequest:
-    """What `wire` makes of this body."""
+    """This body, as `wire` reads it."""
     return read_notify_request(parse_object(orjson.dumps(fields)))
 
 
 def faults_in(fields: Any, read: Callable[[JsonObject], Any] = read_notify_request) -> list[str]:
-    """Where `wire` finds faults in this body."""
+    """The pointers of the faults that `wire` finds in this body."""
     with pytest.raises(InvalidInputError) as refused:
         read(parse_object(orjson.dumps(fields)))
     return [fault.pointer for fault in refused.value.faults]
 
 
 def faults_of_content(**content: Any) -> list[str]:
-    """Where `wire` finds faults in a notification with these fields."""
+    """The pointers of the faults that `wire` finds in a notification with these fields."""
     return faults_in({"notification": a_notification(**content), "accounts": [WHO]})
 
 

@@ -40,7 +40,7 @@ def key(spelled: str) -> str:
 
 
 def titles(app: App, spelled: str) -> list[str]:
-    """What has been delivered to an account."""
+    """The titles that have been delivered to an account."""
     return [title for who, title in look(app.server, DELIVERED) if who == key(spelled)]
 
 

@@ -44,7 +44,7 @@ SELECT 'sending' FROM sendings WHERE id NOT IN (SELECT sending FROM deliveries)
 UNION ALL SELECT 'notification' FROM notifications WHERE idempotency_key IS NOT NULL
     AND id NOT IN (SELECT notification FROM covered_accounts)
 """
-"""What has lost its last row, and would be walked past again by every slice that follows."""
+"""Sendings and notifications without any row of theirs, which each later slice would read again."""
 A, B, C = accounts(3)
 
 

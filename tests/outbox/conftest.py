@@ -1,4 +1,4 @@
-"""What the outbox's tests start from."""
+"""Fixtures of the outbox's tests."""
 
 from collections.abc import AsyncIterator
 from functools import partial

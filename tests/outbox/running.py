@@ -31,7 +31,7 @@ HOOK = Purpose("hook")
 
 @dataclass(slots=True)
 class Outbox:
-    """What a test does with an outbox."""
+    """An outbox and its clock."""
 
     database: Database
     dispatcher: Dispatcher

@@ -30,7 +30,7 @@ VALUES ('outside', 'unreadable', 'hook', ?, 0, 0)
 
 
 async def counted(outbox: Outbox) -> tuple[int, int]:
-    """What the table holds."""
+    """Pending and dead messages of the table."""
     ((due, dead),) = await outbox.database.read(_COUNT)
     assert isinstance(due, int)
     assert isinstance(dead, int)

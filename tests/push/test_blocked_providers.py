@@ -31,7 +31,7 @@ PAUSE_MS = 30_000
 
 
 class FakeProvider:
-    """Says what it is told to."""
+    """A provider with the outcome that a test gives it."""
 
     def __init__(self) -> None:
         self.outcome = DELIVERED

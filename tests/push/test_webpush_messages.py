@@ -1,4 +1,4 @@
-"""What a browser is sent: its subscription, the payload, and the encryption."""
+"""A message to a browser: the subscription, the payload, and the encryption."""
 
 from dataclasses import replace
 from secrets import token_bytes

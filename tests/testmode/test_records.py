@@ -1,4 +1,4 @@
-"""What a test may look at: the messages that left the server, and the requests that it answered."""
+"""The records of test mode: messages that left the server, and requests that it answered."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -142,7 +142,7 @@ async def test_unknown_members_of_the_answer_do_not_break_the_client(controlled:
 
 
 async def recorded(controlled: Controlled) -> list[RecordedRequest]:
-    """What was recorded, but for the metrics that tests look at."""
+    """The recorded requests, but for those of the metrics that tests read."""
     requests = (await controlled.control.traffic()).requests
     return [each for each in requests if each.route != "metrics"]
 

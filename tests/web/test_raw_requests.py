@@ -67,7 +67,7 @@ Faults: TypeAlias = Callable[[], list[str]]
 
 @pytest.fixture
 def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
-    """What the server, or the library under it, has logged as going wrong: seen as its operator would.
+    """Faults that the server, or the library under it, has logged, as its operator sees them.
 
     A line about a slow request is no fault.
     """
