@@ -45,21 +45,21 @@ MUTANTS = (
     Mutant(
         "notify may be called 21 times at once", "notify/routes.py",
         'Limit("notify-calls", burst=20', 'Limit("notify-calls", burst=21',
-        "tests/notify/test_call_limits.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "mark-all-as-read may be called 6 times at once", "notify/routes.py",
-        "burst=5, interval_us=3_600", "burst=6, interval_us=3_600", "tests/notify/test_call_limits.py",
+        "burst=5, interval_us=3_600", "burst=6, interval_us=3_600", "tests/notify/test_limits.py",
     ),
     Mutant(
         "subscribers may be listed every 240 seconds", "notify/routes.py",
         "interval_us=300 * MICROSECONDS", "interval_us=240 * MICROSECONDS",
-        "tests/notify/test_call_limits.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "an account gets 51 notifications at once", "settings/rooms.py",
         "account_burst: Burst = Field(50,", "account_burst: Burst = Field(51,",
-        "tests/notify/test_account_limit.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "a repeated notification_id sends again", "notify/store.py",

@@ -38,7 +38,7 @@ SLEEPS = {
     "storage/test_first_start.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_clock.py": "the clock itself is tested, by the system's",
+    "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_first_start.py": "the patience of a loop that looks more often than `until` does",
     "support/eventually.py": "the patience of `until`",
 }
@@ -56,9 +56,8 @@ LIMITS = {
     "storage/postgres/test_leases.py": "a lease that is not in use is to run out",
     "support/public_proxy.py": "what is under way at the end is to be given up",
     "wallet/rig.py": "what is under way at the end is to be given up",
-    "web/test_body_sizes.py": "the body never comes: the wait for it is to run out",
+    "web/test_bodies.py": "the body never comes: the wait for it is to run out",
     "web/test_connections.py": "connections say nothing: their time is to run out",
-    "web/test_event_stream.py": "the server may hurry before its client is stuck, or then",
     "web/test_leases.py": "a lease that is not in use is to run out",
     "web/test_unread.py": "the client reads nothing: the patience with it is to run out",
 }

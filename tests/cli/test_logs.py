@@ -17,7 +17,6 @@ import pytest
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.secrets import redact
-from tests.inbox.processes import reached
 from tests.support import apns_service, fcm_service
 from tests.support.command import WatchedServer, run_command, watched_server
 from tests.support.eventually import eventually
@@ -33,6 +32,7 @@ from tests.support.push_services import (
     PushServices,
     running_push_services,
 )
+from tests.support.server import reached
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}
 NOT_HTTP = [

@@ -12,11 +12,12 @@ _LOOK_EVERY_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
 
-async def eventually(holds: Callable[[], Awaitable[bool]], within_seconds: float = 60.0) -> None:
+async def eventually(holds: Callable[[], Awaitable[bool] | bool], within_seconds: float = 60.0) -> None:
     """Return as soon as the condition holds; raises TimeoutError when it does not in time."""
     async with asyncio.timeout(within_seconds):
         while True:
-            if await holds():
+            held = holds()
+            if held if isinstance(held, bool) else await held:
                 return
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
