@@ -1,16 +1,45 @@
 """What the tests of sockets start from."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN
-from tests.support.server import RunningServer
+from tests.support.irn_client import Identity, IrnClient, irn_connected
+from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected
 
+# What the tests of sockets start from.
+
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
+
+
+@asynccontextmanager
+async def opened(
+    data_dir: Path, clients: int, clock: ManualClock | None = None, **settings: Any
+) -> AsyncIterator[tuple[RunningServer, list[SocketClient]]]:
+    """A server with settings of its own, and sockets of generation 1.x to it."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(running_server(data_dir, clock, **settings))
+        sockets = [connected(server.client, server.url) for _ in range(clients)]
+        yield server, [await stack.enter_async_context(each) for each in sockets]
+
+
+@asynccontextmanager
+async def irn_opened(
+    data_dir: Path, clients: int | Sequence[Identity], clock: ManualClock | None = None, **settings: Any
+) -> AsyncIterator[tuple[RunningServer, list[IrnClient]]]:
+    """A server with settings of its own, and sockets of generation 2.x to it: of new clients, or of these."""
+    who = [Identity() for _ in range(clients)] if isinstance(clients, int) else clients
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(running_server(data_dir, clock, **settings))
+        sockets = [irn_connected(server.client, server.url, each) for each in who]
+        yield server, [await stack.enter_async_context(each) for each in sockets]
+        server.clock.advance(3_600)  # a socket in debt would not be heard when it closes
 
 
 @pytest.fixture(scope="module")
@@ -31,5 +60,24 @@ def connect(server: RunningServer, stack: AsyncExitStack) -> Connect:
 
     async def open_socket(path: str = "/", to: RunningServer = server) -> SocketClient:
         return await stack.enter_async_context(connected(to.client, to.url, path))
+
+    return open_socket
+
+
+# What the tests of generation 2.x start from.
+
+Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
+
+
+@pytest.fixture
+def join(server: RunningServer, stack: AsyncExitStack) -> Join:
+    """Opens a socket to the server, or to another, for a new client or for one that is known."""
+
+    async def open_socket(
+        identity: Identity | None = None, to: RunningServer = server, **options: Any
+    ) -> IrnClient:
+        return await stack.enter_async_context(
+            irn_connected(to.client, to.url, identity or Identity(), **options)
+        )
 
     return open_socket

@@ -12,14 +12,13 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from tests.relay.v07 import V07_PATH
+from tests.relay.polls import V07_PATH
 from tests.support.clock import ManualClock
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 
 pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
-
 _SECONDS = 240
 SCENARIOS = [
     "pairing by URI",
