@@ -123,6 +123,7 @@ async def test_messages_that_are_owed_or_dead_are_counted_once(pair: Pair, postg
         assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
         for process in pair:
             assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
+        await connection.execute("DELETE FROM outbox")
 
 
 async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: Pair) -> None:

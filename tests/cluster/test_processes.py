@@ -221,7 +221,8 @@ async def until_complete(server: ForkedServerProcess, without: set[int]) -> None
 
     async def is_complete() -> bool:
         server.facts = json.loads((server.data_dir.parent / "data.ready").read_bytes())
-        return len(pids(server)) == 3 and not without & set(pids(server))
+        found = pids(server)
+        return len(found) == 3 and not without & set(found) and all(map(is_alive, found))
 
     await eventually(is_complete)
 
@@ -361,14 +362,6 @@ async def test_settings_with_which_no_process_starts_are_given_up_while_the_othe
     await replaced(server)
 
 
-async def test_processes_that_are_all_told_to_leave_come_back(server: ForkedServerProcess) -> None:
-    before = set(pids(server))
-    for pid in (*before, server.process.pid):  # as `systemctl kill` without --kill-whom=main
-        os.kill(pid, signal.SIGUSR1)
-
-    await until_complete(server, without=before)
-
-
 async def test_a_hangup_of_the_parent_reaches_every_process_and_one_that_comes_back(
     server: ForkedServerProcess, file: Path
 ) -> None:
@@ -490,6 +483,16 @@ def heard_until(manager: socket.socket, last: bytes) -> list[bytes]:
     while heard[-1] != last:
         heard.append(manager.recv(1_000))
     return heard
+
+
+async def test_processes_that_are_all_told_to_leave_come_back(url: str, tmp_path: Path) -> None:
+    async with family(url, tmp_path) as server:
+        before = set(pids(server))
+        for pid in (*before, server.process.pid):  # as `systemctl kill` without --kill-whom=main
+            os.kill(pid, signal.SIGUSR1)
+
+        await until_complete(server, without=before)
+        assert server.process.poll() is None
 
 
 async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None:

@@ -82,58 +82,61 @@ IRN_CHANGES = (
     Subscribing(OTHER_CLIENT, None, (TOPIC,), lambda _: None),
     Unsubscribing(OTHER_CLIENT, (OTHER_TOPIC,), lambda _: None),
 )
-Case = tuple[Callable[..., Any], Sequence[object], Turns]
+Case = tuple[type, str, Sequence[object], Turns]
 TURNS: list[Case] = [
     # Statements that each decide for themselves, by a condition or by a unique key.
-    (AccessStore.add_link, (b"digest", 5), NO_TURNS),
-    (AccessStore.sign_in, (b"link", b"session", 5, 1), Turns(shared=(ACCESS,))),
-    (AccessStore.sign_out, (b"session",), NO_TURNS),
-    (AccessStore.sign_out_all, (), Turns((ACCESS,))),
-    (AccessStore.sweep, (1,), swept("console")),
-    (DeviceStore.add, (3, "d1", IGNORED, 1, 5), Turns((Turn("account", "3"),))),
-    (DeviceStore.remove, (3, "d1"), Turns(shared=(SENDINGS,))),
-    (DeviceStore.forget, ("d1", "url", "m1"), Turns(shared=(SENDINGS,))),
-    (SignInStore.add_nonce, (IGNORED,), NO_TURNS),
-    (SignInStore.sign_in, ("nonce", IGNORED, b"digest", 5, 1), NO_TURNS),
-    (SignInStore.sign_out, (b"digest",), NO_TURNS),
-    (SignInStore.sweep, (1,), swept("sign-ins")),
-    (InboxStore.mark_read, (3, (1,), 1, IGNORED), Turns((FIGURES,))),
+    (AccessStore, "add_link", (b"digest", 5), NO_TURNS),
+    (AccessStore, "sign_in", (b"link", b"session", 5, 1), Turns(shared=(ACCESS,))),
+    (AccessStore, "sign_out", (b"session",), NO_TURNS),
+    (AccessStore, "sign_out_all", (), Turns((ACCESS,))),
+    (AccessStore, "sweep", (1,), swept("console")),
+    (DeviceStore, "add", (3, "d1", IGNORED, 1, 5), Turns((Turn("account", "3"),))),
+    (DeviceStore, "remove", (3, "d1"), Turns(shared=(SENDINGS,))),
+    (DeviceStore, "forget", ("d1", "url", "m1"), Turns(shared=(SENDINGS,))),
+    (SignInStore, "add_nonce", (IGNORED,), NO_TURNS),
+    (SignInStore, "sign_in", ("nonce", IGNORED, b"digest", 5, 1), NO_TURNS),
+    (SignInStore, "sign_out", (b"digest",), NO_TURNS),
+    (SignInStore, "sweep", (1,), swept("sign-ins")),
+    (InboxStore, "mark_read", (3, (1,), 1, IGNORED), Turns((FIGURES,))),
     (
-        NotifyStore.send,
+        NotifyStore,
+        "send",
         (PUBLISHER, IGNORED, IGNORED, 1, IGNORED),
         Turns((PROJECT, SENDINGS), shared=(FIGURES,)),
     ),
-    (NotifyStore.mark_all_as_read, (PUBLISHER, 1), Turns((PROJECT, FIGURES))),
-    (NotifyStore.sweep, (1, IGNORED), swept("notifications", FIGURES)),
-    (MessageStore.retry, (1, "m1", 1), STORED),
-    (MessageStore.drop, (1, "m1"), STORED),
-    (MessageStore.retry_dead, (None, None, 1, 1), STORED),
-    (MessageStore.drop_dead, (None, None, 1), STORED),
+    (NotifyStore, "mark_all_as_read", (PUBLISHER, 1), Turns((PROJECT, FIGURES))),
+    (NotifyStore, "sweep", (1, IGNORED), swept("notifications", FIGURES)),
+    (MessageStore, "retry", (1, "m1", 1), STORED),
+    (MessageStore, "drop", (1, "m1"), STORED),
+    (MessageStore, "retry_dead", (None, None, 1, 1), STORED),
+    (MessageStore, "drop_dead", (None, None, 1), STORED),
     # Rows by their ids. The counts are figures, which each recount puts right.
-    (OutboxStore.delete_delivered, ((), 1, ()), NO_TURNS),
-    (OutboxStore.postpone, (IGNORED, 1, "error", 1, None), NO_TURNS),
-    (OutboxStore.bury, (IGNORED, 1, "error", None), NO_TURNS),
-    (OutboxStore.count, (), NO_TURNS),
-    (OutboxStore.sweep, (1, 1, 5), swept("outbox")),
-    (ProjectStore.create, (PROJECT_ID, "Shop", b"digest", 1), NO_TURNS),
-    (ProjectStore.delete, (PROJECT_ID,), Turns((PROJECT,))),
-    (ProjectStore.add_secret, (PROJECT_ID, b"digest", 1, 5), Turns((PROJECT,))),
-    (ProjectStore.remove_secret, (PROJECT_ID, 1), Turns((PROJECT,))),
-    (ProjectStore._change, (PROJECT_ID, "sql", "value"), Turns((PROJECT,))),
-    (ProjectStore.sweep, (1,), swept("projects", FIGURES)),
-    (SubscriptionStore.subscribe, (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
-    (SubscriptionStore.unsubscribe, (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
-    (NotificationTypeStore.add_type, (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
-    (NotificationTypeStore.rename_type, (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
-    (NotificationTypeStore.remove_type, (PROJECT_ID, "news", 1), Turns((PROJECT,))),
+    (OutboxStore, "delete_delivered", ((), 1, ()), NO_TURNS),
+    (OutboxStore, "postpone", (IGNORED, 1, "error", 1, None), NO_TURNS),
+    (OutboxStore, "bury", (IGNORED, 1, "error", None), NO_TURNS),
+    (OutboxStore, "count", (), NO_TURNS),
+    (OutboxStore, "sweep", (1, 1, 5), swept("outbox")),
+    (ProjectStore, "create", (PROJECT_ID, "Shop", b"digest", 1), NO_TURNS),
+    (ProjectStore, "delete", (PROJECT_ID,), Turns((PROJECT,))),
+    (ProjectStore, "add_secret", (PROJECT_ID, b"digest", 1, 5), Turns((PROJECT,))),
+    (ProjectStore, "remove_secret", (PROJECT_ID, 1), Turns((PROJECT,))),
+    (ProjectStore, "_change", (PROJECT_ID, "sql", "value"), Turns((PROJECT,))),
+    (ProjectStore, "sweep", (1,), swept("projects", FIGURES)),
+    (SubscriptionStore, "subscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
+    (SubscriptionStore, "unsubscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
+    (NotificationTypeStore, "add_type", (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
+    (NotificationTypeStore, "rename_type", (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
+    (NotificationTypeStore, "remove_type", (PROJECT_ID, "news", 1), Turns((PROJECT,))),
     (
-        TopicStore._apply,
+        TopicStore,
+        "_apply",
         (Changes((SENT_ONCE,), (9,), (SENT_ONCE, ANNOUNCED)), 1, IGNORED, IGNORED),
         Turns((*topics("t1", "t2"), striped("address", "10.0.0.1"))),
     ),
-    (TopicStore.sweep, (1, 5), swept("topics")),
+    (TopicStore, "sweep", (1, 5), swept("topics")),
     (
-        IrnStore._apply,
+        IrnStore,
+        "_apply",
         (IRN_CHANGES, 0, {(CLIENT, Topic("t3")): [4, 4]}, IGNORED),
         Turns(
             (
@@ -145,34 +148,34 @@ TURNS: list[Case] = [
             )
         ),
     ),
-    (IrnStore.take_id_block, (), NO_TURNS),
-    (IrnStore.sweep, (1, 5), swept("irn")),
-    (IrnStore.announce, ([],), NO_TURNS),
-    (PushStore.register, (SimpleNamespace(topic=TOPIC), 1, 5), Turns(topics("t1"))),
-    (PushStore.unregister, (TOPIC, "url", "webhook"), Turns(topics("t1"))),
-    (PushStore.queue, (IGNORED, 1), NO_TURNS),
-    (PushStore.sweep, (1,), swept("push-registrations")),
-    (RelayStore.create_session, ("s1", 5), NO_TURNS),
-    (RelayStore.update_session, ("s1", IGNORED, 1, 5), NO_TURNS),
-    (RelayStore.delete_session, ("s1", 1), Turns((Turn("session", "s1"),))),
-    (RelayStore.add_call, (CALL, 1, 5, IGNORED), Turns((Turn("session", "s1"),))),
+    (IrnStore, "take_id_block", (), NO_TURNS),
+    (IrnStore, "sweep", (1, 5), swept("irn")),
+    (IrnStore, "announce", ([],), NO_TURNS),
+    (PushStore, "register", (SimpleNamespace(topic=TOPIC), 1, 5), Turns(topics("t1"))),
+    (PushStore, "unregister", (TOPIC, "url", "webhook"), Turns(topics("t1"))),
+    (PushStore, "queue", (IGNORED, 1), NO_TURNS),
+    (PushStore, "sweep", (1,), swept("push-registrations")),
+    (RelayStore, "create_session", ("s1", 5), NO_TURNS),
+    (RelayStore, "update_session", ("s1", IGNORED, 1, 5), NO_TURNS),
+    (RelayStore, "delete_session", ("s1", 1), Turns((Turn("session", "s1"),))),
+    (RelayStore, "add_call", (CALL, 1, 5, IGNORED), Turns((Turn("session", "s1"),))),
     # An upsert. A sweeper that deletes the call meanwhile makes its foreign key fail, and it is run again.
-    (RelayStore.set_status, ("c1", b"payload", 1, 5), NO_TURNS),
-    (RelayStore.subscribe, (TOPIC, "webhook", 1, 5, 5), Turns(topics("t1"))),
-    (RelayStore.forget_webhook, ("s1", "webhook"), NO_TURNS),
-    (RelaySweepStore._delete, ([], "sql", (1,)), swept("relay")),
-    (RelaySweepStore.sweep_webhooks, (1, 5), swept("webhooks")),
-    (EveryTable.empty, (), NO_TURNS),
-    (ApprovalStore.add, (IGNORED,), NO_TURNS),
-    (ApprovalStore.decide, ("a1", IGNORED, 1), NO_TURNS),
-    (ApprovalStore.expire_all, (1,), NO_TURNS),
-    (ApprovalStore.sweep, (1, 5), swept("approvals")),
-    (TransactionStore.reserve, (REQUEST, 1, None, 0, IGNORED, 1), Turns((Turn("wallet", SENDER),))),
-    (TransactionStore.keep, (REQUEST, 1, None, 1), Turns((Turn("wallet", SENDER),))),
-    (TransactionStore.accept, ("id", 1), NO_TURNS),
-    (TransactionStore._write, ([],), NO_TURNS),
-    (TransactionStore.sweep, (1, 5), swept("transactions")),
-    (BucketStore.sweep, (1,), swept("buckets")),
+    (RelayStore, "set_status", ("c1", b"payload", 1, 5), NO_TURNS),
+    (RelayStore, "subscribe", (TOPIC, "webhook", 1, 5, 5), Turns(topics("t1"))),
+    (RelayStore, "forget_webhook", ("s1", "webhook"), NO_TURNS),
+    (RelaySweepStore, "_delete", ([], "sql", (1,)), swept("relay")),
+    (RelaySweepStore, "sweep_webhooks", (1, 5), swept("webhooks")),
+    (EveryTable, "empty", (), NO_TURNS),
+    (ApprovalStore, "add", (IGNORED,), NO_TURNS),
+    (ApprovalStore, "decide", ("a1", IGNORED, 1), NO_TURNS),
+    (ApprovalStore, "expire_all", (1,), NO_TURNS),
+    (ApprovalStore, "sweep", (1, 5), swept("approvals")),
+    (TransactionStore, "reserve", (REQUEST, 1, None, 0, IGNORED, 1), Turns((Turn("wallet", SENDER),))),
+    (TransactionStore, "keep", (REQUEST, 1, None, 1), Turns((Turn("wallet", SENDER),))),
+    (TransactionStore, "accept", ("id", 1), NO_TURNS),
+    (TransactionStore, "_write", ([],), NO_TURNS),
+    (TransactionStore, "sweep", (1, 5), swept("transactions")),
+    (BucketStore, "sweep", (1,), swept("buckets")),
 ]
 CALLS_WITHOUT_A_STORE = {
     # They save token buckets, by upserts, in SQLite only.
@@ -222,7 +225,9 @@ def _name(decorator: ast.expr) -> str:
 
 
 def test_every_transaction_is_in_the_table() -> None:
-    assert sorted(transactions_of_stores()) == sorted(method.__qualname__ for method, _, _ in TURNS)
+    assert sorted(transactions_of_stores()) == sorted(
+        f"{store.__name__}.{method}" for store, method, *_ in TURNS
+    )
 
 
 def test_no_other_place_runs_transactions() -> None:
@@ -235,13 +240,13 @@ def test_no_other_place_runs_transactions() -> None:
     assert others == {*CALLS_WITHOUT_A_STORE, "storage/database.py"}
 
 
-@each_row(("method", "arguments", "turns"), TURNS)
+@each_row(("store", "method", "arguments", "turns"), TURNS)
 async def test_a_transaction_names_its_turns(
-    method: Callable[..., Any], arguments: Sequence[object], turns: Turns
+    store: type, method: str, arguments: Sequence[object], turns: Turns
 ) -> None:
     database = RecordingDatabase()
 
-    await method(SimpleNamespace(database=database), *arguments)
+    await getattr(store, method)(SimpleNamespace(database=database), *arguments)
 
     assert database.turns == turns
 

@@ -19,13 +19,12 @@ from bridge_server.storage.postgres.connection import KeptConnection, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.failures import LostConnectionError
 from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
-from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import names, put, text_of
 from tests.storage.postgres.test_wake_ups import running, soon
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import connected, needs_postgres
 
 pytestmark = needs_postgres
 
@@ -163,11 +162,6 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
 
 
 # What a frozen process has left in the database is ended by the others.
-
-
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    return await postgres.database("bridge", migrate)
 
 
 @asynccontextmanager

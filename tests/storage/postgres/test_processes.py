@@ -29,6 +29,7 @@ from bridge_server.wallet.models import Address, Caller, SendRequest, SignedTran
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.storage.notes import put
 from tests.support.clock import ManualClock
+from tests.support.drivers import notes_url
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 
@@ -480,8 +481,9 @@ async def test_a_process_that_hears_no_others_does_not_sweep(postgres: PostgresS
 
 
 @pytest.fixture
-async def three(url: str) -> AsyncIterator[Sequence[PostgresDatabase]]:
-    """The database as two servers and a command have it."""
+async def three(postgres: PostgresServer) -> AsyncIterator[Sequence[PostgresDatabase]]:
+    """A database as two servers and a command have it."""
+    url = await notes_url(postgres)
     async with AsyncExitStack() as stack:
         found = [PostgresDatabase(url, Events(), {}) for _ in range(3)]
         for number, each in enumerate(found):
