@@ -152,7 +152,7 @@ class _Reader(ast.NodeVisitor):
             limits.append(arguments[-1])
         if any(map(_is_low, limits)):
             self._add("sleep" if name == "wait" else "limit", node)
-        if name in ("eventually", "until") and arguments and self._may_pass_by(arguments[0]):
+        if name in ("eventually", "soon", "until") and arguments and self._may_pass_by(arguments[0]):
             self._add("passing", node)
         self.generic_visit(node)
 

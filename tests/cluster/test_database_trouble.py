@@ -17,7 +17,7 @@ from tests.support.asking import ask
 from tests.support.clock import ManualClock
 from tests.support.command import run_command
 from tests.support.cutting_proxy import open_cutting_proxy
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.project import accounts, opened_app
@@ -198,10 +198,7 @@ async def test_refused_requests_have_ten_lines_a_second_and_one_with_the_number_
             refused = [each.status for each in answers].count(503)
             assert refused > 20
 
-            async def are_counted() -> bool:
-                return len(of("request", lines)) + counted(lines) >= refused
-
-            await eventually(are_counted)
+            await soon(lambda: len(of("request", lines)) + counted(lines) >= refused)
 
     windows = len(of("more_requests_failed", lines))
     assert windows
@@ -327,10 +324,7 @@ async def _sweeps_nothing(url: str, folder: Path, clock: Any) -> None:
                 "WHERE application_name LIKE 'bridge-server/%' AND datname = current_database()"
             )
 
-        async def is_taken() -> bool:
-            return bool(clock.now_us() - before_us > 58 * MINUTE * 1_000_000)
-
-        await eventually(is_taken)
+        await soon(lambda: bool(clock.now_us() - before_us > 58 * MINUTE * 1_000_000))
         async with connected(url) as wire:
             assert await wire.fetchval(COUNT, living) == 1
 
@@ -345,9 +339,6 @@ async def test_beside_a_file_nothing_is_deleted_before_an_operator_can_set_the_c
             session = await server.open_session()
             clock.set_by(step)
 
-            async def has_looked() -> bool:
-                return any(event["event"] == "clock_jumped" for event in events)
-
-            await eventually(has_looked)
+            await soon(lambda: any(event["event"] == "clock_jumped" for event in events))
             clock.set_by(-step)
             assert (await ask(server, "GET", f"/session/{session}")).status == 204

@@ -17,7 +17,7 @@ import pytest
 from bridge_server.kernel.instants import milliseconds_of
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
@@ -228,10 +228,7 @@ async def until_complete(server: ForkedServerProcess, without: set[int]) -> None
 
 
 async def until_said(server: ForkedServerProcess, event: str) -> None:
-    async def is_said() -> bool:
-        return event in server.log()
-
-    await eventually(is_said)
+    await soon(lambda: event in server.log())
 
 
 def children_of(server: ForkedServerProcess) -> list[int]:
@@ -500,10 +497,7 @@ async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None
         children = pids(server)
         server.kill()
 
-        async def are_gone() -> bool:
-            return not any(map(is_alive, children))
-
-        await eventually(are_gone)
+        await soon(lambda: not any(map(is_alive, children)))
 
 
 async def test_a_stop_that_is_asked_for_again_and_again_ends_well(url: str, tmp_path: Path) -> None:

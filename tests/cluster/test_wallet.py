@@ -16,7 +16,7 @@ from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.slow import SLOW
@@ -198,10 +198,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        async def all_sent() -> bool:
-            return len(set(node.sent())) == len(found)
-
-        await eventually(all_sent)
+        await soon(lambda: len(set(node.sent())) == len(found))
         assert len(found) >= len(hashes) + len(later)
 
 
@@ -230,10 +227,7 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        async def all_sent() -> bool:
-            return len(set(node.sent())) == len(found)
-
-        await eventually(all_sent, 30)
+        await soon(lambda: len(set(node.sent())) == len(found), 30)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(

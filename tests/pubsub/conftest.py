@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.irn_client import Identity, IrnClient, irn_connected
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected
-
-# What the tests of sockets start from.
 
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
 
@@ -45,6 +44,15 @@ async def irn_opened(
         yield server, sockets
 
 
+async def until_open(server: RunningServer, sockets: int, topics: int = 0) -> None:
+    """Return once so many sockets are open, and so many topics remembered."""
+
+    async def reached() -> bool:
+        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
+
+    await eventually(reached)
+
+
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
     """The server tells its figures and calls webhooks on this machine."""
@@ -66,8 +74,6 @@ def connect(server: RunningServer, stack: AsyncExitStack) -> Connect:
 
     return open_socket
 
-
-# What the tests of generation 2.x start from.
 
 Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
 

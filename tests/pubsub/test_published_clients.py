@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from tests.support.engines import settings_over
 from tests.support.node_packages import PACKAGES, needs_node
@@ -27,11 +26,11 @@ ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
 
 @asynccontextmanager
-async def node(script: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A script in Node, ended on leaving."""
+async def node(script: str, url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A script in Node, ended on leaving. It leaves its files in the folder."""
     process = await asyncio.create_subprocess_exec(
-        "node", str(PACKAGES / script), *arguments,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        "node", str(PACKAGES / script), url,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=folder,
     )  # fmt: skip
     try:
         yield process
@@ -47,19 +46,19 @@ async def line_of(process: asyncio.subprocess.Process) -> bytes:
     return await asyncio.wait_for(process.stdout.readline(), _PATIENCE_SECONDS)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What came of every scene."""
+    folder = tmp_path_factory.mktemp("published")
     async with (
-        running_server(tmp_path_factory.mktemp("published")) as server,
-        node("v1_scenes.js", server.url) as process,
+        running_server(folder / "data") as server,
+        node("v1_scenes.js", server.url, folder) as process,
     ):
         results: dict[str, Any] = orjson.loads(await line_of(process))
         return {"bridge": server.url, **results}
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_wallet_that_scans_the_uri_gets_a_session(scenes: dict[str, Any]) -> None:
+async def test_a_wallet_of_1x_that_scans_the_uri_gets_a_session(scenes: dict[str, Any]) -> None:
     bridge = scenes["bridge"].replace(":", "%3A").replace("/", "%2F")
     pairing = scenes["pairing"]
 
@@ -69,67 +68,46 @@ async def test_a_wallet_that_scans_the_uri_gets_a_session(scenes: dict[str, Any]
     assert (pairing["connected"]["chainId"], pairing["connected"]["accounts"]) == (5, [ACCOUNT])
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_wallet_may_refuse_a_session(scenes: dict[str, Any]) -> None:
-    assert scenes["rejection"] == {"disconnected": {"message": "not today"}, "connected": False}
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_each_method_is_asked_and_answered(scenes: dict[str, Any]) -> None:
-    assert scenes["methods"] == [
-        "personal_sign",
-        "eth_sign",
-        "eth_signTypedData",
-        "eth_sendTransaction",
-        "eth_signTransaction",
-        "eth_sendRawTransaction",
-    ]
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_wallet_may_refuse_a_call(scenes: dict[str, Any]) -> None:
-    assert scenes["refusedCall"] == "rejected by the user"
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_calls_that_are_pending_together_find_their_answers(scenes: dict[str, Any]) -> None:
+async def test_calls_of_1x_that_are_pending_together_find_their_answers(scenes: dict[str, Any]) -> None:
     messages = [f"0x{number}" for number in range(20)]
 
     assert sorted(scenes["pendingCalls"]["asked"]) == sorted(messages)
     assert scenes["pendingCalls"]["answered"] == messages
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_wallet_updates_its_session(scenes: dict[str, Any]) -> None:
-    assert scenes["update"] == {"updated": {"chainId": 100, "accounts": [ACCOUNT]}, "chain": 100}
+@each_row(
+    ("scene", "expected"),
+    [
+        ("rejection", {"disconnected": {"message": "not today"}, "connected": False}),
+        (
+            "methods",
+            [
+                *("personal_sign", "eth_sign", "eth_signTypedData", "eth_sendTransaction"),
+                *("eth_signTransaction", "eth_sendRawTransaction"),
+            ],
+        ),
+        ("refusedCall", "rejected by the user"),
+        ("update", {"updated": {"chainId": 100, "accounts": [ACCOUNT]}, "chain": 100}),
+        ("killedByWallet", [False, False]),
+        ("killedByDapp", [False, False]),
+        ("walletOffline", {"order": ["0x01", "0x02", "0x03"], "answered": ["0x01", "0x02", "0x03"]}),
+        (
+            "twoOfEach",
+            {
+                "accounts": ["0x" + "1" * 40, "0x" + "2" * 40],
+                "answered": [[f"{number} 0x{call}" for call in (1, 2, 3)] for number in (0, 1)],
+            },
+        ),
+    ],
+)
+async def test_a_scene_of_1x_ends_as_it_should(scenes: dict[str, Any], scene: str, expected: Any) -> None:
+    assert scenes[scene] == expected
 
 
-@pytest.mark.asyncio(loop_scope="module")
-@each_row("scene", ["killedByWallet", "killedByDapp"])
-async def test_a_session_that_one_side_ends_is_over_for_both(scenes: dict[str, Any], scene: str) -> None:
-    assert scenes[scene] == [False, False]
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_wallet_that_was_offline_finds_the_calls_in_order(scenes: dict[str, Any]) -> None:
-    messages = ["0x01", "0x02", "0x03"]
-
-    assert scenes["walletOffline"] == {"order": messages, "answered": messages}
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_two_dapps_and_two_wallets_do_not_mix(scenes: dict[str, Any]) -> None:
-    assert scenes["twoOfEach"] == {
-        "accounts": ["0x" + "1" * 40, "0x" + "2" * 40],
-        "answered": [[f"{number} 0x{call}" for call in (1, 2, 3)] for number in (0, 1)],
-    }
-
-
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     with server_process(tmp_path / "data") as first:
         port = first.url.rpartition(":")[2]
-        async with node("v1_restart.js", first.url) as process:
+        async with node("v1_restart.js", first.url, tmp_path) as process:
             assert process.stdin is not None
             assert await line_of(process) == b"waiting\n"
             await until_stored(settings_over(first.data_dir), messages=2)
@@ -150,25 +128,10 @@ async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_a
 # The published clients of generation 2.x, unmodified, in Node: sign-client, ethereum-provider, walletkit.
 
 
-@asynccontextmanager
-async def node_in(script: str, url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A script in Node, ended on leaving. It leaves its files in the folder."""
-    process = await asyncio.create_subprocess_exec(
-        "node", str(PACKAGES / script), url.replace("http", "ws"),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=folder,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
 async def played(script: str, tmp_path: Path, **settings: str) -> Any:
     """What came of every scene of a script; settings by their environment variables."""
     with server_process(tmp_path / "data", environment=settings) as server:
-        async with node_in(script, server.url, tmp_path) as process:
+        async with node(script, server.url.replace("http", "ws"), tmp_path) as process:
             return orjson.loads(await line_of(process))
 
 
@@ -227,7 +190,7 @@ async def test_twelve_pairs_at_once(tmp_path: Path) -> None:
 async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     with server_process(tmp_path / "data") as first:
         port = first.url.rpartition(":")[2]
-        async with node_in("v2_restart.js", first.url, tmp_path) as process:
+        async with node("v2_restart.js", first.url.replace("http", "ws"), tmp_path) as process:
             assert process.stdin is not None
             assert await line_of(process) == b"waiting\n"
             first.kill()

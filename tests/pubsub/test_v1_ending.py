@@ -24,11 +24,10 @@ from bridge_server.web.request_log import Refusals, Reporting, RequestLines
 from bridge_server.web.routes import Access, Route
 from bridge_server.web.serving import Charging, Gateway
 from bridge_server.web.sockets import Socket
-from tests.pubsub.conftest import Connect, opened
+from tests.pubsub.conftest import Connect, opened, until_open
 from tests.support.asking import ask
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.figures import METRICS_TOKEN
 from tests.support.locks import locked
 from tests.support.raw_http import ask_raw, spell
 from tests.support.rows import each_row
@@ -38,15 +37,6 @@ from tests.support.socket_client import SocketClient, connected, spelled
 # How sockets end: dead ones, slow ones, too many, and all of them when the server stops.
 
 _OFTEN = 0.1  # of seconds; a client that takes twice as long to answer a ping counts as dead
-
-
-async def until_open(server: RunningServer, sockets: int, topics: int = 0) -> None:
-    """Return once so many sockets are open, and so many topics remembered."""
-
-    async def reached() -> bool:
-        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
-
-    await eventually(reached)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import pytest
 from bridge_server.kernel.background import running
 from bridge_server.kernel.base64url import encode
 from bridge_server.web.sockets import MOST_BUFFERED_BYTES
-from tests.pubsub.conftest import Join, irn_opened
+from tests.pubsub.conftest import Join, irn_opened, until_open
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.irn_client import TOKEN_TIME, Identity, RelayError, base58, irn_connected, topic_of
@@ -285,13 +285,6 @@ async def test_nothing_of_tokens_and_messages_is_logged(tmp_path: Path) -> None:
 
 
 # How sockets are kept and how they end, and what the metrics tell.
-
-
-async def until_open(server: RunningServer, sockets: int, topics: int) -> None:
-    async def reached() -> bool:
-        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
-
-    await eventually(reached)
 
 
 async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: RunningServer) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from tests.pubsub.conftest import irn_opened
 from tests.support.asking import answer_others
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.figures import METRICS_TOKEN
 from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
 from tests.support.project import look
+from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.socket_client import connected
 
@@ -61,22 +62,16 @@ async def test_so_many_bytes_wait_on_a_topic(tmp_path: Path, somebody_is_there: 
         assert await wallet.messages(2) == ["x" * 1_000, "y" * 1_000]
 
 
-async def test_so_many_messages_of_a_client_wait(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 2, max_client_messages=2) as (_, (dapp, other)):
-        await dapp.publish(TOPIC)
-        await dapp.publish(OTHER)
+@each_row(
+    ("limit", "most", "message"), [("max_client_messages", 2, "m"), ("max_client_bytes", 3_000, "x" * 1_000)]
+)
+async def test_so_much_of_a_client_waits(tmp_path: Path, limit: str, most: int, message: str) -> None:
+    async with irn_opened(tmp_path / limit, 2, **{limit: most}) as (_, (dapp, other)):
+        await dapp.publish(TOPIC, message)
+        await dapp.publish(OTHER, message)
 
-        assert await refused(dapp, THIRD) == ["MailboxLimitExceeded"]
-        assert await other.publish(THIRD) is True
-
-
-async def test_so_many_bytes_of_a_client_wait(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 2, max_client_bytes=3_000) as (_, (dapp, other)):
-        await dapp.publish(TOPIC, "x" * 1_000)
-        await dapp.publish(OTHER, "x" * 1_000)
-
-        assert await refused(dapp, THIRD, message="x" * 1_000) == ["MailboxLimitExceeded"]
-        assert await other.publish(THIRD, "x" * 1_000) is True
+        assert await refused(dapp, THIRD, message=message) == ["MailboxLimitExceeded"]
+        assert await other.publish(THIRD, message) is True
 
 
 async def test_so_much_of_an_address_waits(tmp_path: Path) -> None:
@@ -302,7 +297,4 @@ async def test_expired_rows_are_swept(tmp_path: Path) -> None:
         for _ in range(5):
             server.clock.advance(800)  # less than a jump that makes the sweeper careful
 
-        async def nothing_is_left() -> bool:
-            return look(server, counts) == [(0, 0, 0)]
-
-        await eventually(nothing_is_left)
+        await soon(lambda: look(server, counts) == [(0, 0, 0)])

@@ -179,18 +179,6 @@ async def test_a_status_can_be_replaced_while_it_can_be_read(bridge: BridgeClien
     (await bridge.status(call_id)).problem(404)
 
 
-async def test_a_replaced_status_lives_from_its_replacement(bridge: BridgeClient, session_id: str) -> None:
-    call_id = await bridge.request_call(session_id)
-    await bridge.answer(call_id, "first")
-    bridge.clock.advance(1800)
-    await bridge.answer(call_id, "second")
-
-    bridge.clock.advance(_HOUR - _MS)
-    assert (await bridge.status(call_id)).json == {"encryptionPayload": "second"}
-    bridge.clock.advance(_MS)
-    (await bridge.status(call_id)).problem(404)
-
-
 async def test_lifetimes_are_settings(tmp_path: Path) -> None:
     async with running_server(tmp_path, session_ttl=60, call_ttl=20, status_ttl=10) as server:
         bridge = BridgeClient(server)

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pytest
@@ -176,32 +175,50 @@ steps_anywhere = st.lists(st.tuples(_anywhere, st.integers(-1, 1), _keys), min_s
 Steps: TypeAlias = list[tuple[int, int, list[str]]]
 
 
-@given(st.lists(st.tuples(limits, steps_anywhere), min_size=1, max_size=4))
-def test_limits_and_waiting_times_of_accounts_agree_with_the_model(runs: list[tuple[Limit, Steps]]) -> None:
-    asyncio.run(_compare(runs, is_swept=False))
+Shared: TypeAlias = tuple[BackgroundLoop, SqliteDatabase, NotifyStore]
 
 
-@given(st.lists(st.tuples(limits, steps_forwards), min_size=1, max_size=4))
-def test_to_forget_full_buckets_changes_nothing(runs: list[tuple[Limit, Steps]]) -> None:
-    asyncio.run(_compare(runs, is_swept=True))
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """One store for many examples."""
+    loop, stack = BackgroundLoop(), AsyncExitStack()
+    opening = stack.enter_async_context(opened_store(tmp_path_factory.mktemp("buckets")))
+    database, store = loop.run(opening)
+    yield loop, database, store
+    loop.run(stack.aclose())
+    loop.stop()
 
 
-async def _compare(runs: list[tuple[Limit, Steps]], *, is_swept: bool) -> None:
-    with TemporaryDirectory() as directory:
-        async with opened_store(Path(directory)) as (database, store):
-            for limit, steps in runs:
-                await empty(database)
-                model, now_us = Model(limit), NOW
-                for thousandths, offset_us, keys in steps:
-                    now_us += thousandths * limit.interval_us // 1_000 + offset_us
-                    expected = model.send(keys, now_us)
-                    while is_swept and await store.sweep(now_us // 1_000, NOTHING_ELSE):
-                        pass
+@given(runs=st.lists(st.tuples(limits, steps_anywhere), min_size=1, max_size=4))
+def test_limits_and_waiting_times_of_accounts_agree_with_the_model(
+    shared: Shared, runs: list[tuple[Limit, Steps]]
+) -> None:
+    loop, database, store = shared
+    loop.run(_compare(database, store, runs, is_swept=False))
 
-                    failures = await send(store, limit, keys, now_us)
 
-                    assert {key: failure.retry_after_us for key, failure in failures.items()} == expected
-                    assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
+@given(runs=st.lists(st.tuples(limits, steps_forwards), min_size=1, max_size=4))
+def test_to_forget_full_buckets_changes_nothing(shared: Shared, runs: list[tuple[Limit, Steps]]) -> None:
+    loop, database, store = shared
+    loop.run(_compare(database, store, runs, is_swept=True))
+
+
+async def _compare(
+    database: SqliteDatabase, store: NotifyStore, runs: list[tuple[Limit, Steps]], *, is_swept: bool
+) -> None:
+    for limit, steps in runs:
+        await empty(database)
+        model, now_us = Model(limit), NOW
+        for thousandths, offset_us, keys in steps:
+            now_us += thousandths * limit.interval_us // 1_000 + offset_us
+            expected = model.send(keys, now_us)
+            while is_swept and await store.sweep(now_us // 1_000, NOTHING_ELSE):
+                pass
+
+            failures = await send(store, limit, keys, now_us)
+
+            assert {key: failure.retry_after_us for key, failure in failures.items()} == expected
+            assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
 
 
 @pytest.mark.parametrize(("passed_us", "is_there"), [(999, True), (1_000, False)])

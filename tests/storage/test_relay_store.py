@@ -39,7 +39,7 @@ from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.storage.notes import turn
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
 
@@ -320,10 +320,7 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     with suppress(asyncio.CancelledError):
         await ending
 
-    async def all_were_answered() -> bool:
-        return {key for kind, key in heard if kind == "status"} == set(CALLS)
-
-    await eventually(all_were_answered)
+    await soon(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
 
 
 async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(

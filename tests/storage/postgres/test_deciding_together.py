@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from bridge_server.console.access import AccessStore, LinkRefusedError
 from bridge_server.inbox.devices import DeviceStore
 from bridge_server.inbox.models import DeviceId, NewDevice, ReadBy
@@ -78,89 +80,62 @@ async def successes(attempts: Sequence[Awaitable[Any]]) -> int:
     return sum(not isinstance(outcome, BaseException) for outcome in outcomes)
 
 
-async def test_a_session_has_no_more_pending_calls_than_it_may(processes: Processes) -> None:
-    stores = [RelayStore(process) for process in processes]
-    session = SessionId("s1")
-    await stores[0].create_session(session, FAR)
-
-    added = await successes(
-        [
-            stores[number % 2].add_call(
-                StoredCall(CallId(f"c{number}"), session, Payload(b"{}"), FAR, 0, FAR), 1, LIMIT, lambda _: ()
-            )
-            for number in range(ATTEMPTS)
-        ]
-    )
-
-    assert added == LIMIT
+PROJECT = ProjectId("p1")
+SESSION = SessionId("s1")
 
 
-async def test_a_topic_has_no_more_webhooks_than_it_may(processes: Processes) -> None:
-    stores = [RelayStore(process) for process in processes]
-
-    added = await successes(
-        [
-            stores[number % 2].subscribe(Topic("t1"), f"https://example.com/{number}", 1, FAR, LIMIT)
-            for number in range(ATTEMPTS)
-        ]
-    )
-
-    assert added == LIMIT
+@pytest.fixture
+async def furnished(processes: Processes) -> Processes:
+    """Two processes that have a session and a project."""
+    await RelayStore(processes[0]).create_session(SESSION, FAR)
+    await ProjectStore(processes[0]).create([PROJECT], "Shop", b"0" * 32, 1)
+    return processes
 
 
-async def test_an_account_has_no_more_devices_than_it_may(processes: Processes) -> None:
-    stores = [DeviceStore(process) for process in processes]
-    account = await processes[0].transaction(lambda: account_number("eip155:0x1"))
-
-    added = await successes(
-        [
-            stores[number % 2].add(
-                account,
-                DeviceId(f"d{number}"),
-                NewDevice("webpush", f"https://example.com/{number}", "webpush"),
-                1,
-                LIMIT,
-            )
-            for number in range(ATTEMPTS)
-        ]
-    )
-
-    assert added == LIMIT
+def add_call(process: PostgresDatabase, number: int) -> Awaitable[Any]:
+    call = StoredCall(CallId(f"c{number}"), SESSION, Payload(b"{}"), FAR, 0, FAR)
+    return RelayStore(process).add_call(call, 1, LIMIT, lambda _: ())
 
 
-async def test_a_project_has_no_more_secrets_and_types_than_it_may(processes: Processes) -> None:
-    stores = [ProjectStore(process) for process in processes]
-    types = [NotificationTypeStore(process) for process in processes]
-    project = ProjectId("p1")
-    await stores[0].create([project], "Shop", b"0" * 32, 1)
-
-    added = await successes(
-        [
-            stores[number % 2].add_secret(project, number.to_bytes(32), 1, LIMIT)
-            for number in range(1, ATTEMPTS)
-        ]
-    )
-    typed = await successes(
-        [
-            types[number % 2].add_type(project, _always(TypeId(f"t{number}")), "News", 1, LIMIT)
-            for number in range(ATTEMPTS)
-        ]
-    )
-
-    assert (added + 1, typed) == (LIMIT, LIMIT)
+def add_webhook(process: PostgresDatabase, number: int) -> Awaitable[Any]:
+    return RelayStore(process).subscribe(Topic("t1"), f"https://example.com/{number}", 1, FAR, LIMIT)
 
 
-async def test_one_name_is_given_to_one_project(processes: Processes) -> None:
-    stores = [ProjectStore(process) for process in processes]
+async def add_device(process: PostgresDatabase, number: int) -> None:
+    account = await process.transaction(lambda: account_number("eip155:0x1"))
+    device = NewDevice("webpush", f"https://example.com/{number}", "webpush")
+    await DeviceStore(process).add(account, DeviceId(f"d{number}"), device, 1, LIMIT)
 
-    created = await successes(
-        [
-            stores[number % 2].create([ProjectId("p1")], "Shop", number.to_bytes(32), 1)
-            for number in range(ATTEMPTS)
-        ]
-    )
 
-    assert created == 1
+def add_secret(process: PostgresDatabase, number: int) -> Awaitable[Any]:
+    return ProjectStore(process).add_secret(PROJECT, (number + 1).to_bytes(32), 1, LIMIT)
+
+
+def add_type(process: PostgresDatabase, number: int) -> Awaitable[Any]:
+    return NotificationTypeStore(process).add_type(PROJECT, _always(TypeId(f"t{number}")), "News", 1, LIMIT)
+
+
+def create_project(process: PostgresDatabase, number: int) -> Awaitable[Any]:
+    return ProjectStore(process).create([ProjectId("p2")], "Shop", (number + 1).to_bytes(32), 1)
+
+
+@each_row(
+    ("attempt", "most"),
+    [
+        (add_call, LIMIT),
+        (add_webhook, LIMIT),
+        (add_device, LIMIT),
+        (add_secret, LIMIT - 1),  # beside the secret that the project began with
+        (add_type, LIMIT),
+        (create_project, 1),
+    ],
+)
+async def test_two_processes_together_add_no_more_than_one_may(
+    furnished: Processes, attempt: Callable[[PostgresDatabase, int], Awaitable[Any]], most: int
+) -> None:
+    added = await successes([attempt(furnished[number % 2], number) for number in range(ATTEMPTS)])
+
+    assert added == most
 
 
 @each_row("signing_in", range(2))

@@ -19,7 +19,7 @@ from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
 
@@ -93,10 +93,7 @@ def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
 async def serves_again(database: PostgresDatabase) -> None:
     """Wait until it has its connections again."""
 
-    async def has_no_trouble() -> bool:
-        return not database.troubles
-
-    await eventually(has_no_trouble)
+    await soon(lambda: not database.troubles)
 
 
 async def is_sleeping(other: Any) -> bool:
@@ -173,10 +170,7 @@ async def test_without_a_connection_everything_is_refused_at_once(
     proxy.is_refusing = True
     proxy.cut_all()
 
-    async def knows() -> bool:
-        return len(behind_proxy.troubles) == 2
-
-    await eventually(knows)
+    await soon(lambda: len(behind_proxy.troubles) == 2)
     with pytest.raises(UnavailableError):
         await behind_proxy.transaction(put("a", "text"))
     with pytest.raises(UnavailableError):

@@ -21,9 +21,9 @@ from bridge_server.storage.postgres.failures import LostConnectionError
 from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
 from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import names, put, text_of
-from tests.storage.postgres.test_wake_ups import running, soon
+from tests.storage.postgres.test_wake_ups import running
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
 
 pytestmark = needs_postgres
@@ -191,10 +191,7 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
 
             assert await end_silent_sessions(wire, 0)
 
-            async def are_ended() -> bool:
-                return bool(ear.is_closed() and writing.is_closed())
-
-            await eventually(are_ended)
+            await soon(lambda: bool(ear.is_closed() and writing.is_closed()))
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
             assert not await end_silent_sessions(wire, 0)
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]

@@ -30,7 +30,7 @@ from bridge_server.wallet.transactions.store import TransactionStore
 from tests.storage.notes import put
 from tests.support.clock import ManualClock
 from tests.support.drivers import notes_url
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 
 pytestmark = needs_postgres
@@ -240,10 +240,7 @@ async def process_on(url: str, *, is_wanted: bool = True) -> AsyncIterator[Proce
 
 
 async def until_served(process: Process) -> None:
-    async def is_served() -> bool:
-        return process.role.is_served
-
-    await eventually(is_served)
+    await soon(lambda: process.role.is_served)
 
 
 async def until_url(process: Process, url: str | None) -> None:
@@ -305,10 +302,7 @@ async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed
 
             await eventually(has_ended)
 
-        async def is_served_again() -> bool:
-            return process.opened == 2 and process.role.is_served
-
-        await eventually(is_served_again)
+        await soon(lambda: process.opened == 2 and process.role.is_served)
         await reserve(process, "again")
 
 
@@ -452,15 +446,9 @@ async def test_a_process_that_loses_its_connection_loses_the_hold(sweepers: Swee
         assert first.ear is not None
         first.ear.wire.terminate()
 
-        async def is_anothers() -> bool:
-            return await may_sweep(second)
+        await eventually(lambda: may_sweep(second))
 
-        await eventually(is_anothers)
-
-    async def is_back() -> bool:
-        return await may_sweep(first)
-
-    await eventually(is_back)
+    await eventually(lambda: may_sweep(first))
 
 
 async def test_a_failed_sweep_lets_go(sweepers: Sweepers) -> None:

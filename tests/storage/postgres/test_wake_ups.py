@@ -31,7 +31,7 @@ from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.listening import AtMostOnce, Ear, Ledger
 from bridge_server.storage.postgres.processes import opened_with_wake_ups
 from tests.storage.notes import put, text_of
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
 
@@ -136,13 +136,6 @@ async def writer(url: str) -> AsyncIterator[Process]:
 async def reader(url: str, writer: Process) -> AsyncIterator[Process]:
     async with running(url) as process:
         yield process
-
-
-async def soon(holds: Callable[[], bool]) -> None:
-    async def ask() -> bool:
-        return holds()
-
-    await eventually(ask)
 
 
 async def notify(process: Process, payload: str) -> None:
@@ -399,7 +392,8 @@ async def test_calls_that_come_together_are_one_and_none_is_left_out() -> None:
 
 # Rings: whole events in payloads that PostgreSQL takes.
 
-EVENTS = st.lists(st.lists(st.text(max_size=3_000), min_size=1, max_size=3), max_size=30)
+LONG_TEXTS = st.builds(lambda text, times: text * times, st.text(max_size=5), st.integers(0, 600))
+EVENTS = st.lists(st.lists(LONG_TEXTS, min_size=1, max_size=3), max_size=30)
 
 
 @given(EVENTS, st.integers(0, 2**62), st.integers(0, 1_000))
