@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -197,15 +198,33 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]
 
 
-# What was answered is stored, however the process ends, and nothing of it keeps others waiting.
+# What was answered is stored, however the process ends, and nothing of it keeps others waiting: this module is the
+# program that writes until it is killed, and prints the name of every note that it was answered for.
 
 _ROOT = Path(__file__).parents[3]
 _ANSWERS = 400
+_WRITERS = 16
+
+
+async def write() -> None:
+    """Write with several writers, each with a turn of its own."""
+    database = PostgresDatabase(sys.argv[1], Events(), {})
+    async with database.opened():
+        await asyncio.gather(*(write_forever(database, number) for number in range(_WRITERS)))
+
+
+async def write_forever(database: PostgresDatabase, writer: int) -> None:
+    """Write one note after another."""
+    turns = Turns((Turn("writer", str(writer)),))
+    for number in count():
+        name = f"{writer} {number}"
+        await database.transaction(put(name, "x"), turns=turns)
+        print(name, flush=True)  # noqa: T201 - its answer
 
 
 async def test_answered_transactions_of_a_killed_process_are_stored(url: str, events: Events) -> None:
     writer = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.storage.postgres.writer", url, stdout=asyncio.subprocess.PIPE, cwd=_ROOT
+        sys.executable, "-m", __spec__.name, url, stdout=asyncio.subprocess.PIPE, cwd=_ROOT
     )
     assert writer.stdout is not None
     answered = [(await writer.stdout.readline()).decode().strip() for _ in range(_ANSWERS)]
@@ -215,7 +234,7 @@ async def test_answered_transactions_of_a_killed_process_are_stored(url: str, ev
 
     database = PostgresDatabase(url, events, {})
     async with database.opened():
-        for number in range(16):
+        for number in range(_WRITERS):
             await database.transaction(
                 put(f"after {number}", "x"), turns=Turns((Turn("writer", str(number)),))
             )
@@ -223,3 +242,7 @@ async def test_answered_transactions_of_a_killed_process_are_stored(url: str, ev
 
     assert len(answered) >= _ANSWERS
     assert set(answered) <= stored
+
+
+if __name__ == "__main__":
+    asyncio.run(write())
