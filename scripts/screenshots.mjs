@@ -20,7 +20,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const IMAGES = join(ROOT, 'docs', 'images')
 const IMAGES_OF_PAGES = join(ROOT, 'tests', 'console', 'pictures')
 const WIDTHS = { 1280: 960, 390: 1200 } // pixels, with the greatest height
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium-headless-shell'
 const WALLET = 'Example wallet'
 const { chromium } = createRequire(join(ROOT, 'tests', 'node', 'package.json'))('@playwright/test')
 

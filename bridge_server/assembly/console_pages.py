@@ -52,7 +52,7 @@ from bridge_server.wallet.transactions.states import (
     TransactionsPostponed,
 )
 from bridge_server.web.addresses import Hosts
-from bridge_server.web.answers import StaticFiles
+from bridge_server.web.answers import STYLESHEET, StaticFiles
 from bridge_server.web.metrics import Readiness
 
 OBSERVED = "observed"
@@ -86,7 +86,7 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     settings = foundation.settings
     access, cookies = console_access(foundation), SessionCookies(settings.public_url)
     changes, streams = _page_changes(operator, mode), _row_streams(operator)
-    static_files = StaticFiles(f"{ROOT}/static", sorted(STATIC_FOLDER.iterdir()))
+    static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(STATIC_FOLDER.iterdir())])
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 
 const [link, address, seconds] = process.argv.slice(2)
 const { chromium } = createRequire(new URL('../../tests/node/package.json', import.meta.url))('@playwright/test')
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium-headless-shell', args: ['--no-sandbox'] })
 
 /** Memory in RAM of the greatest renderer: all of it, and what no other process shares. */
 async function memory(session) {

@@ -16,7 +16,7 @@ from processes import MeasurementError, Running, started_server
 from report import Figures, Row, row
 from seed import Population, fill
 
-_CHROMIUM = Path("/usr/bin/chromium")
+_CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 _SCRIPT = Path(__file__).with_name("open_console.mjs")
 _RATE = 500
 _CONNECTIONS = 10

@@ -1,19 +1,37 @@
 """The pages at /docs/: every link on every page leads somewhere, and no path leads out of them."""
 
+import asyncio
 import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
+import aiohttp
+import click
 import pytest
+from aiohttp import web
 
+from bridge_server.assembly.application import build_app, every_route
+from bridge_server.cli.commands import commands
 from bridge_server.description.markdown import Markdown, open_library
-from bridge_server.description.site import Site
+from bridge_server.description.site import Problem, Site, every_problem
 from bridge_server.kernel.version import REPOSITORY
+from bridge_server.kit.headless.control import control_api
+from bridge_server.kit.headless.wallet import HeadlessWallet
+from bridge_server.settings.settings import Settings
+from bridge_server.wallet.rpc.openrpc import METHODS
+from bridge_server.web.problems import BUG, ORDERED_FAULT, REFUSALS, status_of_kind
+from bridge_server.web.serving import runner_of
+from tests.dev.conftest import running_dev
 from tests.support.asking import Answer, ask
+from tests.support.failures import every_failure
 from tests.support.rows import each_row
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 
 _ROOT = Path(__file__).parents[2]
 _OTHERS = ("/openapi.json", "/openrpc.json")
@@ -258,3 +276,236 @@ def test_links_of_markdown_lead_to_pages_pictures_and_the_repository(tmp_path: P
         "/docs/p.svg",
     ]  # fmt: skip
     assert inner.targets == ["/docs/a", "/docs/p.svg", f"{REPOSITORY}/blob/main/README.md#x"]
+
+
+# The page at the root, which a browser is shown, and what every other client gets there.
+
+_BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+Shown = Callable[..., Awaitable[str]]
+
+
+async def front(server: RunningServer, **headers: str) -> str:
+    answer = await ask(server, "GET", "/", headers={**_BROWSER, **headers})
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
+    return answer.body.decode()
+
+
+def links(page: str) -> dict[str, str]:
+    """The targets of links by their texts."""
+    return {text: target for target, text in re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>([^<]*)</a>', page)}
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Shown:
+    """Starts a server with other settings."""
+
+    async def shown(settings: Mapping[str, Any], **headers: str) -> str:
+        async with running_server(tmp_path / "data", **settings) as server:
+            return await front(server, **headers)
+
+    return shown
+
+
+async def test_a_browser_is_shown_addresses_to_copy_and_links_that_lead_somewhere(
+    server: RunningServer,
+) -> None:
+    page = await front(server)
+
+    address = server.url.removeprefix("http://")
+    assert f'relayUrl: "<span>ws://{address}</span>' in page
+    assert f'bridge: "<span>http://{address}</span>' in page
+    assert {"Docs", "API", "Inbox"} <= links(page).keys()
+    for target in {*links(page).values(), *re.findall(r' (?:src|href)="(/[^"]*)"', page)}:
+        assert (await ask(server, "GET", target)).status == 200, target
+
+
+@each_row("accept", ["*/*", "application/json", "text/plain", ""])
+async def test_other_clients_get_a_short_page(server: RunningServer, accept: str) -> None:
+    answer = await ask(server, "GET", "/", headers={"Accept": accept})
+
+    assert b"<h1>Bridge Server 1." in answer.body
+    assert "Accept" in answer.headers["Vary"]
+
+
+async def test_the_address_is_the_one_that_the_browser_names_or_the_public_url(other: Shown) -> None:
+    assert "ws://bridge.test:81</span>" in await other({}, Host="bridge.test:81")
+    assert "ws://localhost</span>" in await other({}, Host="<script>")
+    public = await other({"public_url": "https://bridge.example"}, Host="127.0.0.1")
+    assert "wss://bridge.example</span>" in public
+    assert "https://bridge.example</span>" in public
+
+
+@each_row(
+    ("settings", "host", "target"),
+    [
+        ({"console": True}, "bridge.test", "/console"),
+        ({"console": True, "console_port": 4711}, "localhost:1", "http://localhost:4711/console"),
+        ({"console": True, "console_port": 4711}, "bridge.test", None),
+        ({"console": True, "console_port": 0}, "localhost:1", None),
+        ({}, "localhost:1", None),
+    ],
+)
+async def test_the_console_is_linked_where_the_visitor_can_open_it(
+    other: Shown, settings: dict[str, Any], host: str, target: str | None
+) -> None:
+    assert links(await other(settings, Host=host)).get("Console") == target
+
+
+@each_row(("host", "is_told"), [("127.0.0.1:1", True), ("[::1]:1", True), ("bridge.test", False)])
+async def test_on_this_machine_it_says_how_the_console_is_turned_on(
+    other: Shown, host: str, is_told: bool
+) -> None:
+    assert ("BRIDGE_CONSOLE=on" in await other({}, Host=host)) == is_told
+
+
+async def test_in_dev_the_inbox_is_the_demo_projects_and_phones_get_no_links(tmp_path: Path) -> None:
+    async with running_dev(tmp_path / "data") as dev:
+        _, page = await dev.ask("GET", f"{dev.url}/", **_BROWSER)
+        _, for_phones = await dev.ask("GET", f"{dev.lan_url}/", **_BROWSER)
+
+    assert links(page)["Inbox"] == "/inbox/?project=demo"
+    assert "<h1>Bridge Server 1." in for_phones
+
+
+# Each problem has a page that is true: status, title, and the settings, methods and commands in it.
+
+_PROBLEMS = every_problem()
+_OF_HTTP = {"method-not-allowed": 405}
+_OF_REFUSALS = {code: status for status, (code, _) in REFUSALS.items()}
+
+
+def texts() -> Iterator[tuple[Problem, str]]:
+    for problem in _PROBLEMS.values():
+        yield from ((problem, text) for text in (problem.meaning, problem.cause, problem.cure))
+
+
+def test_every_problem_has_a_page_with_its_status_and_title() -> None:
+    failures = every_failure()
+    statuses = {failure.code: status_of_kind(failure) for failure in failures}
+    titles = {failure.code: failure.title for failure in failures} | {BUG[0]: BUG[1]}
+
+    assert {code: problem.status for code, problem in _PROBLEMS.items()} == {
+        **statuses, **_OF_HTTP, **_OF_REFUSALS, BUG[0]: 500, ORDERED_FAULT: 503,
+    }  # fmt: skip
+    assert {code: _PROBLEMS[code].title for code in titles} == titles
+    assert {_PROBLEMS[code].title for code in _OF_HTTP} == {HTTPStatus(405).phrase.capitalize()}
+
+
+def test_the_texts_are_sentences() -> None:
+    assert [text for _, text in texts() if not re.fullmatch(r"[A-Z/a-z].*\.", text)] == []
+
+
+def test_the_texts_name_settings_methods_and_commands_that_exist() -> None:
+    known = {*Settings.model_fields, *(method.name for method in METHODS)}
+    names = {name for _, text in texts() for name in re.findall(r"\b[a-z]+(?:_[A-Za-z]+)+\b", text)}
+    named = {name for _, text in texts() for name in re.findall(r"bridge-server ([a-z]+)", text)}
+
+    assert names <= known
+    assert named <= set(commands.list_commands(click.Context(commands)))
+
+
+def test_the_texts_name_routes_that_exist() -> None:
+    rows = {(row.method, re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "*", row.path)) for row in every_route()}
+    missing = [
+        (problem.code, method, path)
+        for problem, text in texts()
+        if "control API" not in text
+        for method, path in re.findall(r"(GET|POST|PUT|DELETE) (/[\w/-]+)", text)
+        if (method, re.sub(r"/(ID|PROJECT)\b", "/*", path)) not in rows
+    ]
+
+    assert missing == []
+
+
+async def test_the_link_of_a_problem_leads_to_its_page(server: RunningServer) -> None:
+    for path, code in (("/nope", "not-found"), ("/session/a", "session-not-found")):
+        answer = await ask(server, "GET", path)
+        answer.problem(404)
+        link = re.fullmatch(r'<([^>]*)>; rel="help"', answer.headers["Link"])
+        assert link is not None
+
+        page = await ask(server, "GET", link[1])
+
+        assert link[1] == f"/docs/errors/{code}"
+        assert (page.status, f"<h1>{_PROBLEMS[code].title}</h1>" in page.body.decode()) == (200, True)
+
+
+# A problem links the page about its code only at ports that have the pages.
+
+LINK = b"Link: </docs/errors/"
+UNREADABLE = b"GET / HTTP/1.1\r\nno field\r\n\r\n"
+ABSENT = b"GET /absent HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The port of each application of a server."""
+
+    main: int
+    others: tuple[int, ...]
+
+
+@pytest.fixture
+async def ports(tmp_path: Path) -> AsyncIterator[Ports]:
+    settings = Settings(
+        data_dir=tmp_path / "data", console=True, console_port=0, max_address_connections=1, quota_exempt=""
+    )
+    built = build_app(settings)
+    assert built.console is not None
+    applications = (
+        built.application,
+        built.metrics,
+        built.console,
+        built.lan_application("http://a.example"),
+    )
+    async with AsyncExitStack() as stack:
+        found = [await _port_of(stack, application) for application in applications]
+        yield Ports(found[0], tuple(found[1:]))
+
+
+async def _port_of(stack: AsyncExitStack, application: web.Application) -> int:
+    runner = runner_of(application)
+    stack.push_async_callback(runner.cleanup)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return int(runner.addresses[0][1])
+
+
+async def _head(port: int, sent: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.partition(b"\r\n\r\n")[0]
+
+
+@each_row(("sent", "status"), [(ABSENT, b"404"), (UNREADABLE, b"400")])
+async def test_only_the_port_with_the_pages_links_them(ports: Ports, sent: bytes, status: bytes) -> None:
+    main = await _head(ports.main, sent)
+    others = [await _head(port, sent) for port in ports.others]
+
+    assert [head.split(b" ")[1] for head in (main, *others)] == [status] * 4
+    assert [LINK in head for head in (main, *others)] == [True, False, False, False]
+
+
+async def test_a_connection_over_the_limit_has_the_link_where_the_pages_are(ports: Ports) -> None:
+    _, first = await asyncio.open_connection("127.0.0.1", ports.main)
+    heads = [await _head(port, b"") for port in (ports.main, *ports.others)]
+    first.close()
+    await first.wait_closed()
+
+    assert [head.split(b" ")[1] for head in heads] == [b"429"] * 4
+    assert [LINK in head for head in heads] == [True, False, False, False]
+
+
+async def test_the_wallets_control_api_links_nothing() -> None:
+    async with (
+        HeadlessWallet() as wallet,
+        control_api(wallet, "127.0.0.1", 0) as facts,
+        aiohttp.ClientSession() as http,
+        http.get(f"{facts.url}/sessions") as answer,
+    ):
+        assert (answer.status, answer.content_type) == (401, "application/problem+json")
+        assert "Link" not in answer.headers

@@ -1,7 +1,6 @@
 """A dapp's page in real Chromium, with an unmodified published client, is answered by every rule."""
 
 import asyncio
-import shutil
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +12,11 @@ from aiohttp import web
 
 from bridge_server.kit.headless import HeadlessWallet
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND
+from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import RunningServer
 from tests.support.slow import slow
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE_SECONDS = 240
 BUNDLES = {
     "1.x": "@walletconnect/client/dist/umd/index.min.js",
@@ -32,8 +31,6 @@ RULES = [
     "eth_sign=ask*1",
     "eth_sendTransaction=hang",
 ]
-
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: scripts/system-packages")
 
 
 class PageServer:
@@ -100,8 +97,7 @@ class PageServer:
 @asynccontextmanager
 async def open_page(url: str, profile: Path) -> AsyncIterator[None]:
     """The page in a browser of its own."""
-    assert CHROMIUM is not None
-    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    flags = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0")
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, *flags, f"--user-data-dir={profile}", url, stdout=DEVNULL, stderr=DEVNULL
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.support.node_project import ROOT
 from tests.support.rows import each_row
 
-ALL = "chromium nginx caddy prometheus postgresql pgbouncer valgrind"
+ALL = "chromium-headless-shell nginx caddy prometheus postgresql pgbouncer valgrind"
 
 
 class System:

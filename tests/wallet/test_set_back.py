@@ -202,6 +202,21 @@ async def test_a_nonce_that_was_used_outside_the_wallet_replaces_the_transaction
     assert replaced["error"] == "Its nonce is used on the chain, and the node does not know it."
 
 
+async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothing(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    def set_back(_: str) -> None:
+        fake.results["eth_getTransactionCount"] = "0x0"
+
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        sent = await rig.send()
+        fake.results |= {"eth_getTransactionCount": "0x1", "eth_getTransactionByHash": set_back}
+
+        await rig.wallet.worker.work()
+
+        assert (await rig.queued(sent))["state"] == "sent"
+
+
 @needs_anvil
 async def test_a_mined_transaction_is_confirmed_soon(rig: Rig, anvil: Anvil) -> None:
     for value in ("0x1", "0x2"):

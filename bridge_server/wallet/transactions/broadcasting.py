@@ -268,6 +268,8 @@ class Broadcasting:
             event = _event(answer, _nonce(each) < count, self._is_set_back)
             if event is not None and next_state(each.state, event) is not each.state:
                 events[event].append(each)
+        if TransactionEvent.LOSE_NONCE in events and await self._count(sender) != count:
+            return  # the chain has moved meanwhile, perhaps back: the next check reads everything anew
         for event, transactions in events.items():
             await self._store_event(sender, event, transactions)
 

@@ -198,8 +198,8 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]
 
 
-# What was answered is stored, however the process ends, and nothing of it keeps others waiting: this module is the
-# program that writes until it is killed, and prints the name of every note that it was answered for.
+# What was answered is stored, however the process ends, and nothing of it keeps others waiting.
+# This module is the program that writes until it is killed, and prints each note that it was answered for.
 
 _ROOT = Path(__file__).parents[3]
 _ANSWERS = 400

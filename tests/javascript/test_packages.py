@@ -1,4 +1,4 @@
-"""The package @bridge-server/api, installed from its file as users install it, against this server."""
+"""The two JavaScript packages, by their own tests and types, in Node and against this server."""
 
 import os
 import shutil
@@ -9,20 +9,29 @@ import orjson
 import pytest
 
 from bridge_server.kernel.version import VERSION
-from tests.javascript.test_package import COMPILER_OPTIONS
-from tests.support.node_packages import PACKAGES, needs_node_alone, needs_test_runners
-from tests.support.node_project import PACKAGE as TEST_PACKAGE
-from tests.support.node_project import ROOT, SERVER
+from tests.support.node_packages import PACKAGES, needs_node, needs_node_alone, needs_test_runners
+from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
+from tests.support.rows import each_row
 
 API_PACKAGE = ROOT / "javascript" / "api"
 _SECONDS = 240.0
+_TESTS = PACKAGE / "tests"
+_PUBLISHED = _TESTS / "published-clients.test.js"
+COMPILER_OPTIONS = {
+    "strict": True,
+    "noEmit": True,
+    "module": "nodenext",
+    "target": "es2022",
+    "lib": ["es2023", "esnext.disposable", "dom"],
+    "types": ["node"],
+}
 
 
 def run(*command: str | Path, cwd: Path) -> str:
     """The output of a command; an AssertionError with it if the command fails."""
     variables = {
         "BRIDGE_SERVER_BIN": str(SERVER),
-        "BRIDGE_TEST_PACKAGE": (TEST_PACKAGE / "source" / "index.js").as_uri(),
+        "BRIDGE_TEST_PACKAGE": (PACKAGE / "source" / "index.js").as_uri(),
     }
     finished = subprocess.run(
         [*map(str, command)], cwd=cwd, env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
@@ -30,6 +39,38 @@ def run(*command: str | Path, cwd: Path) -> str:
     )  # fmt: skip
     assert finished.returncode == 0, finished.stdout
     return finished.stdout
+
+
+@needs_node_alone
+@each_row("file", sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED}), ids=lambda file: file.stem)
+def test_its_own_tests_pass(file: Path) -> None:
+    run("node", "--test", file, cwd=PACKAGE)
+
+
+@needs_node
+def test_its_wallet_pairs_with_a_published_client() -> None:
+    run("node", "--test", _PUBLISHED, cwd=PACKAGE)
+
+
+@each_row("package", [PACKAGE, API_PACKAGE], ids=lambda package: package.name)
+def test_its_version_is_the_servers_and_it_needs_nothing(package: Path) -> None:
+    description = orjson.loads((package / "package.json").read_bytes())
+
+    assert description["version"] == VERSION
+    assert not description.get("dependencies")
+
+
+@needs_test_runners
+def test_its_types_fit_what_is_documented(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "typescript", "vitest", "@playwright/test", "@types/node")
+    configuration = {"compilerOptions": COMPILER_OPTIONS, "files": ["types.ts"]}
+    source = (PACKAGE / "tests" / "types.ts").read_text("utf-8")
+    project.write({"tsconfig.json": orjson.dumps(configuration).decode(), "types.ts": source})
+
+    project.run(str(tmp_path / "node_modules" / "typescript" / "bin" / "tsc"), "--project", ".")
+
+
+# The package @bridge-server/api, installed from its file as users install it, against this server.
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +101,10 @@ def test_its_own_tests_pass_where_it_is_installed(project: Path) -> None:
 
 
 @needs_test_runners
-def test_its_types_fit_what_is_documented(project: Path) -> None:
+def test_its_types_fit_what_is_documented_where_it_is_installed(project: Path) -> None:
     shutil.copy(API_PACKAGE / "tests" / "types.ts", project)
     options = {**COMPILER_OPTIONS, "types": []}
     configuration = {"compilerOptions": options, "files": ["types.ts"]}
     (project / "tsconfig.json").write_bytes(orjson.dumps(configuration))
 
     run("node", PACKAGES / "node_modules" / "typescript" / "bin" / "tsc", "--project", ".", cwd=project)
-
-
-def test_its_version_is_the_servers_and_it_needs_nothing() -> None:
-    description = orjson.loads((API_PACKAGE / "package.json").read_bytes())
-
-    assert description["version"] == VERSION
-    assert not description.get("dependencies")

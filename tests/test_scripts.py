@@ -1,15 +1,22 @@
 """The scripts that run the tests: all of them on every processor, a path in one process, all many times."""
 
 import os
+import re
 import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.eventually import until
+from tests.support.postgres_skips import VARIABLE
 from tests.support.rows import each_row
 from tests.support.shuffled import shuffled
 
@@ -18,7 +25,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout that has the script, and a Python that prints its arguments."""
+    """A checkout with the script, and a Python that prints its arguments, and if PostgreSQL is left out."""
     for folder in ("scripts", "tests/relay", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("test", "test_folder"):
@@ -26,16 +33,17 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "scripts" / "environment").write_text('root=$(cd "$(dirname "$0")/.." && pwd)\n', "utf-8")
     (tmp_path / "tests" / "relay" / "test_ids.py").touch()
     python = tmp_path / ".venv" / "bin" / "python"
-    python.write_text('#!/bin/sh\necho "$*"\n', "utf-8")
+    python.write_text('#!/bin/sh\necho "$* ${WITHOUT_POSTGRES:-}"\n', "utf-8")
     python.chmod(0o755)
     return tmp_path
 
 
 def run_with(checkout: Path, *arguments: str) -> str:
     """What pytest is called with."""
-    script = str(checkout / "scripts" / "test")
+    command = [str(checkout / "scripts" / "test"), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "WITHOUT_POSTGRES"}
     return subprocess.run(
-        [script, *arguments], check=True, capture_output=True, encoding="utf-8", timeout=60
+        command, check=True, capture_output=True, encoding="utf-8", timeout=60, env=environment
     ).stdout
 
 
@@ -44,7 +52,7 @@ def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) 
     called_with = run_with(checkout, *arguments).split()
 
     assert called_with[:3] == ["-m", "pytest", "--workers"]
-    assert called_with[4:] == arguments
+    assert called_with[4:] == [*arguments, "yes"]
 
 
 @each_row(
@@ -62,6 +70,11 @@ class Named:
 
     path: Path
     name: str
+    is_long: bool = False
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        if self.is_long:
+            yield pytest.mark.skipif(True, reason="`scripts/test --all` runs it").mark
 
 
 def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
@@ -77,6 +90,15 @@ def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
     for order in (one, other):
         assert [each.path for each in order[::3]] == [each.path for each in order[2::3]]
         assert [each.name for each in order] == ["test_0", "test_1", "test_2"] * 50
+
+
+def test_long_modules_begin_in_the_first_half() -> None:
+    tests = [Named(Path(f"test_{number}.py"), "test", is_long=number % 5 == 0) for number in range(50)]
+
+    order = shuffled(tests, "1")
+
+    assert len(set(order)) == 50
+    assert not any(each.is_long for each in order[25:])
 
 
 @pytest.fixture
@@ -210,3 +232,155 @@ def test_forked_workers_stop_at_the_first_failure_if_they_shall(
 
     run.stdout.fnmatch_lines(["*stopping after * failures*"])
     assert 1 <= run.parseoutcomes()["failed"] <= 4  # each worker had a module, and the next one
+
+
+# The lint that keeps tests apart from the speed of the machine, through its command line.
+
+SCRIPT = SCRIPTS / "test_rules.py"
+
+FAULTS = {
+    "a sleep": ("await asyncio.sleep(0.05)", "sleeps"),
+    "a blocking sleep": ("time.sleep(seconds)", "sleeps"),
+    "a wait that is one": ("await asyncio.wait([task], timeout=0.2)", "sleeps"),
+    "a duration": ("assert perf_counter() - started < 5", "wall's clock"),
+    "a patience loop of its own": ("assert time.monotonic() < deadline", "wall's clock"),
+    "a limit as an argument": ("open_client(timeout_seconds=0.3)", "limit below a second"),
+    "a limit by its place": ("await asyncio.wait_for(work, 0.5)", "limit below a second"),
+    "a limit that is patched": ('monkeypatch.setattr(web, "_BODY_SECONDS", 0.05)', "limit below a second"),
+    "a limit among settings": ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
+    "a limit of PostgreSQL": ('patch.setitem(all, "lock_timeout", "50ms")', "limit below a second"),
+    "a limit with a name": ("server.limits.head_seconds = 0.01", "limit below a second"),
+    "a number that counts up": ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
+}
+SOUND = {
+    "a turn of the loop": "await asyncio.sleep(0)",
+    "a patience": "await asyncio.wait_for(work, 60)",
+    "none": "open_client(timeout_seconds=0)",
+    "a pause": 'monkeypatch.setattr(web, "_FIRST_PAUSE_SECONDS", 0.01)',
+    "what is to run out": "with pytest.raises(AnswerTimeoutError):\n    await dapp.approval(timeout=0.05)",
+    "a number that may be passed": "await eventually(lambda: len(receiver.requests) >= 3)",
+}
+
+
+def checked(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
+    """What the lint says of a folder with this one test."""
+    lines = "".join(f"    {line}\n" for line in text.splitlines())
+    (folder / "test_it.py").write_text(f"async def test_it():\n{lines}", "utf-8")
+    command = [sys.executable, str(SCRIPT), str(folder)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=60)
+
+
+@each_row(("text", "said"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_told_with_its_place_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+    finished = checked(tmp_path, text)
+
+    assert finished.returncode == 1
+    assert finished.stdout.startswith(f"{tmp_path / 'test_it.py'}:2: ")
+    assert said in finished.stdout
+    assert finished.stdout.count("\n") == 1
+
+
+def test_what_holds_on_a_slow_machine_is_passed(tmp_path: Path) -> None:
+    finished = checked(tmp_path, "\n".join(SOUND.values()))
+
+    assert (finished.returncode, finished.stdout) == (0, "")
+
+
+def test_a_condition_is_read_where_it_is_defined(tmp_path: Path) -> None:
+    defined = "async def holds():\n    return service.sent == {}\nawait eventually(holds)"
+
+    assert checked(tmp_path, defined.format(2)).returncode == 1
+    assert checked(tmp_path, defined.format(0)).returncode == 0
+
+
+def test_a_row_that_is_not_needed_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "tests").mkdir()
+    copy = tmp_path / "scripts" / SCRIPT.name
+    copy.write_text(SCRIPT.read_text("utf-8"), "utf-8")
+
+    finished = subprocess.run(
+        [sys.executable, copy], capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+
+    assert finished.returncode == 1
+    assert "support/eventually.py needs its row in the table of sleep no more" in finished.stdout
+
+
+# Tests on PostgreSQL are skipped without its server programs, and for no other reason where that matters.
+
+TESTS = """
+import pytest
+
+@pytest.fixture
+def postgres():
+    pytest.skip("{reason}")
+
+def test_on_postgres(postgres):
+    pass
+
+def test_on_sqlite():
+    pytest.skip("another reason")
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_strict", "outcomes"),
+    [
+        ("needs PostgreSQL's server programs", True, {"skipped": 2}),
+        ("another reason", True, {"skipped": 1, "errors": 1}),
+        ("another reason", False, {"skipped": 2}),
+    ],
+)
+def test_a_skip_for_another_reason_is_a_failure(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    is_strict: bool,
+    outcomes: dict[str, int],
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if is_strict:
+        monkeypatch.setenv(VARIABLE, "yes")
+    pytester.makeconftest("from tests.support.postgres_skips import pytest_runtest_makereport\n")
+    pytester.makepyfile(TESTS.format(reason=reason))
+
+    pytester.runpytest(
+        "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function"
+    ).assert_outcomes(**outcomes)
+
+
+# The locked versions: everything that setup.cfg asks for by name and version, and not where it was found.
+
+_LINE = re.compile(r"[a-z0-9][a-z0-9._-]*==[0-9][a-z0-9.]*")
+
+
+def locked() -> dict[str, str]:
+    lines = (SCRIPTS.parent / "constraints.txt").read_text("utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def requirements() -> list[Requirement]:
+    setup = ConfigParser()
+    setup.read(SCRIPTS.parent / "setup.cfg", "utf-8")
+    texts = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    return [Requirement(line) for text in texts for line in text.split("\n") if line]
+
+
+def test_a_line_has_a_name_and_a_version() -> None:
+    lines = (SCRIPTS.parent / "constraints.txt").read_text("utf-8").splitlines()
+
+    assert [line for line in lines if not line.startswith("#") and not _LINE.fullmatch(line)] == []
+
+
+@each_row("requirement", requirements(), ids=str)
+def test_every_requirement_is_locked_in_a_version_that_serves(requirement: Requirement) -> None:
+    assert requirement.specifier.contains(locked()[canonicalize_name(requirement.name)])
+
+
+@each_row("version", ["3.21.0", "3.24.1", "4.0.0"])
+def test_the_library_that_others_pin_may_be_as_old_as_theirs(version: str) -> None:
+    (requirement,) = [each for each in requirements() if each.name == "pycryptodome"]
+
+    assert requirement.specifier.contains(version)

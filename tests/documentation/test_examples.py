@@ -1,0 +1,262 @@
+"""The examples of the pages by task run as they stand: quickstart, dapps with packages from npm, wallets."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.ethereum.address import hex_of
+from bridge_server.kit.client import BadPairingError
+from bridge_server.kit.headless.wallet import generation_of
+from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
+from bridge_server.settings.settings import Settings
+from tests.support.command import run_command
+from tests.support.eventually import until
+from tests.support.forked_program import folder_of_command
+from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.program_output import output_of
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, server_process
+
+_DOCS = Path(__file__).parents[2] / "docs"
+_PRINTED_URL = "http://127.0.0.1:8080"
+_ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+_PROGRAMS: list[str] = [
+    program
+    for program in re.findall(r"```js\n(.*?)```", (_DOCS / "connect.md").read_text("utf-8"), re.DOTALL)
+    if f"{_PRINTED_URL}/rpc" in program
+]
+_NAMES = ["viem", "ethers", "wagmi"]
+
+
+def _shell_example(page: str, beginning: str) -> str:
+    blocks: list[str] = re.findall(r"```sh\n(.*?)```", (_DOCS / page).read_text("utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if block.startswith(beginning)]
+    return example
+
+
+def test_the_page_of_dapps_has_a_program_for_each_package() -> None:
+    assert all(
+        f"'{name}" in program or f"@{name}/" in program
+        for name, program in zip(_NAMES, _PROGRAMS, strict=True)
+    )
+
+
+@needs_node
+@each_row("program", _PROGRAMS, ids=_NAMES)
+async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program: str) -> None:
+    modules = tmp_path / "node_modules"
+    if not modules.exists():  # all programs share the folder
+        modules.symlink_to(PACKAGES / "node_modules")
+    with server_process(tmp_path / "data", "--dev-accounts") as server:
+        (tmp_path / "dapp.mjs").write_text(program.replace(_PRINTED_URL, server.url), "utf-8")
+
+        assert await output_of("node", "dapp.mjs", folder=tmp_path) == "true\n"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
+    answer = json.loads(await printed_beside_dev(tmp_path, _shell_example("quickstart.md", "curl")))
+
+    assert answer == {"sent": [_ACCOUNT], "failed": [], "not_found": []}
+
+
+async def test_in_the_quickstart_a_dapp_and_a_wallet_meet(tmp_path: Path) -> None:
+    example = _shell_example("quickstart.md", "cat > dapp.py")
+
+    printed = await printed_beside_dev(tmp_path, f"{{\n{example}}} 2>&1\n")
+
+    assert re.search(r"^The dapp has 0xf16ea9a3[0-9a-f]{122}$", printed, re.MULTILINE)
+    assert re.search(r'  call     personal_sign "hello" .* signed 0xf16e…', printed)
+
+
+async def printed_beside_dev(folder: Path, example: str) -> str:
+    """The output of an example beside `bridge-server dev`, with the values of its banner."""
+    script = "trap 'kill $!' EXIT\nbridge-server dev --port 0 --config-out dev.env > dev.log &\n"
+    script += "until [ -e dev.env ]; do sleep 0.1; done\n. ./dev.env\n"
+    script += f"URL=$BRIDGE_URL SECRET=$BRIDGE_PROJECT_SECRET\n{example}"
+    path = f"{folder_of_command(folder)}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return await output_of("sh", "-euc", script, folder=folder, PATH=path)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_a_call_wakes_a_wallet_that_has_registered(tmp_path: Path) -> None:
+    script = 'SESSION=$(curl -s -X POST "$URL/session/new" | cut -d\'"\' -f4)\n'
+    with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
+        script += _shell_example("connect.md", "curl")
+
+        answers = await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url)
+
+        assert re.fullmatch(r'{"success":true}{"callId":"[-0-9a-f]+"}', answers)
+        until(lambda: "New request from Example Dapp" in server.log(), server.log)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
+    chain = Chain()
+    example = _shell_example("wallet.md", "rpc()")
+    async with open_fake_node(results=chain.methods()) as node:
+        with server_process(tmp_path / "data", "--dev-accounts", "--node-url", node.url) as server:
+            script = example.replace(_PRINTED_URL, server.url)
+            printed = await output_of("sh", "-euc", script, folder=tmp_path)
+    sent, request, balance = map(json.loads, printed.replace("}{", "}\n{").splitlines())
+
+    assert [hex_of(transaction.hash) for transaction in chain.transactions] == [sent["result"]]
+    assert request["result"]["hash"] == sent["result"]
+    assert int(balance["result"], 16) == 10_000 * ETHER + 1
+
+
+# The examples for the published clients run in Node as they stand: each makes a pairing URI.
+
+_PAGE = (_DOCS / "connect.md").read_text("utf-8")
+_PUBLIC_URL = "https://bridge.example.org"
+_SHOW = "console.log(connector.uri); process.exit()"
+_PACKAGE = {"0.7": "require('walletconnect')", "1.x": "require('@walletconnect/client')"}
+_OPENING = {"0.7": "connector.initSession()", "1.x": "connector.createSession()"}
+
+
+def snippet(generation: str) -> str:
+    (found,) = [block for block in blocks() if _PACKAGE[generation] in block]
+    return found
+
+
+def blocks() -> list[str]:
+    """The programs of the page."""
+    found: list[str] = re.findall(r"```js\n(.*?)```", _PAGE, re.DOTALL)
+    return found
+
+
+@needs_node
+@each_row("generation", list(_PACKAGE))
+async def test_snippet_makes_a_pairing_uri(server: RunningServer, generation: str) -> None:
+    example = snippet(generation).replace(_PUBLIC_URL, server.url)
+    program = f"{example}{_OPENING[generation]}.then(() => {{ {_SHOW} }})"
+
+    output = await output_of("node", "-e", program, folder=PACKAGES)
+
+    assert re.match(r"(ethereum:)?wc[:-]", output)
+
+
+@needs_node
+async def test_the_short_example_of_generation_2_connects(tmp_path: Path) -> None:
+    showing = (
+        "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
+    )
+
+    output = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
+
+    assert re.match(r"wc:[0-9a-f]{64}@2\?", output)
+
+
+@needs_node
+async def test_both_sides_of_generation_2_in_one_program(tmp_path: Path) -> None:
+    output = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
+
+    assert output.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
+
+
+async def printed_with_relay(folder: Path, printed_url: str, part: str, addition: str = "") -> str:
+    """The output of the page's example that has this part, with a server whose clock is right."""
+    (example,) = [block for block in blocks() if part in block]
+    with server_process(folder / "data") as server:
+        program = example.replace(printed_url, server.url.replace("http", "ws")) + addition
+        modules = str(PACKAGES / "node_modules")
+        return await output_of("node", "-e", program, folder=folder, NODE_PATH=modules, IS_VITEST="true")
+
+
+# The page of troubleshooting: its symptoms are what the server shows, and its cures cure.
+
+_TROUBLES = (_DOCS / "troubleshooting.md").read_text("utf-8")
+_PARTS = dict(re.findall(r"^### (.*?)\n(.*?)(?=^##|\Z)", _TROUBLES, re.MULTILINE | re.DOTALL))
+_ORIGIN = "https://app.example.org"
+_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"}
+_PAYLOAD = {"data": "ab12", "hmac": "cd34", "iv": "ef56"}
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """Settings of a server that pages of another machine want to call."""
+    return {"dev_accounts": True, "rpc_origins": "https://other.example.org"}
+
+
+@each_row("title", _PARTS)
+def test_each_part_has_a_symptom_a_cause_and_a_cure(title: str) -> None:
+    assert re.findall(r"^- \*\*(\w+):\*\*", _PARTS[title], re.MULTILINE) == ["Symptom", "Cause", "Cure"]
+
+
+def test_the_first_parts_are_the_failures_that_readers_meet_first() -> None:
+    assert list(_PARTS)[:3] == [
+        "A browser page cannot reach /rpc", "A 1.x URI", "A 0.7 client without /compat/v0.7",
+    ]  # fmt: skip
+
+
+def test_the_settings_of_the_cures_exist() -> None:
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", _TROUBLES))
+    others = {"rpc_refused", "clock_jumped"}
+    others |= {"database_awaited", "more_requests_failed"}
+    members = {"not_found", "invalid_grant", "relay_url", "personal_sign"}
+
+    assert named - others - members <= set(Settings.model_fields)
+
+
+def test_the_codes_of_the_symptoms_are_in_the_reference() -> None:
+    reference = (_DOCS / "reference.md").read_text("utf-8")
+    codes = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", _TROUBLES))
+
+    assert {code for code in codes if f"- `{code}`: " not in reference} == set()
+    assert codes >= {"database-full", "limit-exceeded"}
+
+
+async def test_a_page_is_refused_as_the_page_says_until_its_origin_is_named(server: RunningServer) -> None:
+    async def status_of(origin: str) -> tuple[int, str]:
+        async with server.client.post(
+            f"{server.url}/rpc", json=_REQUEST, headers={"Origin": origin}
+        ) as answer:
+            return answer.status, await answer.text()
+
+    status, text = await status_of(_ORIGIN)
+
+    assert status == 403
+    assert f"Web pages of '{_ORIGIN}' may not call the wallet" in text
+    assert (await status_of("https://other.example.org"))[0] == 200
+
+
+async def test_a_dapp_of_generation_07_reads_its_form_under_the_path_of_the_cure(
+    server: RunningServer,
+) -> None:
+    session = await server.open_session()
+    async with server.client.put(
+        f"{server.url}/session/{session}", json={"encryptionPayload": _PAYLOAD}
+    ) as answer:
+        assert answer.status == 200
+
+    async with server.client.get(f"{server.url}/session/{session}") as plain:
+        assert "data" not in await plain.json()
+    async with server.client.get(f"{server.url}/compat/v0.7/session/{session}") as compatible:
+        assert (await compatible.json())["data"]["encryptionPayload"] == _PAYLOAD
+
+
+def test_a_uri_that_two_protocols_share_is_read_as_the_caller_says() -> None:
+    uri = f"wc:8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1?bridge=https%3A%2F%2Fbridge.example.org&key={'ab' * 32}"
+
+    assert generation_of(uri) == "1.x"
+    assert generation_of(uri, "plain") == "plain"
+    with pytest.raises(BadPairingError):
+        generation_of("https://app.example.org/connect")
+
+
+def test_an_address_in_use_is_reported_as_the_page_says(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        finished = run_command("serve", "--port", str(port), "--data-dir", tmp_path / "data")
+
+    assert finished.exit_code == 2
+    assert f"cannot listen on 127.0.0.1 port {port} (Address already in use)" in finished.err
+    assert "cannot listen on 127.0.0.1 port 8080 (Address already in use)" in _PARTS["Address in use"]
