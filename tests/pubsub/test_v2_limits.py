@@ -66,7 +66,8 @@ async def test_so_many_bytes_wait_on_a_topic(tmp_path: Path, somebody_is_there: 
     ("limit", "most", "message"), [("max_client_messages", 2, "m"), ("max_client_bytes", 3_000, "x" * 1_000)]
 )
 async def test_so_much_of_a_client_waits(tmp_path: Path, limit: str, most: int, message: str) -> None:
-    async with irn_opened(tmp_path / limit, 2, **{limit: most}) as (_, (dapp, other)):
+    settings: dict[str, Any] = {limit: most}
+    async with irn_opened(tmp_path / limit, 2, **settings) as (_, (dapp, other)):
         await dapp.publish(TOPIC, message)
         await dapp.publish(OTHER, message)
 
