@@ -211,8 +211,9 @@ def transactions_of_stores() -> list[str]:
     """The names of all methods of the package that are transactions."""
     return [
         f"{found.name}.{method.name}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for found in ast.walk(ast.parse(path.read_text("utf-8")))
+        for text in [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
+        if any(f"@{name}" in text for name in DECORATORS)
+        for found in ast.walk(ast.parse(text))
         if isinstance(found, ast.ClassDef)
         for method in found.body
         if isinstance(method, ast.FunctionDef) and DECORATORS & set(map(_name, method.decorator_list))
