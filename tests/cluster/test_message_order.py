@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import Client, Enter, heard
 from tests.cluster.processes import ClusterProcess, cluster_url, database_of, irn_socket, processes_over
 from tests.support.asking import ask
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
 from tests.support.eventually import eventually
 from tests.support.irn_client import Identity, topic_of
 from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.socket_client import connected
+from tests.support.socket_client import SocketClient, connected
 
 pytestmark = needs_postgres
 
@@ -55,8 +56,9 @@ class HeldInserts:
         """Let them go on."""
         await self._wire.execute("SELECT pg_advisory_unlock(1)")
 
-    async def numbers(self, table: str, topics: Sequence[str], *texts: str) -> list[int]:
-        """The numbers of the messages with these texts, in the order of the texts."""
+    async def numbers(self, client: Client, topics: Sequence[str], *texts: str) -> list[int]:
+        """The numbers of the messages of the client's generation with these texts, in their order."""
+        table = "topic_messages" if isinstance(client, SocketClient) else "irn_messages"
         query = f"SELECT {_COLUMNS[table]}, number FROM {table} WHERE topic = ANY ($1)"
         rows = await self._wire.fetch(query, topics)
         return [number for text in texts for data, number in rows if text.encode() in data]
@@ -168,51 +170,44 @@ async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_rin
 
 
 async def test_a_message_that_is_committed_after_one_with_a_greater_number_on_another_topic_is_not_skipped(
-    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str]
+    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str], enter: Enter
 ) -> None:
     here, mute = pair
-    async with (
-        held_inserts(here) as held,
-        connected(mute.server.client, mute.url) as slow,
-        connected(here.server.client, here.url) as quick,
-        connected(here.server.client, here.url) as wallet,
-    ):
-        await wallet.subscribe(*topics)
-        silence()
-
-        await slow.say(topics[0], "pub", HELD)
-        await held.wait(1)
-        await quick.publish(topics[1], "greater")
-        assert (await wallet.message())["payload"] == "greater"
-        await held.release()
-
-        assert await wallet.payloads(1) == [HELD]
-        first, second = await held.numbers("topic_messages", topics, HELD, "greater")
-        assert first < second
-
-
-async def test_such_a_message_of_generation_2_is_not_skipped(
-    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str]
-) -> None:
-    here, mute = pair
-    async with (
-        held_inserts(here) as held,
-        irn_socket(mute) as slow,
-        irn_socket(here) as quick,
-        irn_socket(here) as wallet,
-    ):
-        await wallet.subscribe(*topics)
+    async with held_inserts(here) as held:
+        slow, quick, wallet = await enter(mute), await enter(here), await enter(here)
+        for topic in topics:
+            await wallet.subscribe(topic)
         silence()
 
         publishing = asyncio.create_task(slow.publish(topics[0], HELD))
         await held.wait(1)
         await quick.publish(topics[1], "greater")
-        assert await wallet.message() == "greater"
+        assert await heard(wallet, 1) == ["greater"]
         await held.release()
 
-        assert await publishing is True
-        assert await wallet.messages(1) == [HELD]
-        first, second = await held.numbers("irn_messages", topics, HELD, "greater")
+        await publishing
+        assert await heard(wallet, 1) == [HELD]
+        first, second = await held.numbers(wallet, topics, HELD, "greater")
+        assert first < second
+
+
+async def test_messages_of_one_topic_have_numbers_in_the_order_of_their_commits(
+    pair: list[ClusterProcess], topics: list[str], enter: Enter
+) -> None:
+    one, two = pair
+    async with held_inserts(one) as held:
+        slow, quick, wallet = await enter(one), await enter(two), await enter(two)
+        await wallet.subscribe(topics[0])
+
+        publishing = [asyncio.create_task(slow.publish(topics[0], HELD))]
+        await held.wait(1)
+        publishing.append(asyncio.create_task(quick.publish(topics[0], "next")))
+        await held.wait(2)
+        await held.release()
+
+        await asyncio.gather(*publishing)
+        assert await heard(wallet, 2) == [HELD, "next"]
+        first, second = await held.numbers(wallet, topics, HELD, "next")
         assert first < second
 
 
@@ -237,50 +232,3 @@ async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
 
         assert proxy.cuts == cuts + 1
         assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}
-
-
-async def test_messages_of_one_topic_have_numbers_in_the_order_of_their_commits(
-    pair: list[ClusterProcess], topics: list[str]
-) -> None:
-    one, two = pair
-    async with (
-        held_inserts(one) as held,
-        connected(one.server.client, one.url) as slow,
-        connected(two.server.client, two.url) as quick,
-        connected(two.server.client, two.url) as wallet,
-    ):
-        await wallet.subscribe(topics[0])
-
-        await slow.say(topics[0], "pub", HELD)
-        await held.wait(1)
-        await quick.say(topics[0], "pub", "next")
-        await held.wait(2)
-        await held.release()
-
-        assert await wallet.payloads(2) == [HELD, "next"]
-        first, second = await held.numbers("topic_messages", topics, HELD, "next")
-        assert first < second
-
-
-async def test_messages_of_one_topic_of_generation_2_have_numbers_in_the_order_of_their_commits(
-    pair: list[ClusterProcess], topics: list[str]
-) -> None:
-    one, two = pair
-    async with (
-        held_inserts(one) as held,
-        irn_socket(one) as slow,
-        irn_socket(two) as quick,
-        irn_socket(two) as wallet,
-    ):
-        await wallet.subscribe(topics[0])
-
-        publishing = [asyncio.create_task(slow.publish(topics[0], HELD))]
-        await held.wait(1)
-        publishing.append(asyncio.create_task(quick.publish(topics[0], "next")))
-        await held.wait(2)
-        await held.release()
-
-        assert await asyncio.gather(*publishing) == [True, True]
-        assert await wallet.messages(2) == [HELD, "next"]
-        first, second = await held.numbers("irn_messages", topics, HELD, "next")
-        assert first < second

@@ -3,16 +3,15 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.cluster.processes import ClusterProcess, Pair, cluster_url, database_of, irn_socket, processes_over
+from tests.cluster.conftest import Client, Connect, Enter, Join, heard
+from tests.cluster.processes import ClusterProcess, Pair, cluster_url, database_of, processes_over
 from tests.support.eventually import eventually
 from tests.support.irn_client import Identity, IrnClient, RelayError, topic_of
 from tests.support.postgres import PostgresServer, needs_postgres
@@ -45,54 +44,12 @@ def cluster_settings() -> dict[str, Any]:
 
 
 _names = count()
-Client: TypeAlias = SocketClient | IrnClient
-Connect: TypeAlias = Callable[[ClusterProcess], Awaitable[SocketClient]]
-Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def connect(stack: AsyncExitStack) -> Connect:
-    """Opens a socket of generation 1.x to a process."""
-
-    async def open_socket(to: ClusterProcess) -> SocketClient:
-        return await stack.enter_async_context(socket_connected(to.server.client, to.url))
-
-    return open_socket
-
-
-@pytest.fixture
-def join(stack: AsyncExitStack) -> Join:
-    """Opens a socket of generation 2.x to a process, for a new client or for one that is known."""
-
-    async def open_socket(to: ClusterProcess, identity: Identity | None = None) -> IrnClient:
-        return await stack.enter_async_context(irn_socket(to, identity))
-
-    return open_socket
-
-
-@pytest.fixture(params=["1.x", "2.x"])
-def enter(
-    request: pytest.FixtureRequest, connect: Connect, join: Join
-) -> Callable[[ClusterProcess], Awaitable[Client]]:
-    """Opens a socket of each generation in turn."""
-    return connect if request.param == "1.x" else join
 
 
 @pytest.fixture
 def topic() -> str:
     """Another topic for each test."""
     return topic_of(f"topic {next(_names)}")
-
-
-async def heard(client: Client, number: int) -> list[str]:
-    """The next messages, and no more than these have come."""
-    return await (client.payloads(number) if isinstance(client, SocketClient) else client.messages(number))
 
 
 async def taken(client: Client, topic: str) -> str:
@@ -108,7 +65,7 @@ async def taken(client: Client, topic: str) -> str:
 
 
 async def test_a_message_reaches_the_receivers_of_both_processes_in_order_but_not_its_sender(
-    pair: Pair, enter: Callable[[ClusterProcess], Awaitable[Client]], topic: str
+    pair: Pair, enter: Enter, topic: str
 ) -> None:
     one, two = pair
     dapp, here, there = await enter(one), await enter(one), await enter(two)
@@ -124,7 +81,7 @@ async def test_a_message_reaches_the_receivers_of_both_processes_in_order_but_no
 
 
 async def test_a_message_published_at_one_process_waits_for_a_subscriber_at_the_other(
-    pair: Pair, enter: Callable[[ClusterProcess], Awaitable[Client]], topic: str
+    pair: Pair, enter: Enter, topic: str
 ) -> None:
     dapp, wallet = await enter(pair[0]), await enter(pair[1])
     for number in range(MOST_OF_A_CLIENT):
@@ -138,7 +95,7 @@ async def test_a_message_published_at_one_process_waits_for_a_subscriber_at_the_
 async def test_a_message_that_a_killed_process_has_answered_arrives_at_the_other(
     postgres: PostgresServer,
     tmp_path: Path,
-    enter: Callable[[ClusterProcess], Awaitable[Client]],
+    enter: Enter,
     topic: str,
 ) -> None:
     url = await cluster_url(postgres, "killed")

@@ -1,4 +1,7 @@
-"""How long sessions, calls and statuses live, and the walk that deletes them."""
+"""How long sessions, calls and statuses live, and the walk that deletes them.
+
+The walk is held against a table in memory, because a server shows only its end.
+"""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field

@@ -1,11 +1,13 @@
 """Sessions, their calls, and the statuses of calls. Their shapes are in `test_contract`."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
 import pytest
 
+from tests.relay.polls import V07_PATH
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
@@ -42,8 +44,8 @@ async def test_every_new_session_has_a_uuid_of_the_moment_with_74_random_bits(br
 
 @each_row("content_type", [None, "application/json", "text/plain", "no/such;;thing"])
 async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, content_type: str | None) -> None:
-    for body in (b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}'):
-        answer = await ask(bridge.server, "POST", "/session/new", body, content_type=content_type)
+    for prefix, body in product(["", V07_PATH], [b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}']):
+        answer = await ask(bridge.server, "POST", f"{prefix}/session/new", body, content_type=content_type)
 
         assert (await bridge.session(answer.json["sessionId"])).status == 204
 

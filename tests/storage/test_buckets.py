@@ -1,4 +1,7 @@
-"""Token buckets on disk: of clients, of accounts, and those that two processes spend from."""
+"""Token buckets on disk: of clients, of accounts, and those that two processes spend from.
+
+They are arithmetic in SQL, and are held against plain models.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

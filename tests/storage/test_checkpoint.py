@@ -1,4 +1,7 @@
-"""The write-ahead log: copied back before it grows long, whatever else reads or writes."""
+"""The write-ahead log: copied back before it grows long, whatever else reads or writes.
+
+No client notices a checkpoint: the driver's own figures and limits tell.
+"""
 
 import asyncio
 import sqlite3

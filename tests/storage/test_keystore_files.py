@@ -1,4 +1,7 @@
-"""The directory of key files: written for good, shared with other programs, patient with foreign files."""
+"""The directory of key files: written for good, shared with other programs, patient with foreign files.
+
+The directory is asked itself: what other programs do to files has moments that no client can choose.
+"""
 
 import os
 import stat

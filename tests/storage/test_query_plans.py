@@ -1,4 +1,7 @@
-"""No statement of a store walks through a table that grows: both databases tell their plans."""
+"""No statement of a store walks through a table that grows: both databases tell their plans.
+
+The planners are asked: a walk through a table shows to clients only once it has grown.
+"""
 
 import json
 import re

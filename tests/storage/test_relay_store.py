@@ -1,4 +1,7 @@
-"""The relay's store: what expires is swept in slices, and the end of a session answers every poll."""
+"""The relay's store: what expires is swept in slices, and the end of a session answers every poll.
+
+The store is asked on both engines: a sweep meets a renewed session only by chance.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""Removing a device deletes its queued messages in one transaction."""
+"""Removing a device deletes its queued messages in one transaction.
+
+The tables are read on both engines: what is withdrawn and what stays is one transaction.
+"""
 
 import pytest
 

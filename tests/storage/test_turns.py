@@ -1,4 +1,7 @@
-"""Turns: which things a transaction decides about, and how transactions of several processes take them."""
+"""Turns: which things a transaction decides about, and how transactions of several processes take them.
+
+Their table is read from the code: a turn that is missing shows to clients only by chance.
+"""
 
 import ast
 import asyncio

@@ -1,4 +1,7 @@
-"""The store of transactions: nonces are reserved once, and settled transactions stay settled."""
+"""The store of transactions: nonces are reserved once, and settled transactions stay settled.
+
+The store is asked on both engines: its races and its order show to clients only by chance.
+"""
 
 import asyncio
 from collections.abc import Sequence

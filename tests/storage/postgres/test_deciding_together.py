@@ -1,4 +1,7 @@
-"""Two processes decide about one thing at once, and count in the same rows."""
+"""Two processes decide about one thing at once, and count in the same rows.
+
+The stores are asked themselves: requests of two servers meet in one moment only by chance.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

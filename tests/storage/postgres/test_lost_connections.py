@@ -1,4 +1,7 @@
-"""Connections that end unnoticed, and what killed or frozen processes leave, are dealt with."""
+"""Connections that end unnoticed, and what killed or frozen processes leave, are dealt with.
+
+The driver is asked itself: no client knows the moments at which a connection ends.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,7 @@
-"""Processes on one database: destinations, roles and sweeps are one process's at a time."""
+"""Processes on one database: destinations, roles and sweeps are one process's at a time.
+
+Leases and roles are asked themselves: a server shows of them only that it works.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence

@@ -1,4 +1,7 @@
-"""Events cross from one process to another, and whatever is lost on the way shows."""
+"""Events cross from one process to another, and whatever is lost on the way shows.
+
+The driver is asked itself: a lost ring shows to clients only as an answer that comes late.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
