@@ -1,6 +1,5 @@
-"""`project ...`: on a data directory that no server uses."""
+"""`project ...`, and what every command says of a data directory that it cannot use."""
 
-import json
 import os
 import pty
 import re
@@ -12,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, SetUp
 from tests.cli.operating import Operating
-from tests.support.command import Finished, run_command
+from tests.support.command import run_command
 from tests.support.engines import database_of, engine_environment, settings_over
 from tests.support.rows import each_row
 
@@ -22,6 +21,30 @@ INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
 EPOCH = date(1970, 1, 1).toordinal()
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+REFUSALS: list[tuple[tuple[str, ...], str]] = [
+    (("create", "x" * 65), "name must have 1 to 64 characters"),
+    (("create", "App", "--id", "session"), "project_id is reserved"),
+    (("create", "App", "--id", "app"), "project of this id already"),
+    (("create", "a\ud800"), "name must not contain control characters"),
+    (("show", "\udcff"), "not text in UTF-8"),
+    (("show", "none"), "no project of this id"),
+    (("rotate-secret", "none"), "no project of this id"),
+    (("revoke-secret", "none", "1"), "no project of this id"),
+    (("limits", "none"), "no project of this id"),
+    (("webhook", "none"), "no project of this id"),
+    (("webhook", "app", "--url", "ftp://app.example"), "absolute http or https URL"),
+    (("webhook", "app", "--url", "https://app.example", "--remove"), "do not go together"),
+    (("delete", "none", "--yes"), "no project of this id"),
+    (("analytics", "none"), "no project of this id"),
+    (("analytics", "app", "--from", "yesterday"), "from must be a day"),
+    (("analytics", "app", "--from", "2026-01-02", "--to", "2026-01-01"), "ends before it begins"),
+    (("type", "list", "none"), "no project of this id"),
+    (("type", "add", "none", "News"), "no project of this id"),
+    (("type", "add", "app", "News", "--id", "a b"), "type_id must be"),
+    (("type", "rename", "app", "none", "News"), "no notification type of this id"),
+    (("type", "remove", "app", "none"), "no notification type of this id"),
+]
+_SOMEBODY = 65534
 
 
 @pytest.fixture
@@ -54,6 +77,7 @@ def send(operate: Operating, *figures: tuple[str, str, int, int, int]) -> None:
         ("Ma Boutique: été!", ["ma-boutique-ete"]),
         ("Inbox", ["inbox-2", "inbox-3"]),
         ("x" * 64, ["x" * 64, f"{'x' * 59}-2"]),
+        ("商店", ["[0-9a-f]{32}"]),
     ],
 )
 def test_a_project_has_an_id_that_is_made_from_its_name(
@@ -61,13 +85,7 @@ def test_a_project_has_an_id_that_is_made_from_its_name(
 ) -> None:
     made = [operate.json("project", "create", name)["project_id"] for _ in ids]
 
-    assert made == ids
-
-
-def test_a_name_that_leaves_nothing_for_an_id_gets_a_random_one(operate: Operating) -> None:
-    made = operate.json("project", "create", "商店")["project_id"]
-
-    assert re.fullmatch("[0-9a-f]{32}", made)
+    assert all(map(re.fullmatch, ids, made)), made
 
 
 def test_of_an_unknown_project_a_command_lists_the_known_ones(app: Operating) -> None:
@@ -78,6 +96,7 @@ def test_of_an_unknown_project_a_command_lists_the_known_ones(app: Operating) ->
 
 def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
     printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
+    made = operate.json("project", "create", "Other")
 
     assert printed.startswith("project  my-app\nname     My app 😀\nsecret   ")
     assert "not shown again" in printed
@@ -85,36 +104,38 @@ def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
     assert found is not None
     later = operate.text("project", "show", "my-app") + operate.text("project", "show", "my-app", "--json")
     assert found[1] not in later + operate.text("project", "list")
+    assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made.pop("secret")["secret"])
+    assert made == operate.json("project", "show", "other")
 
 
-def test_create_as_json_has_what_the_api_answers(operate: Operating) -> None:
-    made = operate.json("project", "create", "My app")
-
-    assert made["project_id"] == "my-app"
-    assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made["secret"]["secret"])
-    shown = operate.json("project", "show", made["project_id"])
-    assert {name: value for name, value in made.items() if name != "secret"} == shown
-
-
-def test_list_is_a_table_oldest_first(app: Operating) -> None:
+def test_projects_are_listed_oldest_first(app: Operating) -> None:
     app.text("project", "create", "A much longer name", "--id", "a-longer-id")
 
     heading, *rows = app.text("project", "list").splitlines()
+    first, _ = app.json("project", "list")["projects"]
 
     assert heading == "project      name                created"
     assert re.fullmatch(rf"app          My app              {INSTANT}", rows[0])
     assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", rows[1])
-
-
-def test_list_as_json_has_every_project(app: Operating) -> None:
-    (project,) = app.json("project", "list")["projects"]
-
-    assert re.fullmatch(INSTANT, project.pop("created_at"))
-    limit = {"per_hour": 2, "burst": 50, "own": False}
-    figures = {"types": [], "subscribers": 0, "sent_today": 0, "read_rate": None}
-    assert project == {
-        "project_id": "app", "name": "My app", "account_limit": limit, "webhook": None, **figures
+    assert re.fullmatch(INSTANT, first.pop("created_at"))
+    assert first == {
+        "project_id": "app", "name": "My app", "account_limit": {"per_hour": 2, "burst": 50, "own": False},
+        "webhook": None, "types": [], "subscribers": 0, "sent_today": 0, "read_rate": None,
     }  # fmt: skip
+
+
+def test_empty_lists_are_said_in_words_and_empty_in_json(app: Operating) -> None:
+    assert app.text("project", "type", "list", "app").startswith("this project has no notification types")
+    assert app.json("project", "type", "list", "app") == {"types": []}
+    assert app.text("subscriber", "list", "app") == "this project has no subscribers\n"
+    for command in ("list", "export"):
+        assert app.text("subscriber", command, "app", *["--json"] * (command == "list")) == ""
+    assert app.text("outbox", "list") == "the outbox is empty\n"
+    assert app.text("outbox", "list", "--dead") == "the outbox has no such message\n"
+    assert app.json("outbox", "list") == {"messages": []}
+    assert app.text("project", "delete", "app", "--yes") == "project app is deleted\n"
+    assert app.text("project", "list") == "there are no projects: `project create` makes one\n"
+    assert app.json("project", "list") == {"projects": []}
 
 
 def test_show_prints_what_belongs_to_the_project(app: Operating) -> None:
@@ -153,14 +174,13 @@ def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
     assert [secret["number"] for secret in app.json("project", "show", "app")["secrets"]] == [3]
 
 
-def test_limits_are_shown_set_and_reset(app: Operating, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRIDGE_ACCOUNT_BURST", "9")
+def test_limits_are_shown_set_and_reset(app: Operating, set_up: SetUp) -> None:
+    set_up(account_burst=9)
 
     assert app.text("project", "limits", "app") == "2 per hour, 9 at once (the server's)\n"
     own = app.text("project", "limits", "app", "--per-hour", "7.5", "--burst", "1000000")
-    assert (
-        own == app.text("project", "limits", "app") == "7.5 per hour, 1000000 at once (the project's own)\n"
-    )
+    assert own == app.text("project", "limits", "app")
+    assert own == "7.5 per hour, 1000000 at once (the project's own)\n"
     assert app.json("project", "limits", "app") == {"per_hour": 7.5, "burst": 1_000_000, "own": True}
     assert app.json("project", "limits", "app", "--reset") == {"per_hour": 2, "burst": 9, "own": False}
 
@@ -172,10 +192,9 @@ def test_limits_are_shown_set_and_reset(app: Operating, monkeypatch: pytest.Monk
         (("--burst", "1"), "--per-hour and --burst go together"),
         (("--reset", "--burst", "1"), "--reset does not go with --per-hour or --burst"),
         (
-            ("--per-hour", "0", "--burst", "0"),
+            ("--per-hour", "nan", "--burst", "0"),
             "per_hour must be 0.001 to 1000000; burst must be 1 to 1000000",
         ),
-        (("--per-hour", "nan", "--burst", "1"), "per_hour must be 0.001 to 1000000"),
         (("--per-hour", "inf", "--burst", "1"), "per_hour must be 0.001 to 1000000"),
     ],
 )
@@ -243,41 +262,30 @@ def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
     ]
 
 
-def test_analytics_as_json_has_what_the_api_answers(app: Operating) -> None:
-    app.text("project", "type", "add", "app", "News", "--id", "news")
-    send(app, ("news", "2026-01-31", 4, 1, 2))
+def test_delete_without_a_terminal_needs_yes(app: Operating) -> None:
+    for form in ((), ("--json",)):
+        assert "--yes" in app.refusal("project", "delete", "app", *form)
 
-    figures = {"sent": 4, "read": 1, "bulk_marked": 2, "read_rate": 0.5}
-    days = [{"day": "2026-01-31", **figures}]
-    assert app.json("project", "analytics", "app", "--from", "2026-01-31", "--to", "2026-01-31") == {
-        "project_id": "app",
-        "from": "2026-01-31",
-        "to": "2026-01-31",
-        "total": figures,
-        "types": [{"type_id": "news", "total": figures, "days": days}],
-        "by_day": [{"day": "2026-01-31", **figures, "types": [{"type_id": "news", **figures}]}],
-    }
-
-
-def test_delete_with_yes_does_not_ask(app: Operating) -> None:
-    assert app.text("project", "delete", "app", "--yes") == "project app is deleted\n"
-    assert app.json("project", "list") == {"projects": []}
-    app.text("project", "create", "My app", "--id", "app")
+    assert app.json("project", "show", "app")["name"] == "My app"
     assert app.json("project", "delete", "app", "--yes") == {"success": True}
 
 
-@each_row("form", [(), ("--json",)])
-def test_delete_without_a_terminal_needs_yes(app: Operating, form: tuple[str, ...]) -> None:
-    assert "--yes" in app.refusal("project", "delete", "app", *form)
-
-    assert app.json("project", "show", "app")["name"] == "My app"
-
-
-def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished:
+@pytest.mark.parametrize(
+    ("answer", "options", "exit_code", "said"),
+    [
+        ("y\n", (), 0, "Delete the project app (My app), its 0 subscriptions"),
+        ("n\n", (), 1, "Delete the project app (My app), its 0 subscriptions"),
+        ("\n", (), 1, "Delete the project app (My app), its 0 subscriptions"),
+        ("y\n", ("--json",), 2, "--yes"),
+    ],
+)
+def test_on_a_terminal_delete_asks_first_but_not_for_json(
+    app: Operating, answer: str, options: tuple[str, ...], exit_code: int, said: str
+) -> None:
     main, terminal = pty.openpty()
     try:
         os.write(main, answer.encode())
-        return run_command(
+        finished = run_command(
             "project", "delete", "app", "--data-dir", app.data_dir, *options,
             environment=engine_environment(app.data_dir), stdin=terminal,
         )  # fmt: skip
@@ -285,49 +293,10 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
         os.close(main)
         os.close(terminal)
 
-
-@pytest.mark.parametrize(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
-def test_on_a_terminal_delete_asks_first(app: Operating, answer: str, exit_code: int, left: int) -> None:
-    finished = delete_on_a_terminal(app, answer)
-
-    assert "Delete the project app (My app), its 0 subscriptions" in finished.out + finished.err
+    assert said in finished.out + finished.err
     assert finished.exit_code == exit_code
-    assert len(app.json("project", "list")["projects"]) == left
-
-
-def test_delete_as_json_does_not_ask_on_a_terminal(app: Operating) -> None:
-    finished = delete_on_a_terminal(app, "y\n", "--json")
-
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert "--yes" in finished.err
-    assert len(app.json("project", "list")["projects"]) == 1
-
-
-REFUSALS: list[tuple[tuple[str, ...], str]] = [
-    (("create", "x" * 65), "name must have 1 to 64 characters"),
-    (("create", "App", "--id", "session"), "project_id is reserved"),
-    (("create", "App", "--id", "app"), "project of this id already"),
-    (("create", "a\ud800"), "name must not contain control characters"),
-    (("show", "\udcff"), "not text in UTF-8"),
-    (("show", "none"), "no project of this id"),
-    (("rotate-secret", "none"), "no project of this id"),
-    (("revoke-secret", "none", "1"), "no project of this id"),
-    (("limits", "none"), "no project of this id"),
-    (("limits", "none", "--reset"), "no project of this id"),
-    (("webhook", "none"), "no project of this id"),
-    (("webhook", "none", "--remove"), "no project of this id"),
-    (("webhook", "app", "--url", "ftp://app.example"), "absolute http or https URL"),
-    (("webhook", "app", "--url", "https://app.example", "--remove"), "do not go together"),
-    (("delete", "none", "--yes"), "no project of this id"),
-    (("analytics", "none"), "no project of this id"),
-    (("analytics", "app", "--from", "yesterday"), "from must be a day"),
-    (("analytics", "app", "--from", "2026-01-02", "--to", "2026-01-01"), "ends before it begins"),
-    (("type", "list", "none"), "no project of this id"),
-    (("type", "add", "none", "News"), "no project of this id"),
-    (("type", "add", "app", "News", "--id", "a b"), "type_id must be"),
-    (("type", "rename", "app", "none", "News"), "no notification type of this id"),
-    (("type", "remove", "app", "none"), "no notification type of this id"),
-]
+    assert options == () or finished.out == ""
+    assert len(app.json("project", "list")["projects"]) == (exit_code != 0)
 
 
 @each_row("form", [(), ("--json",)], ids=["text", "json"])
@@ -340,10 +309,9 @@ def test_failure_is_one_line_and_exit_code_2(
 
 @each_row("number", ["0", "-1", "one", "1000000000000000001", "9" * 30])
 def test_the_number_of_a_secret_is_a_number(app: Operating, number: str) -> None:
-    result = app("project", "revoke-secret", "app", "--", number)
+    assert app("project", "revoke-secret", "app", "--", number).exit_code == 2
 
-    assert result.exit_code == 2
-    assert json.loads(app.text("project", "show", "app", "--json"))["secrets"][0]["number"] == 1
+    assert app.json("project", "show", "app")["secrets"][0]["number"] == 1
 
 
 def damaged(directory: Path) -> None:
@@ -359,35 +327,42 @@ def newer(directory: Path) -> None:
 
 @pytest.mark.sqlite("its file is spoiled")
 @pytest.mark.parametrize(
-    ("spoil", "said"),
-    [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
+    ("spoil", "said"), [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")]
 )
-def test_a_database_that_cannot_be_used_is_one_line(operate: Operating, spoil: Any, said: str) -> None:
+def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(
+    operate: Operating, set_up: SetUp, spoil: Any, said: str
+) -> None:
     spoil(operate.data_dir)
 
     assert said in operate.refusal("project", "list")
+    set_up(port=65536)
+    assert "port" in operate.refusal("project", "list")
 
 
 @pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
-def test_a_data_directory_that_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_data_directory_that_is_not_there_or_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
 
-    refusal = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
+    for command in (("project", "list"), ("push", "test", "--topic", "t"), ("subscriber", "list", "app")):
+        assert "there is no database" in Operating(invoke, tmp_path / "elsewhere").refusal(*command)
+    impossible = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
 
-    assert "cannot be used" in refusal
-
-
-@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
-def test_a_mistyped_data_directory_is_said_to_hold_no_database(invoke: Invoke, tmp_path: Path) -> None:
-    refusal = Operating(invoke, tmp_path / "elsewhere").refusal("project", "list")
-
-    assert "there is no database" in refusal
     assert not (tmp_path / "elsewhere").exists()
+    assert "cannot be used" in impossible
+    assert str(tmp_path / "file") in impossible
 
 
-def test_a_setting_that_cannot_be_used_is_one_line(
-    operate: Operating, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
+@each_row("command", [("account", "list"), ("approvals", "list"), ("project", "list")])
+def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
+    invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", "65536")
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    os.chown(home, _SOMEBODY, _SOMEBODY)
 
-    assert "port" in operate.refusal("project", "list")
+    result = invoke(*command, "--data-dir", home)
+
+    assert result.exit_code == 2
+    assert "sudo -u" in result.stderr
+    assert list(home.iterdir()) == []

@@ -37,7 +37,6 @@ TRANSACTION = {
     "chainId": "0x7a69",
     "data": "0x",
 }
-
 Ask = Callable[..., None]
 
 
@@ -139,12 +138,11 @@ def test_empty_list_of_approvals_is_reported(approvals: Operating, asked: Ask) -
 @pytest.mark.parametrize(
     ("method", "subject", "words"),
     [
-        ("personal_sign", MESSAGE, "text      hello"),
         ("eth_sendTransaction", TRANSACTION, "in all    at most 1.000021 ether"),
         ("eth_signTypedData_v4", mail(), "sign Mail"),
     ],
 )
-def test_approval_describes_in_words_what_will_be_signed(
+def test_an_approval_is_shown_whole_and_in_words(
     approvals: Operating, asked: Ask, method: str, subject: Any, words: str
 ) -> None:
     asked(FIRST, method, subject)
@@ -153,76 +151,33 @@ def test_approval_describes_in_words_what_will_be_signed(
 
     assert words in shown
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:9])
-    assert lines["approval"] == FIRST
-    assert (lines["state"], lines["method"], lines["account"]) == ("pending", method, ACCOUNT)
-    assert (lines["client"], lines["page"]) == ("192.0.2.1", "https://app.example.org")
-    assert lines["request"] == "request-1"
-
-
-def test_a_sign_in_message_for_another_account_is_shown_with_a_warning(
-    approvals: Operating, asked: Ask
-) -> None:
-    stranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-    text = (
-        f"example.org wants you to sign in with your Ethereum account:\n{stranger}\n\n\n"
-        "URI: https://example.org/login\nVersion: 1\nChain ID: 1\nNonce: 32891756\n"
-        "Issued At: 2021-09-30T16:25:24Z"
-    )
-    asked(FIRST, "personal_sign", f"0x{text.encode().hex()}")
-
-    assert f"it signs in {stranger}" in approvals.text("approvals", "show", FIRST)
-
-
-def test_the_whole_of_it_is_there_as_json(approvals: Operating, asked: Ask) -> None:
-    asked(FIRST, "eth_signTypedData_v4", mail())
-
+    assert (lines["approval"], lines["state"], lines["method"]) == (FIRST, "pending", method)
+    assert (lines["account"], lines["client"]) == (ACCOUNT, "192.0.2.1")
+    assert (lines["page"], lines["request"]) == ("https://app.example.org", "request-1")
     assert approvals.json("approvals", "show", FIRST) | {"asked_at": "", "expires_at": ""} == {
-        "id": FIRST,
-        "state": "pending",
-        "method": "eth_signTypedData_v4",
-        "account": ACCOUNT,
-        "client": "192.0.2.1",
-        "origin": "https://app.example.org",
-        "request_id": "request-1",
-        "asked_at": "",
-        "expires_at": "",
-        "subject": mail(),
-    }
+        "id": FIRST, "state": "pending", "method": method, "account": ACCOUNT, "client": "192.0.2.1",
+        "origin": "https://app.example.org", "request_id": "request-1", "asked_at": "", "expires_at": "",
+        "subject": subject,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "state"), [("approve", "approved"), ("reject", "rejected")])
-def test_decision_is_printed_and_counts_once(
-    approvals: Operating, asked: Ask, data_dir: Path, command: str, state: str
-) -> None:
+def test_decision_is_printed_and_counts_once(approvals: Operating, asked: Ask, data_dir: Path) -> None:
     asked(FIRST)
+    asked(SECOND)
 
-    said = approvals.text("approvals", command, FIRST)
+    said = approvals.text("approvals", "approve", FIRST)
+    decided = approvals.json("approvals", "reject", SECOND)
 
-    assert said == f"{state}: personal_sign with {ACCOUNT}\n"
-    assert state_of(data_dir, FIRST) == state
-    for again in ("approve", "reject"):
-        refusal = approvals.refusal("approvals", again, FIRST)
-        assert refusal == f"{FIRST} is not waiting any more: it is {state}"
-    assert state_of(data_dir, FIRST) == state
-
-
-def test_decision_is_printed_as_json(approvals: Operating, asked: Ask) -> None:
-    asked(FIRST)
-
-    decided = approvals.json("approvals", "reject", FIRST)
-
-    assert (decided["id"], decided["state"]) == (FIRST, "rejected")
+    assert said == f"approved: personal_sign with {ACCOUNT}\n"
+    assert (decided["id"], decided["state"]) == (SECOND, "rejected")
+    for each, state in ((FIRST, "approved"), (SECOND, "rejected")):
+        for again in ("approve", "reject"):
+            refusal = approvals.refusal("approvals", again, each)
+            assert refusal == f"{each} is not waiting any more: it is {state}"
+        assert state_of(data_dir, each) == state
 
 
-def test_expired_approval_cannot_be_decided(approvals: Operating, asked: Ask) -> None:
-    asked(FIRST, expires_in_ms=-1)
-
-    refusal = approvals.refusal("approvals", "approve", FIRST)
-
-    assert refusal == f"{FIRST} is not waiting any more: it is expired"
-
-
-@pytest.mark.parametrize("name", [FIRST, FIRST[:8], FIRST[:4], FIRST[:8].upper()])
+@pytest.mark.parametrize("name", [FIRST[:8], FIRST[:4], FIRST[:8].upper()])
 def test_the_beginning_of_an_id_is_enough(
     approvals: Operating, asked: Ask, data_dir: Path, name: str
 ) -> None:
@@ -235,30 +190,27 @@ def test_the_beginning_of_an_id_is_enough(
     assert state_of(data_dir, SECOND) is ApprovalState.PENDING
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
+def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
+    approvals: Operating, asked: Ask, data_dir: Path
+) -> None:
+    asked(FIRST)
+    asked(NEAR)
+
+    for name, reason in (
         (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),
         ("0b7", "write at least 4 characters of the approval's id"),
         ("", "write at least 4 characters of the approval's id"),
         ("ffff", "there is no approval ffff: `bridge-server approvals list` prints the pending ones"),
         ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints the pending ones"),
-    ],
-)
-def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
-    approvals: Operating, asked: Ask, data_dir: Path, name: str, reason: str
-) -> None:
-    asked(FIRST)
-    asked(NEAR)
-
-    assert approvals.refusal("approvals", "approve", name) == reason
+    ):
+        assert approvals.refusal("approvals", "approve", name) == reason
 
     assert {state_of(data_dir, each) for each in (FIRST, NEAR)} == {ApprovalState.PENDING}
 
 
 @pytest.mark.sqlite("whether a server runs is seen by its data directory")
 def test_nothing_waits_where_the_server_was_killed(
-    approvals: Operating, server: ExitStack, asked: Ask
+    approvals: Operating, server: ExitStack, asked: Ask, invoke: Invoke, tmp_path: Path
 ) -> None:
     asked(FIRST)
     server.close()
@@ -267,11 +219,8 @@ def test_nothing_waits_where_the_server_was_killed(
 
     assert refusal == f"{FIRST} is not waiting any more: it is expired"
     assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
-
-
-@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
-def test_without_a_database_the_directory_is_asked_for(approvals: Operating) -> None:
-    assert "name the server's data directory" in approvals.refusal("approvals", "list")
+    nowhere = Operating(invoke, tmp_path / "none").refusal("approvals", "list")
+    assert "name the server's data directory" in nowhere
 
 
 async def test_a_server_signs_what_the_commands_approve(invoke: Invoke, tmp_path: Path) -> None:

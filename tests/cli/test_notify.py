@@ -6,16 +6,15 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.attended import Attended, attended_server
 from tests.cli.conftest import Invoke
+from tests.cli.operating import Attended, attended_server
 from tests.client.gate import gate_before, losing_the_answer
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.command import RunningCommand, running_command
+from tests.support.command import running_command
 from tests.support.eventually import eventually
 from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
 from tests.support.rows import each_row
@@ -92,15 +91,17 @@ async def test_to_named_accounts(attended: Attended, sender: Sender) -> None:
     assert look(app.server, "SELECT title FROM notifications") == [(TEXT[3],)]
 
 
-async def test_to_all_again_with_its_id(attended: Attended, sender: Sender) -> None:
+async def test_to_all_dry_and_again_with_its_id(attended: Attended, sender: Sender) -> None:
     app = sender.app
     await app.subscribe(*accounts(1_100))
     await app.subscribe(account(7), types=[OFFERS])
+    command = ("notify", app.project_id, *TEXT, "--all", *sender.options)
 
-    first = await attended.json("notify", app.project_id, *TEXT, "--all", *sender.options)
-    again = await attended.json(
-        "notify", app.project_id, *TEXT, "--all", *sender.options, "--id", first["id"]
-    )
+    dry = (await attended.command(*command, "--dry-run")).stdout.splitlines()
+    assert dry[:2] == ["would be sent        1,099", "type not subscribed  1"]
+    assert sent(app) == 0
+    first = await attended.json(*command)
+    again = await attended.json(*command, "--id", first["id"])
 
     assert first == again == {
         "id": first["id"], "dry_run": False, "accounts": 1_100, "sent": 1_099, "rate_limited": 0,
@@ -110,43 +111,23 @@ async def test_to_all_again_with_its_id(attended: Attended, sender: Sender) -> N
     assert sent(app) == 1_099
 
 
-async def test_dry_run_changes_nothing(attended: Attended, sender: Sender) -> None:
-    await sender.app.subscribe(*accounts(3))
-
-    lines = await attended.lines(
-        "notify", sender.app.project_id, *TEXT, "--all", "--dry-run", *sender.options
-    )
-
-    assert lines == ["would be sent  3"]
-    assert sent(sender.app) == 0
-
-
-async def test_to_a_file_of_accounts_or_an_export(attended: Attended, sender: Sender, tmp_path: Path) -> None:
-    app, file = sender.app, tmp_path / "accounts"
+@pytest.mark.usefixtures("secret")
+async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
+    attended: Attended, app: App, tmp_path: Path
+) -> None:
+    file = tmp_path / "accounts"
     await app.subscribe(*accounts(600))
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
     await attended.lines("subscriber", "export", app.project_id, file)
     file.write_text(f"{file.read_text()}\n{account(601)}\n")
 
-    result = await attended.command(
-        "notify", app.project_id, *TEXT, "--to-file", str(file), "--json", *sender.options
-    )
+    result = await attended.command("notify", app.project_id, *TEXT, "--to-file", str(file), "--json")
+    limited = await attended.command("notify", app.project_id, *TEXT, "--to", account(1))
 
     counts = json.loads(result.stdout)
     assert (result.exit_code, counts["sent"], counts["not_subscribed"]) == (1, 600, 1)
-
-
-async def test_a_limited_subscriber_is_named_with_the_time_to_wait(
-    attended: Attended, sender: Sender
-) -> None:
-    app = sender.app
-    await app.subscribe(account(1))
-    await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
-    await attended.lines("notify", app.project_id, *TEXT, "--all", *sender.options)
-
-    result = await attended.command("notify", app.project_id, *TEXT, "--to", account(1), *sender.options)
-
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
+    assert limited.exit_code == 1
+    assert limited.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
 
 
 @each_row(
@@ -231,7 +212,11 @@ async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app
         with running_command(
             "notify", app.project_id, *TEXT, "--all", "--json", *place, environment=environment
         ) as run:
-            await eventually(partial(_has_said, run, "waiting 30."))
+
+            async def waits() -> bool:
+                return "waiting 30." in run.said()
+
+            await eventually(waits)
             said = run.said()
             run.process.send_signal(signal.SIGINT)
             await asyncio.to_thread(run.finished)
@@ -242,10 +227,6 @@ async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app
         "s: The bridge answered 503: Service Unavailable; further short waits are not printed"
     )
     assert long.endswith("s: The bridge answered 429: Too Many Requests")
-
-
-async def _has_said(run: RunningCommand, words: str) -> bool:
-    return words in run.said()
 
 
 async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) -> None:
