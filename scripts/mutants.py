@@ -93,12 +93,12 @@ MUTANTS = (
     ),
     Mutant(
         "/hello does not state the version", "relay/wire.py",
-        "this is {NAME} v{VERSION}", "this is {NAME}", "tests/relay/test_greeting.py",
+        "this is {NAME} v{VERSION}", "this is {NAME}", "tests/relay/test_contract.py",
     ),
     Mutant(
         "a call can be read through another session", "relay/store.py",
         "calls.call_id = ? AND sessions.session_id = ? AND",
-        "calls.call_id = ? AND (sessions.session_id = ? OR true) AND", "tests/relay/test_ids.py",
+        "calls.call_id = ? AND (sessions.session_id = ? OR true) AND", "tests/relay/test_contract.py",
     ),
     Mutant(
         "/push answers `success` without `successs`", "push/wire.py",
