@@ -160,7 +160,7 @@ class Admin:
         )
 
     def _watching_routes(self, rows: AdminRows) -> tuple[Route, ...]:
-        traffic = TrafficAdmin(self.streams, self.lives, self.handles, self.neighbours)
+        traffic = TrafficAdmin(self.streams, self.lives)
         return (
             *traffic_routes(traffic, rows),
             *client_routes(self.clients, rows),
