@@ -57,7 +57,7 @@ class Interrupted:
         self.takes_turns = database.takes_turns
         self.is_busy = self.is_full = False
         self.require_room = database.require_room
-        self.read = database.read
+        self.read, self.look_up = database.read, database.look_up
 
     async def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
