@@ -46,11 +46,7 @@ from bridge_server.projects.models import ProjectChanged
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from bridge_server.wallet.approvals import ApprovalsChanged
-from bridge_server.wallet.transactions.states import (
-    TransactionsDue,
-    TransactionsMoved,
-    TransactionsPostponed,
-)
+from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.addresses import Hosts
 from bridge_server.web.answers import StaticFiles
 from bridge_server.web.metrics import Readiness

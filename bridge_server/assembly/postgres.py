@@ -39,11 +39,7 @@ from bridge_server.storage.postgres.processes import (
     sweeper_hold,
 )
 from bridge_server.wallet.approvals import ApprovalsChanged
-from bridge_server.wallet.transactions.states import (
-    TransactionsDue,
-    TransactionsMoved,
-    TransactionsPostponed,
-)
+from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.limits import BucketsSaved, TokenBuckets
 from bridge_server.web.shared_limits import SharedQuotas
 

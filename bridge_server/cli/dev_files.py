@@ -9,9 +9,7 @@ from typing import Any, Self
 
 import orjson
 
-from bridge_server.cli.options import (
-    CommandError,
-)
+from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import read_server_file, write_private
 from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret

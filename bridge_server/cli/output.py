@@ -79,9 +79,10 @@ def discard_the_rest() -> None:
         return
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], when_empty: str) -> list[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], when_empty: str) -> list[str]:
     """The lines of a table with a header; the line `when_empty` if there are no rows."""
-    return columns([header, *rows]) if rows else [when_empty]
+    lines = [header, *rows]
+    return columns(lines) if len(lines) > 1 else [when_empty]
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
@@ -163,11 +164,5 @@ class Group(click.Group):
         self, ctx: click.Context, formatter: click.HelpFormatter, names: Iterable[str], width: int = 0
     ) -> None:
         """Write the commands of these names in two columns, of which the first has at least this width."""
-        commands = [(name, self.get_command(ctx, name)) for name in names]
-        formatter.write_dl(
-            [
-                (name.ljust(width), command.get_short_help_str(_UNLIMITED))
-                for name, command in commands
-                if command
-            ]
-        )
+        named = ((name.ljust(width), self.get_command(ctx, name)) for name in names)
+        formatter.write_dl([(name, each.get_short_help_str(_UNLIMITED)) for name, each in named if each])

@@ -123,7 +123,17 @@ async def answer_of(
         )
     except (aiohttp.ClientError, TimeoutError) as error:
         raise CommandError(f"the server at {url} does not answer: see its log") from error
-    return _admin_answer(url, status, content)
+    match json_of(content):
+        case dict() as fields if status == HTTPStatus.OK:
+            return fields
+        case _ if status == HTTPStatus.UNAUTHORIZED:
+            raise CommandError(
+                f"the server at {url} has another admin_token: give the command the server's own settings"
+            )
+        case _ if status == HTTPStatus.NOT_FOUND:
+            raise CommandError(f"the server at {url} was started without admin_token: restart it with one")
+        case answer:
+            raise refusal_of(answer, url, status)
 
 
 def admin_tokens(settings: Settings) -> Sequence[str]:
@@ -155,20 +165,12 @@ async def exchanged(
     return status, content
 
 
-def _admin_answer(url: str, status: int, content: bytes) -> dict[str, Any]:
-    match json_of(content):
-        case dict() as fields if status == HTTPStatus.OK:
-            return fields
-        case _ if status == HTTPStatus.UNAUTHORIZED:
-            raise CommandError(
-                f"the server at {url} has another admin_token: give the command the server's own settings"
-            )
-        case _ if status == HTTPStatus.NOT_FOUND:
-            raise CommandError(f"the server at {url} was started without admin_token: restart it with one")
+def refusal_of(answer: Any, url: str, status: int) -> CommandError:
+    """The error for an answer that is no result: the server's own words, if it has given any."""
+    match answer:
         case {"detail": str(refusal)}:
-            raise CommandError(f"the server refused: {refusal}")
-        case _:
-            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
+            return CommandError(f"the server refused: {refusal}")
+    return CommandError(f"the server at {url} is not a bridge server (status {status})")
 
 
 def json_of(content: bytes) -> Any:

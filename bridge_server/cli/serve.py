@@ -20,11 +20,7 @@ from bridge_server.cli.options import (
     set_option,
     stop_with_parent_option,
 )
-from bridge_server.cli.process import (
-    ENOUGH_DESCRIPTORS,
-    configure_logs,
-    raise_descriptor_limit,
-)
+from bridge_server.cli.process import ENOUGH_DESCRIPTORS, configure_logs, raise_descriptor_limit
 from bridge_server.cli.server_run import ServerRun, Started, banner, run_server
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings

@@ -29,10 +29,7 @@ from aiohttp import web
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
 from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli.options import (
-    CommandError,
-    EndedItselfError,
-)
+from bridge_server.cli.options import CommandError, EndedItselfError
 from bridge_server.cli.process import (
     SettingsReloader,
     hangup_stops,
