@@ -22,7 +22,6 @@ from bridge_server.cli.options import (
 )
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, configure_logs, raise_descriptor_limit
 from bridge_server.cli.server_run import ServerRun, Started, banner, run_server
-from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 
 log = structlog.get_logger()
@@ -62,15 +61,16 @@ log = structlog.get_logger()
 @ready_file_option
 @stop_with_parent_option
 def serve_command(
-    config_file: Path | None,
-    ready_file: Path | None,
-    assignments: tuple[str, ...],
-    **flags: Any,
+    config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
 ) -> None:
     """Run the server."""
     loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
-    warn_of_open_doors(loaded.settings)
+    if loaded.settings.dev_accounts:
+        advice = "everybody knows their keys: never send them anything of value"
+        log.warning("development_accounts", advice=advice)
+    if loaded.settings.test:
+        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
     warn_of_mistakes(loaded)
     run = ServerRun(
         settings=loaded.settings,
@@ -92,39 +92,20 @@ async def _banner_on_terminal(server: Started) -> AsyncIterator[Mapping[str, Any
     yield {}
 
 
-# Warnings at the start of a server: settings that are probably mistakes, or that make it less safe.
-
-
-def warn_of_open_doors(settings: Settings) -> None:
-    """Warn of settings that are for tests and development only."""
-    if settings.dev_accounts:
-        log.warning(
-            "development_accounts", advice="everybody knows their keys: never send them anything of value"
-        )
-    if settings.test:
-        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
-
-
 def warn_of_mistakes(loaded: LoadedSettings) -> None:
     """Warn of settings that are probably mistakes."""
     for variable in loaded.unknown_variables:
         log.warning("unknown_setting", variable=variable)
-    _warn_of_open_wallet(loaded.settings)
+    settings, way = loaded.settings, loaded.settings.way_through_a_proxy
+    if way is not None and settings.rpc_token is None and settings.has_wallet:
+        log.warning(
+            "wallet_without_token", because=way,
+            advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
+            "them: set rpc_token",
+        )  # fmt: skip
     descriptors = raise_descriptor_limit()
     if descriptors < ENOUGH_DESCRIPTORS:
         log.warning(
             "few_file_descriptors", limit=descriptors, wanted=ENOUGH_DESCRIPTORS,
             advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
         )  # fmt: skip
-
-
-def _warn_of_open_wallet(settings: Settings) -> None:
-    """Warn that a proxy without X-Forwarded-For makes every client look like one on this machine."""
-    way = settings.way_through_a_proxy
-    if way is None or settings.rpc_token is not None or not settings.has_wallet:
-        return
-    log.warning(
-        "wallet_without_token", because=way,
-        advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
-        "them: set rpc_token",
-    )  # fmt: skip

@@ -7,16 +7,7 @@ import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -120,9 +111,12 @@ class ServerRun:
 
 def run_server(run: ServerRun) -> None:
     """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
+    loop: Callable[[Coroutine[Any, Any, str | None]], str | None] = (
+        asyncio.run if find_spec("uvloop") is None else import_module("uvloop").run  # the extra `fast`
+    )
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            reason = run_until_exit(_serve_once_possible(run), _event_loop_runner(), start_deadline)
+            reason = run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except UnavailableError as error:
@@ -135,14 +129,6 @@ def run_server(run: ServerRun) -> None:
         raise CommandError(f"{where}{error.strerror or error}") from error
     if reason is not None:
         raise EndedItselfError(reason)
-
-
-def _event_loop_runner() -> Callable[[Coroutine[Any, Any, str | None]], str | None]:
-    """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
-    if find_spec("uvloop") is not None:
-        run: Callable[[Coroutine[Any, Any, str | None]], str | None] = import_module("uvloop").run
-        return run
-    return asyncio.run
 
 
 @contextmanager
@@ -203,11 +189,8 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     built.live.follow(lambda live: set_log_level(live.log_level))
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
-    runner, shares_port, replaced = (
-        runner_of(built.application),
-        run.internal_address is not None,
-        asyncio.Event(),
-    )
+    runner, replaced = runner_of(built.application), asyncio.Event()
+    shares_port = run.internal_address is not None
 
     def on_replacement() -> None:
         if not run.sockets:
@@ -281,7 +264,9 @@ async def _serve_until(
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
-        started(_logged_facts(facts, settings))
+        shown = url_for_others(server.url, settings.host)  # a log is also read on other machines
+        public = settings.public_url or shown
+        started({**facts, "host": settings.host, "url": shown, "public_url": public})
         is_secret = bool(secrets or further)
         with (
             server_file_at(settings.server_file, for_commands),
@@ -323,12 +308,6 @@ def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, A
     }
 
 
-def _logged_facts(facts: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The fields of the event `server_started`: a log is also read on other machines."""
-    url = url_for_others(facts["url"], settings.host)
-    return {**facts, "host": settings.host, "url": url, "public_url": settings.public_url or url}
-
-
 # The sockets on which a process listens: for the server, for metrics and for the console.
 
 _BACKLOG = 4096
@@ -351,16 +330,14 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Serve the application and yield its local URL; at the end finish open requests and close.
 
-    It listens at the `sockets`, which have the address already, if there are any. With `shares_port` other
-    processes listen at the address too. Raises CommandError if it cannot be used; `set_by` names the options
-    that change it.
+    It listens at the `sockets`, if there are any. With `shares_port` other processes listen at the address,
+    too. Raises CommandError if it cannot be used; `set_by` names the options that change it.
     """
     try:
         await runner.setup()
         sites: list[web.BaseSite] = [web.SockSite(runner, each, backlog=_BACKLOG) for each in sockets]
-        for site in sites or [
-            web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
-        ]:
+        own = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
+        for site in sites or [own]:
             await _start(site, host, port, set_by)
         yield local_url(host, runner.addresses[0][1])
     finally:
@@ -433,37 +410,31 @@ def reason_of(error: OSError) -> str:
 def banner(url: str, settings: Settings) -> str:
     """The lines to print. `url` is the server's URL on its own machine."""
     own = settings.public_url or url_for_others(url, settings.host)
+    chain = " (the node's chain)" if settings.node_url is not None else ""
+    if settings.known_chain_id is not None:
+        chain = f" (chain {settings.known_chain_id})"
     lines = [
         f"{NAME} {VERSION}",
         f"  bridge    {own}",
         f"  0.7       {own}{V07.path}",
-        f"  wallet    {url}/rpc{_chain(settings)}",
+        f"  wallet    {url}/rpc{chain}",
         f"  database  {settings.database_name}",
         f"  try       curl -X POST {url}/session/new",
         "  stop      Ctrl-C",
     ]
-    return "\n".join((*lines, *_development_accounts(settings)))
+    if settings.dev_accounts:
+        accounts = list(accounts_for_development(settings))
+        are_published = "private_key" in accounts[0]
+        lines += ["", f"Accounts for development{', and their private keys' if are_published else ''}:"]
+        lines += ["  " + "  ".join(account.values()) for account in accounts]
+        if are_published:
+            lines.append("EVERYBODY KNOWS THESE KEYS: never send these accounts anything of value.")
+    return "\n".join(lines)
 
 
-def _chain(settings: Settings) -> str:
-    if settings.known_chain_id is not None:
-        return f" (chain {settings.known_chain_id})"
-    return " (the node's chain)" if settings.node_url is not None else ""
-
-
-def _development_accounts(settings: Settings) -> Iterable[str]:
+def accounts_for_development(settings: Settings) -> Iterator[dict[str, str]]:
     """The addresses of development accounts, with their private keys if these are the published ones."""
-    if not settings.dev_accounts:
-        return
     mnemonic = settings.dev_mnemonic.get_secret_value()
-    if mnemonic != DEVELOPMENT_MNEMONIC:
-        yield from (
-            "",
-            "Accounts for development:",
-            *(f"  {key.address}" for key in keys_for_development(settings)),
-        )
-        return
-    yield from ("", "Accounts for development, and their private keys:")
     for secret in development_secrets(mnemonic, settings.dev_account_count):
-        yield f"  {SigningKey(secret).address}  {hex_of(secret)}"
-    yield "EVERYBODY KNOWS THESE KEYS: never send these accounts anything of value."
+        key = {"private_key": hex_of(secret)} if mnemonic == DEVELOPMENT_MNEMONIC else {}
+        yield {"address": SigningKey(secret).address, **key}
