@@ -9,7 +9,7 @@ import click
 from bridge_server.assembly.command_line import console_access
 from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.running_server import console_url, running_url
+from bridge_server.cli.running_server import CONSOLE_URL, running_url
 
 
 @click.command("console")
@@ -25,7 +25,7 @@ def console_command(operator: Operator, sign_out: bool) -> None:
         ended = operator.run(lambda opened: console_access(opened.foundation).sign_out_all())
         operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
         return
-    url = console_url(operator.settings)
+    url = running_url(operator.settings, CONSOLE_URL)
     if url is None and running_url(operator.settings) is None:
         raise CommandError(
             f"no server runs on {operator.settings.data_dir}: start it with the setting console=on "

@@ -29,9 +29,9 @@ from bridge_server.web.traffic import (
 _MOST_WAITING = 2_000
 """Requests whose lines wait for the terminal; of more, the oldest have none."""
 
-_PATH_COLUMNS, _NARROW_PATH_COLUMNS = 34, 24
-_WIDE_SCREEN, _USUAL_SCREEN = 100, 80
-"""Columns from which on a terminal has room for paths of one width, the wider or the narrower."""
+_WIDE_SCREEN = 100
+_PATH_COLUMNS = {_WIDE_SCREEN: 34, 80: 24}
+"""The width of paths by the columns from which on a terminal has room for it."""
 
 _INDENT = 18
 _ID_CHARACTERS = 8
@@ -75,6 +75,8 @@ class TrafficLines:
 def request_line(recorded: Recorded, screen: Screen) -> str:
     """The line of a request. What the terminal has no room for stands below, further to the right."""
     exchange = recorded.exchange
+    columns = _WIDE_SCREEN if screen.columns is None else screen.columns
+    path_columns = next((width for least, width in _PATH_COLUMNS.items() if columns >= least), 0)
     moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
     line = exchange_line(
         exchange.who,
@@ -84,7 +86,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
         summary=visible(_remedy(exchange, is_waiting=recorded.is_waiting) or exchange.summary),
-        path_columns=_path_columns(screen),
+        path_columns=path_columns,
         is_waiting=recorded.is_waiting,
     )
     text = f"{moment:%H:%M:%S}  {line}"
@@ -99,22 +101,13 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
     return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.summary) else text
 
 
-def _path_columns(screen: Screen) -> int:
-    if screen.columns is None or screen.columns >= _WIDE_SCREEN:
-        return _PATH_COLUMNS
-    return _NARROW_PATH_COLUMNS if screen.columns >= _USUAL_SCREEN else 0
-
-
 def _remedy(exchange: Exchange, *, is_waiting: bool) -> str | None:
-    """The command that approves a request that waits, or the flag with which a refused web page may call the
-    wallet; None for any other request.
-    """
+    """The command that approves a waiting request, or the flag that lets a refused page call the wallet."""
     if is_waiting:
         return f"{exchange.summary} (approvals approve {exchange.path[:_ID_CHARACTERS]})"
     if exchange.route != "rpc" or not exchange.summary.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
-    headers = {name.lower(): value for name, value in exchange.request.headers.items()}
-    origin = headers["origin"]
+    origin = next(value for name, value in exchange.request.headers.items() if name.lower() == "origin")
     return f"{origin} may not call the wallet: --rpc-origins {origin}"
 
 

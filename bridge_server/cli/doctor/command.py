@@ -67,8 +67,7 @@ def doctor_command(fixes: bool, config_file: Path | None, data_dir: Path | None,
     findings = _examined(config_file, data_dir, fixes=fixes)
     code = exit_code(findings)
     if as_json:
-        fields = {"findings": [each.fields() for each in findings], "exit_code": code}
-        click.echo(orjson.dumps(fields))
+        click.echo(orjson.dumps({"findings": [each.fields() for each in findings], "exit_code": code}))
     else:
         for line in columns([each.row() for each in findings]):
             click.echo(line)
@@ -86,10 +85,6 @@ def _examined(config_file: Path | None, data_dir: Path | None, *, fixes: bool) -
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)  # what push providers log
     url = running_url(loaded.settings)
     seen = Examination(loaded, config_file, url, fixes, SystemClock().now_ms())
-    return [*_of_files(seen), *asyncio.run(_elsewhere(seen))]
-
-
-def _of_files(seen: Examination) -> list[Finding]:
     found: list[Finding] = []
     for check in _HERE:
         try:
@@ -98,7 +93,7 @@ def _of_files(seen: Examination) -> list[Finding]:
             subject = check.__name__.removeprefix("check_").replace("_", " ")
             place = "" if error.filename is None else f"{error.filename}: "
             found.append(fail(subject, f"{place}{error.strerror}", "run this as the server's user"))
-    return found
+    return [*found, *asyncio.run(_elsewhere(seen))]
 
 
 async def _elsewhere(seen: Examination) -> list[Finding]:
