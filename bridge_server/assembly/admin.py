@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
@@ -47,7 +47,6 @@ from bridge_server.settings.types import secret_of
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionListing
 from bridge_server.web.addresses import Hosts
-from bridge_server.web.recorder import Clients
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, Route
 
@@ -110,7 +109,20 @@ class Admin:
     def room(self) -> Room:
         """The endpoints over the rooms' services; there are none without `admin_token`."""
         rows = _rows(self.foundation)
-        return Room(name="admin", routes=() if rows is None else self._routes(rows))
+        if rows is None:
+            return Room(name="admin")
+        may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
+        routes = (
+            *project_routes(ProjectAdmin(*projects), rows),
+            *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
+            *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
+            *approval_routes(self.approvals, rows, may_sign=may_sign),
+            *wallet_routes(self.wallet, rows, may_sign=may_sign),
+            *outbox_routes(self.outbox, rows),
+            *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
+            *settings_routes(self.settings, rows),
+        )
+        return Room(name="admin", routes=routes)
 
     def watching_room(self) -> Room:
         """The endpoints over the records of requests, and the work that keeps the records small."""
@@ -118,18 +130,20 @@ class Admin:
 
         @asynccontextmanager
         async def following() -> AsyncIterator[None]:
-            async with running(_turn_forever(observation.clients)):
-                if streams is None:
-                    yield
-                    return
-                async with running(streams.push_forever()):
-                    yield
+            pushing = nullcontext() if streams is None else running(streams.push_forever())
+            async with running(turn_forever()), pushing:
+                yield
+
+        async def turn_forever() -> None:
+            while True:
+                await asyncio.sleep(_TURN_SECONDS)
+                observation.clients.turn()
 
         def forget() -> None:
-            observation.clients.clear()
-            observation.made.clear()
-            observation.activities.clear()
-            observation.attempts.clear()
+            for records in (
+                observation.clients, observation.made, observation.activities, observation.attempts,
+            ):  # fmt: skip
+                records.clear()
             if streams is not None:
                 streams.end_all()
 
@@ -144,19 +158,6 @@ class Admin:
             stop=None if streams is None else streams.close,
             emptied=(partial(afterwards, forget),),
             catch_up=catch_up,
-        )
-
-    def _routes(self, rows: AdminRows) -> tuple[Route, ...]:
-        may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
-        return (
-            *project_routes(ProjectAdmin(*projects), rows),
-            *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
-            *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
-            *approval_routes(self.approvals, rows, may_sign=may_sign),
-            *wallet_routes(self.wallet, rows, may_sign=may_sign),
-            *outbox_routes(self.outbox, rows),
-            *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
-            *settings_routes(self.settings, rows),
         )
 
     def _watching_routes(self, rows: AdminRows) -> tuple[Route, ...]:
@@ -197,16 +198,10 @@ def _key_of_handles(settings: Settings) -> bytes:
     return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
-async def _turn_forever(clients: Clients) -> None:
-    while True:
-        await asyncio.sleep(_TURN_SECONDS)
-        clients.turn()
-
-
 def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> AddressLimits:
-    of_routes = {limit.name: limit for room in rooms for row in room.routes for limit in row.limits}
+    of_routes = [limit for room in rooms for row in room.routes for limit in row.limits]
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
-    limits: dict[str, Limit] = {**of_routes, **{limit.name: limit for limit in of_bytes}}
+    limits: dict[str, Limit] = {limit.name: limit for limit in (*of_routes, *of_bytes)}
     return AddressLimits(
         foundation.addresses,
         foundation.connections,

@@ -52,9 +52,8 @@ from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
-from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
-from bridge_server.web.open_connections import CONNECTIONS, Connections
+from bridge_server.web.open_connections import CONNECTIONS
 from bridge_server.web.problems import RequestIds, elsewhere
 from bridge_server.web.request_log import Reporting, RequestLines
 from bridge_server.web.routes import Handler, Route
@@ -110,8 +109,14 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
 
 
 def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
-    """The rooms, and those that call them: of the operator, of the console and of test mode, where on."""
-    operator, pages = _operator(foundation, rooms, services), _console_pages(foundation)
+    """The rooms, and those that call them: of the operator, of the console and of test mode.
+
+    Their modules are loaded only where they are on.
+    """
+    operator, pages = None, _console_pages(foundation)
+    if foundation.observation is not None:
+        admin = import_module("bridge_server.assembly.admin")
+        operator = admin.Admin(foundation, foundation.observation, rooms, services)
     dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
     observing = (
@@ -119,7 +124,10 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
         metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
-    mode = _test_mode(foundation, (*rooms, *observing), sweeper)
+    mode = None
+    if foundation.instruments is not None:
+        testmode = import_module("bridge_server.assembly.testmode")
+        mode = testmode.controls_of(foundation, foundation.instruments, (*rooms, *observing), sweeper)
     return (
         *rooms,
         *(() if operator is None else (operator.room(),)),
@@ -131,31 +139,11 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
     )
 
 
-# Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.
-
-
-def _operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> Any:
-    """The `Admin` over these rooms; None without `admin_token` and console."""
-    if foundation.observation is None:
-        return None
-    admin = import_module("bridge_server.assembly.admin")
-    return admin.Admin(foundation, foundation.observation, rooms, services)
-
-
 def _console_pages(foundation: Foundation) -> Any:
     """The module that makes the console's rooms: sign-in, and the pages. None while the console is off."""
     return import_module("bridge_server.assembly.console_pages") if foundation.settings.console else None
 
 
-def _test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Any:
-    """The controls of these rooms, as `TestMode`; None outside of test mode."""
-    if foundation.instruments is None:
-        return None
-    testmode = import_module("bridge_server.assembly.testmode")
-    return testmode.controls_of(foundation, foundation.instruments, rooms, sweeper)
-
-
-_Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
 
 
@@ -226,11 +214,7 @@ def build_app(
 
 
 def _lan_application(
-    foundation: Foundation,
-    gateway: Gateway,
-    rooms: Sequence[Room],
-    stops: Sequence[_Stopping],
-    url: str,
+    foundation: Foundation, gateway: Gateway, rooms: Sequence[Room], stops: Sequence[_Stopping], url: str
 ) -> web.Application:
     rows = tuple(row for room in rooms for row in room.lan_routes)
     application = _application(foundation, gateway, rows, elsewhere(url))
@@ -239,8 +223,7 @@ def _lan_application(
 
 
 def _gateway(foundation: Foundation) -> Gateway:
-    settings, instruments = foundation.settings, foundation.instruments
-    observation = foundation.observation
+    settings, instruments, observation = foundation.settings, foundation.instruments, foundation.observation
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
@@ -248,11 +231,9 @@ def _gateway(foundation: Foundation) -> Gateway:
 
     foundation.live.follow(take)
     watchers = Watchers(
-        record=None if instruments is None else instruments.traffic,
-        strike=None if instruments is None else partial(request_fault, instruments),
-        observer=None
-        if observation is None
-        else observer_of(observation, foundation.addresses, foundation.clock),
+        None if instruments is None else instruments.traffic,
+        None if instruments is None else partial(request_fault, instruments),
+        None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
     )
     return Gateway(
         RequestIds(os.urandom),
@@ -281,7 +262,7 @@ def _console(foundation: Foundation, gateway: Gateway, rooms: Sequence[Room]) ->
     return application
 
 
-def _opening(running: Running) -> _Opening:
+def _opening(running: Running) -> Callable[[web.Application], AsyncIterator[None]]:
     async def hold(_: web.Application) -> AsyncIterator[None]:
         async with running():
             yield
@@ -298,7 +279,11 @@ def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
     """
     stops = [room.stop for room in rooms if room.stop is not None]
     calls = (foundation.connections.stop, foundation.signals.close, *stops, foundation.stopping.close)
-    return [*map(_calling, calls), _receiving(foundation.connections)]
+
+    async def receive(_: web.Application) -> None:
+        await foundation.connections.bodies_received()
+
+    return [*map(_calling, calls), receive]
 
 
 def _calling(stop: Callable[[], None]) -> _Stopping:
@@ -306,13 +291,6 @@ def _calling(stop: Callable[[], None]) -> _Stopping:
         stop()
 
     return call
-
-
-def _receiving(connections: Connections) -> _Stopping:
-    async def receive(_: web.Application) -> None:
-        await connections.bodies_received()
-
-    return receive
 
 
 # Every route that a server can have, whatever the settings of this one are.

@@ -35,10 +35,15 @@ _OUTCOMES = (
 
 def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
     """Notifications to the subscribers of projects."""
-    limits = SendingLimits(services.account_limit, foundation.live.held(_missed_limits))
-    return Notifications(
-        NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
+    settings = foundation.settings
+    missed = foundation.live.held(lambda now: MissedLimits(now.max_missed_accounts))
+    lifetimes = NotificationLifetimes(
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
+        missed_kept_ms=settings.missed_account_ttl * 1000,
     )
+    limits = SendingLimits(services.account_limit, missed)
+    return Notifications(NotifyStore(foundation.database), foundation.clock, limits, lifetimes)
 
 
 def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
@@ -59,18 +64,6 @@ def notify_room(foundation: Foundation, services: ProjectServices, notifications
         routes=notify_routes(handlers, settings.notify_body_limit, lists_freely=settings.test),
         sweeps=(notifications.sweep,),
     )
-
-
-def _lifetimes(settings: Settings) -> NotificationLifetimes:
-    return NotificationLifetimes(
-        read_kept_ms=settings.read_notification_ttl * 1000,
-        unread_kept_ms=settings.unread_notification_ttl * 1000,
-        missed_kept_ms=settings.missed_account_ttl * 1000,
-    )
-
-
-def _missed_limits(settings: Settings) -> MissedLimits:
-    return MissedLimits(settings.max_missed_accounts)
 
 
 # The project that `bridge-server dev` has from the start.
@@ -130,8 +123,10 @@ def inbox_services(
 
 def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
     """The endpoints of inboxes, and their background work."""
-    settings, live = foundation.settings, foundation.live
-    origins = _page_origins(settings)
+    settings = foundation.settings
+    # In test mode every page of this machine is a developer's own, and the wallet signs with published keys.
+    origins = AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
+    page = InboxPage(settings.test and settings.dev_accounts and settings.rpc_token is None)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
 
     @asynccontextmanager
@@ -146,12 +141,12 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         services.streams.most_per_account = now.max_streams
         services.devices.most_per_account = now.max_devices
 
-    live.follow(take)
+    foundation.live.follow(take)
     return Room(
         name="inbox",
         routes=(
             *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
-            *page_routes(InboxPage(_offers_development(settings)), foundation.every_request, origins),
+            *page_routes(page, foundation.every_request, origins),
         ),
         running=(streaming,),
         stop=services.streams.close,
@@ -161,16 +156,6 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
     )
-
-
-def _offers_development(settings: Settings) -> bool:
-    """Whether the page can have the wallet sign: in test mode, with published keys and without a token."""
-    return settings.test and settings.dev_accounts and settings.rpc_token is None
-
-
-def _page_origins(settings: Settings) -> AllowedOrigins:
-    """The origins of the settings; in test mode every page of this machine is a developer's own."""
-    return AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
 
 
 def _sign_in(foundation: Foundation) -> SignIn:
