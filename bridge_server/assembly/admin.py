@@ -71,23 +71,15 @@ class Admin:
         self.history = history = HistoryStore(database)
         self.audiences = Audiences(AudienceStore(database), services.notifications)
         self.accounts = AccountAdmin(
-            projects.projects,
-            projects.subscriptions,
-            history,
-            projects.device_states,
-            clock,
+            projects.projects, projects.subscriptions, history, projects.device_states, clock,
             projects.account_limit,
-        )
+        )  # fmt: skip
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = OutboxAdmin(
-            MessageStore(database, pushes=PUSHES),
-            services.dispatcher,
-            clock,
-            observation.attempts,
-            foundation.webhooks.headers,
-            neighbours,
-        )
+            MessageStore(database, pushes=PUSHES), services.dispatcher, clock, observation.attempts,
+            foundation.webhooks.headers, neighbours,
+        )  # fmt: skip
         sender = noted(foundation.webhook_sender, observation)
         self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
         self.push_tests = PushTests(services.push.server)
@@ -151,23 +143,23 @@ class Admin:
             """Requests that are not recorded yet belong to the time before the clock is moved."""
             observation.clients.turn()
 
+        routes: tuple[Route, ...] = ()
+        if rows is not None:
+            traffic = TrafficAdmin(streams, self.lives, self.handles, self.neighbours)
+            routes = (
+                *traffic_routes(traffic, rows),
+                *client_routes(self.clients, rows),
+                *session_routes(self.sessions, rows),
+                *topic_routes(self.topics, rows),
+                *stats_routes(self.stats, rows),
+            )
         return Room(
             name="observation",
-            routes=() if rows is None else self._watching_routes(rows),
+            routes=routes,
             running=(following,) if self.neighbours is None else (self.neighbours.opened, following),
             stop=None if streams is None else streams.close,
             emptied=(partial(afterwards, forget),),
             catch_up=catch_up,
-        )
-
-    def _watching_routes(self, rows: AdminRows) -> tuple[Route, ...]:
-        traffic = TrafficAdmin(self.streams, self.lives, self.handles, self.neighbours)
-        return (
-            *traffic_routes(traffic, rows),
-            *client_routes(self.clients, rows),
-            *session_routes(self.sessions, rows),
-            *topic_routes(self.topics, rows),
-            *stats_routes(self.stats, rows),
         )
 
 
@@ -203,13 +195,9 @@ def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Ro
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
     limits: dict[str, Limit] = {limit.name: limit for limit in (*of_routes, *of_bytes)}
     return AddressLimits(
-        foundation.addresses,
-        foundation.connections,
-        foundation.quotas,
-        foundation.clock,
-        tuple(limits.values()),
-        observation.open_sockets,
-    )
+        foundation.addresses, foundation.connections, foundation.quotas, foundation.clock,
+        tuple(limits.values()), observation.open_sockets,
+    )  # fmt: skip
 
 
 def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:

@@ -274,10 +274,7 @@ def lay_foundation(
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> Foundation:
-    """Make everything that rooms share. A test hands in its own clock and ids.
-
-    `origins` names the source of each setting.
-    """
+    """Make what rooms share. A test hands in clock and ids; `origins` names the source of each setting."""
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
     instruments = instruments_for_tests(backend.clock, signals) if settings.test else None

@@ -73,9 +73,7 @@ _FIRST_BODY = "The demo project has sent this when the server started. POST /dem
 
 
 def demo_room(services: ProjectServices, notifications: Notifications, demo: DemoProject | None) -> Room:
-    """The project and what it has from the start are made before the server answers, and again when test mode
-    has emptied the database.
-    """
+    """Makes the project before the server answers, and again when test mode has emptied the database."""
     if demo is None:
         return Room(name="demo")
 

@@ -39,14 +39,6 @@ _WITHOUT_STATUS = {
 
 _RELAY: Mapping[str, str] = {relay_store.SWEEP_CALL: with_parts(relay_store.SWEEP_CALL, _WITHOUT_STATUS)}
 
-_RELAY_HEAVY = (
-    relay_store.EXPIRED_CALLS,
-    relay_store.EXPIRED_SESSIONS,
-    relay_store.PAGE,
-    relay_store.COUNT_SLICE,
-)
-
-
 # Topics of WalletConnect 1.x
 
 _NUMBERED_1X = {"VALUES (?,": "VALUES (coalesce(nextval('topic_message_numbers'), ?::bigint),"}
@@ -182,14 +174,6 @@ _PROJECTS: Mapping[str, str] = {
     projects_store.NOTIFICATIONS: with_parts(projects_store.NOTIFICATIONS, _IDS),
 }
 
-_PROJECTS_HEAVY = (
-    projects_store.OVERVIEW,
-    projects_store.COUNT_PROJECTS,
-    projects_store.COUNT_SUBSCRIBERS,
-    projects_store.FIGURES,
-)
-
-
 # Notifications
 
 # The accounts of a request are answered for in their order in the request.
@@ -264,23 +248,6 @@ _NOTIFY: Mapping[str, str] = {
     **{statement: swept(statement) for statement in _NOTIFY_SWEEPS},
 }
 
-_NOTIFY_HEAVY = (
-    notify_store.SORT,
-    notify_store.NOT_COVERED,
-    notify_store.LOOKUP,
-    notify_store.LISTING_PAGE,
-    audiences.EVERYBODY,
-    audiences.END,
-    audiences.OF_TYPE,
-    audiences.COUNT_OF_TYPE,
-    history.NOTIFICATIONS,
-    history.DELIVERED,
-    history.MISSED,
-    history.RECEIVED,
-    history.MISSED_BY_ACCOUNT,
-)
-
-
 # Inboxes
 
 _TYPES = {
@@ -323,15 +290,6 @@ _INBOX: Mapping[str, str] = {
     **{statement: swept(statement) for statement in sign_in.SWEEPS},
 }
 
-_INBOX_HEAVY = (
-    inbox_store.SUBSCRIPTIONS,
-    inbox_store.UNREAD,
-    inbox_store.PAGE,
-    inbox_store.PAGE_AFTER,
-    inbox_store.ARRIVALS,
-)
-
-
 # Push server
 
 _PUSH: Mapping[str, str] = {push_store.SWEEP: swept(push_store.SWEEP)}
@@ -359,16 +317,6 @@ _OUTBOX: Mapping[str, str] = {
     message_store.RETRY_DEAD: numbers(message_store.RETRY_DEAD),
     message_store.DROP_DEAD: numbers(message_store.DROP_DEAD),
 }
-
-_OUTBOX_HEAVY = (
-    outbox_store.PENDING_QUEUES,
-    message_store.OLDEST_DUE,
-    message_store.PAGE,
-    message_store.PAGE_REST,
-    message_store.DEAD_PAGE,
-    message_store.DEAD_PAGE_REST,
-)
-
 
 # Wallet
 
@@ -419,5 +367,40 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
 OVERRIDES: Mapping[str, str] = {statement: text for each in OF_ROOMS for statement, text in each.items()}
 """PostgreSQL's forms by the statements that the rooms have written."""
 
-HEAVY = frozenset((*_INBOX_HEAVY, *_NOTIFY_HEAVY, *_OUTBOX_HEAVY, *_PROJECTS_HEAVY, *_RELAY_HEAVY))
+HEAVY = frozenset(
+    {
+        inbox_store.SUBSCRIPTIONS,
+        inbox_store.UNREAD,
+        inbox_store.PAGE,
+        inbox_store.PAGE_AFTER,
+        inbox_store.ARRIVALS,
+        notify_store.SORT,
+        notify_store.NOT_COVERED,
+        notify_store.LOOKUP,
+        notify_store.LISTING_PAGE,
+        audiences.EVERYBODY,
+        audiences.END,
+        audiences.OF_TYPE,
+        audiences.COUNT_OF_TYPE,
+        history.NOTIFICATIONS,
+        history.DELIVERED,
+        history.MISSED,
+        history.RECEIVED,
+        history.MISSED_BY_ACCOUNT,
+        outbox_store.PENDING_QUEUES,
+        message_store.OLDEST_DUE,
+        message_store.PAGE,
+        message_store.PAGE_REST,
+        message_store.DEAD_PAGE,
+        message_store.DEAD_PAGE_REST,
+        projects_store.OVERVIEW,
+        projects_store.COUNT_PROJECTS,
+        projects_store.COUNT_SUBSCRIBERS,
+        projects_store.FIGURES,
+        relay_store.EXPIRED_CALLS,
+        relay_store.EXPIRED_SESSIONS,
+        relay_store.PAGE,
+        relay_store.COUNT_SLICE,
+    }
+)
 """Reads that are run alone and on half of the connections, as the rooms have written them."""

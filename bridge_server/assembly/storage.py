@@ -115,9 +115,7 @@ def limits_room(foundation: Foundation) -> Room:
 
 @asynccontextmanager
 async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
-    """Buckets are saved with every commit to a file, once a second when there is none, and at the end; or
-    each charge is the database's.
-    """
+    """Buckets of a file are saved with every commit, or once a second, and at the end."""
     quotas, file = foundation.quotas, foundation.database_file
     if not isinstance(quotas, Quotas) or file is None:
         async with foundation.backend.buckets_opened():

@@ -53,9 +53,7 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     )  # fmt: skip
 
     async def check_work() -> None:
-        """Raise UnavailableError when the server stops soon, or when the database is gone, or cannot be read,
-        or cannot be written after a write that failed.
-        """
+        """Raise UnavailableError when the server stops soon, or cannot read or write the database."""
         if stopping.is_announced:
             raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
         if file is not None:

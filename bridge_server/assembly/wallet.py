@@ -118,18 +118,10 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
     transaction_methods = TransactionMethods(service, clock, foundation.ids)
     queued = QueuedTransactions(store)
+    tables = (*methods.tables, transaction_methods.table, queued.table, DISCOVERY)
+    sweeps = (accounts.sweep, approvals.sweep, service.sweep)
     return AssembledWallet(
-        accounts,
-        approvals,
-        audit,
-        node,
-        store,
-        worker,
-        transaction_methods,
-        queued,
-        (*methods.tables, transaction_methods.table, queued.table, DISCOVERY),
-        (accounts.sweep, approvals.sweep, service.sweep),
-        role,
+        accounts, approvals, audit, node, store, worker, transaction_methods, queued, tables, sweeps, role
     )
 
 

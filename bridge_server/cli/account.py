@@ -398,10 +398,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
 
 def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
-    """Run `work`. Without a running server every waiting request expires first: nothing could sign it.
-
-    A server on another machine may use the PostgreSQL database of this one.
-    """
+    """Run `work`. Without a server on this database nothing could sign: every request expires first."""
 
     async def on_waiting_requests(opened: OperatorServices) -> Result:
         if operator.settings.database is None and not is_held(operator.settings.data_dir):

@@ -19,10 +19,7 @@ from bridge_server.kernel.version import NAME, VERSION
 
 
 class LazyGroup(Group):
-    """A group whose commands are found, by name, as attributes of modules: `module:attribute`.
-
-    They are given by the headings under which the help lists them.
-    """
+    """A group whose commands are attributes of modules (`module:attribute`), under headings of the help."""
 
     def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -44,10 +44,7 @@ class Operator:
     def run(
         self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
     ) -> Result:
-        """Run `work` on the database, which is created first if `may_create` allows it.
-
-        Raises CommandError with one line that names the fault.
-        """
+        """Run `work` on the database; `may_create` allows to create it. Raises CommandError with one line."""
         refused = (BridgeError, DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
         unusable = f"the database {self.settings.database_name} cannot be used: "
         try:

@@ -29,10 +29,7 @@ _SECRET = "project_secret"  # noqa: S105 - the name of a member
 
 
 class DevData:
-    """The data directory of one run, and the demo project's secret, which stays with a kept directory.
-
-    As a context manager it removes a directory that is not kept.
-    """
+    """The data directory of one run, and the demo project's secret. It is removed at exit unless kept."""
 
     def __init__(self, kept: Path | None) -> None:
         self.is_kept = kept is not None
@@ -108,10 +105,7 @@ _ENV_MARK = f"# {COMMAND}, process "
 
 @contextmanager
 def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None]:
-    """Keep the file during the block, for its owner alone (mode 0600): JSON, or shell if it is named *.env.
-
-    Raises CommandError for a file that `dev` did not write, or that a running `dev` has.
-    """
+    """Keep a file of mode 0600 during the block: JSON, or shell if it is named *.env. Raises CommandError."""
     if path is None:
         yield
         return

@@ -338,10 +338,7 @@ async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, 
 
 
 class _SaidWaits:
-    """Says on standard error why the command waits, where no bar does.
-
-    Short waits, by which a long walk keeps to the limit of calls, are said once.
-    """
+    """Says on standard error why the command waits, where no bar does; short waits are said once."""
 
     def __init__(self) -> None:
         self._said_short = False

@@ -138,10 +138,7 @@ class NoProgress:
 def progress_bar(
     label: str, steps: int | None, *, least_steps: int = 0, is_quiet: bool = False
 ) -> Iterator[Progress]:
-    """A bar on standard error, if both streams of output are a terminal. `steps` is None if not known.
-
-    The text `current_item` is shown behind the bar, which is drawn again after `least_steps`.
-    """
+    """A bar on a terminal; `steps` is None if unknown. It is drawn again after `least_steps`."""
     if is_quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield NoProgress()
         return

@@ -114,10 +114,7 @@ async def notify_watchdog() -> None:
 
 
 def notify_systemd(state: str) -> None:
-    """Notify the service manager of a state, if there is one (the protocol sd_notify).
-
-    One that does not read holds nobody up: a sign of life is dropped, any other state waits a second at most.
-    """
+    """Notify the service manager of a state, if there is one (sd_notify); wait a second at most."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -146,10 +143,7 @@ def own_command() -> list[str]:
 
 
 def typed_command() -> str:
-    """The words that start this program in the shell: its name if that is on the PATH, else its place.
-
-    In a checkout it is not: `scripts/serve` runs the command of the virtual environment.
-    """
+    """The words that start this program in the shell: its name if that is on the PATH, else its place."""
     own = own_command()
     found = which(_NAME)
     if found is not None and str(Path(found).resolve()) in (own[0], str(Path(sys.executable).parent / _NAME)):
@@ -361,11 +355,7 @@ def set_log_level(level: str) -> None:
 
 
 def is_not_a_client_fault(record: logging.LogRecord) -> bool:
-    """Filter out what only a client did wrong, unless the level is debug.
-
-    Bytes that are not HTTP are answered 400 and need no traceback; a WebSocket subprotocol that the server
-    does not have needs no warning.
-    """
+    """Leave out bad HTTP and unknown WebSocket subprotocols of clients, unless the level is debug."""
     error = record.exc_info[1] if record.exc_info else None
     is_bad_http = record.name == "aiohttp.server" and isinstance(error, HttpProcessingError)
     if is_bad_http or record.name == "aiohttp.websocket":

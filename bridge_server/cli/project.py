@@ -323,10 +323,7 @@ class LineError(CommandError):
 def read_entries(
     stream: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
 ) -> Iterator[SubscriberEntry]:
-    """Read the subscriptions of a file line by line, without empty lines. Raises LineError.
-
-    `on_bytes` is called with the length of each line.
-    """
+    """The subscriptions in a file's lines; `on_bytes` gets the length of each line. Raises LineError."""
     number = 0
     while line := stream.readline(_LONGEST_LINE_BYTES + 1):
         number += 1

@@ -73,10 +73,7 @@ class Child:
 def forked(
     run: ServerRun, number: int, port: int, sockets: Sequence[socket.socket], leave_parent: Callable[[], None]
 ) -> Child:
-    """Start the process of this number, from 1, which listens at the sockets.
-
-    In it, `leave_parent` undoes what only the parent needs.
-    """
+    """Start the process of this number, from 1. In it, `leave_parent` undoes what only the parent needs."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -158,10 +155,7 @@ async def _reporting(writing: int, server: Started) -> AsyncIterator[Mapping[str
 
 @contextmanager
 def held_port(host: str, port: int) -> Iterator[int]:
-    """Keep a port for the processes, a free one for 0, and yield its number. Nothing listens yet.
-
-    Raises CommandError if another program has the port.
-    """
+    """Keep a port for the processes, a free one for 0, and yield its number. Raises CommandError."""
     try:
         family, address = _addresses(host, port)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:  # without sharing: it must be free
@@ -178,10 +172,7 @@ def held_port(host: str, port: int) -> Iterator[int]:
 
 
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
-    """Sockets of one process at the addresses of the host. Nothing listens until that process does.
-
-    Raises CommandError.
-    """
+    """Sockets of one process at the host's addresses. They do not listen yet. Raises CommandError."""
     made = []
     try:
         for family, address in _addresses(host, port):

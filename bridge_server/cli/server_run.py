@@ -133,10 +133,7 @@ def run_server(run: ServerRun) -> None:
 
 @contextmanager
 def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], None]]:
-    """Yield a function that starts a deadline, after which the process exits whatever its threads do.
-
-    A thread may be in a long computation, such as deriving the key of a passphrase.
-    """
+    """Yield a function that starts a deadline; then the process exits, even if a thread still computes."""
 
     def leave() -> None:
         if abandon is not None:
@@ -152,10 +149,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 
 
 async def _serve_once_possible(run: ServerRun) -> str | None:
-    """Wait until there is a database to serve from, and serve until the stop.
-
-    Returns the reason if the server has ended itself.
-    """
+    """Serve until the stop, once there is a database. Returns the reason if the server ended itself."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
     pause = _FIRST_PAUSE_SECONDS
@@ -235,7 +229,7 @@ async def _stop_when_wanted(built: BuiltApp, stop: asyncio.Event) -> None:
 
 async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
     """Answer requests for so long while /readyz refuses, or until a further signal."""
-    built.announce_stop()
+    built.stopping.announce()
     if not seconds:
         return
     log.info("draining", seconds=seconds)

@@ -324,10 +324,7 @@ def _checked(what: str) -> AbstractContextManager[None]:
 
 
 def _relay_of_dev() -> str | None:
-    """The one server of `dev` that runs on this machine, which is printed; None if there is none.
-
-    Raises CommandError for several.
-    """
+    """The one server of `dev` on this machine, which is printed, or None. Raises CommandError for several."""
     found = urls_of_dev()
     if len(found) > 1:
         raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")

@@ -21,9 +21,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 async def demonstrate(facts: Mapping[str, Any]) -> None:
-    """Send notifications to the first account, and have dapps of three generations call a wallet until this
-    is cancelled. `facts` are those of the banner.
-    """
+    """Send notifications, and have dapps of three generations call a wallet. `facts` are the banner's."""
     url, project, account = facts["url"], facts["project"], facts["accounts"][0]["address"]
     async with Notifier(url, project["id"], project["secret"]) as notifier:
         for type_id, title, body in _NOTIFICATIONS:
