@@ -187,14 +187,11 @@ def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
-        known = [(each, each.source is AccountSource.KEYSTORE) for each in accounts.accounts()]
-        return [
-            {
-                "address": checksummed(each.address), "source": each.source.value,
-                "file": str(files.file(each.address)) if has_file else "",
-            }
-            for each, has_file in known
-        ]  # fmt: skip
+        rows = []
+        for each in accounts.accounts():
+            file = str(files.file(each.address)) if each.source is AccountSource.KEYSTORE else ""
+            rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
+        return rows
 
     return _run_on_accounts(operator, files, listed)
 
@@ -422,10 +419,6 @@ async def _approval_named(opened: OperatorServices, name: str) -> ApprovalReques
 
 
 def _approval_row(approval: ApprovalRequest) -> tuple[str, ...]:
-    return (
-        approval.approval_id[:_SHOWN_OF_AN_ID],
-        approval.method,
-        checksummed(approval.address),
-        approval.caller.origin or approval.caller.address,
-        rfc3339(approval.expires_at_ms),
-    )
+    client = approval.caller.origin or approval.caller.address
+    until, address = rfc3339(approval.expires_at_ms), checksummed(approval.address)
+    return approval.approval_id[:_SHOWN_OF_AN_ID], approval.method, address, client, until

@@ -183,14 +183,13 @@ class SendingReport:
     def _missed_lines(self) -> list[str]:
         if self._wanted.to is None or not self._missed:
             return []
-        shown = [_missed_line(missed) for missed in self._missed[:_MOST_LINES]]
-        others = self.progress.accounts - self.progress.sent - len(shown)
-        return ["", *shown, *([f"and {others:,} others"] if others else [])]
-
-
-def _missed_line(missed: FailedAccount) -> str:
-    waiting = "" if missed.retry_after_seconds is None else f", again in {missed.retry_after_seconds:,} s"
-    return f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}"
+        lines = [""]
+        for missed in self._missed[:_MOST_LINES]:
+            seconds = missed.retry_after_seconds
+            waiting = "" if seconds is None else f", again in {seconds:,} s"
+            lines.append(f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}")
+        others = self.progress.accounts - self.progress.sent - len(lines) + 1
+        return [*lines, f"and {others:,} others"] if others else lines
 
 
 # The command.

@@ -1,7 +1,6 @@
 """`bridge-server outbox`, `webhook test`, `push test` and `device list`: what the server sends."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
 
 import click
 import orjson
@@ -264,16 +263,11 @@ def list_devices_command(operator: Operator, account: str) -> None:
         for device in devices
     ]  # fmt: skip
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
-    listed = table(header, rows, f"{account} has no devices")
-    operator.show(projects.devices_fields(devices), [*listed, *_server_state(operator, devices)])
-
-
-def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
-    """Reasons on the server's side why deliveries wait: no server runs, or it reports a problem."""
-    if operator.as_json:
-        return
+    lines = table(header, rows, f"{account} has no devices")
     url = running_url(operator.settings)
-    if url is not None:
-        yield from troubles_of(url)
-    elif any(device.queued for device in devices):
-        yield f"no server runs on {operator.settings.data_dir}: queued messages wait for one"
+    # Deliveries may also wait because no server runs, or because it reports a problem.
+    if url is not None and not operator.as_json:
+        lines += troubles_of(url)
+    elif url is None and any(device.queued for device in devices):
+        lines.append(f"no server runs on {operator.settings.data_dir}: queued messages wait for one")
+    operator.show(projects.devices_fields(devices), lines)

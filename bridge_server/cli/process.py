@@ -349,11 +349,6 @@ def _event_of(record: logging.LogRecord) -> str | None:
     return record.msg.get("event") if isinstance(record.msg, dict) else None
 
 
-def set_log_level(level: str) -> None:
-    """Log events of this level and above."""
-    logging.getLogger().setLevel(level.upper())
-
-
 def is_not_a_client_fault(record: logging.LogRecord) -> bool:
     """Leave out bad HTTP and unknown WebSocket subprotocols of clients, unless the level is debug."""
     error = record.exc_info[1] if record.exc_info else None

@@ -199,23 +199,17 @@ def _describe(details: ProjectDetails, limit: projects.AccountLimitAnswer) -> li
     project = details.project
     secrets = [f"{secret.number} (made {rfc3339(secret.created_at_ms)})" for secret in details.secrets]
     types = [f"{kind.type_id} ({kind.name})" for kind in details.types]
-    return columns(
-        [
-            ("project", project.project_id),
-            ("name", project.name),
-            ("created", rfc3339(project.created_at_ms)),
-            ("account limit", _describe_limit(limit)),
-            ("webhook", "-" if project.webhook is None else project.webhook.url),
-            *_rows_of_list("secrets", secrets),
-            *_rows_of_list("types", types),
-            ("subscribers", str(details.subscribers)),
-        ]
-    )
-
-
-def _rows_of_list(label: str, entries: Sequence[str]) -> list[tuple[str, str]]:
-    first, *others = entries or ["-"]
-    return [(label, first), *(("", entry) for entry in others)]
+    rows = [
+        ("project", project.project_id),
+        ("name", project.name),
+        ("created", rfc3339(project.created_at_ms)),
+        ("account limit", _describe_limit(limit)),
+        ("webhook", "-" if project.webhook is None else project.webhook.url),
+    ]
+    for label, entries in (("secrets", secrets), ("types", types)):
+        first, *others = entries or ["-"]
+        rows += [(label, first), *(("", entry) for entry in others)]
+    return columns([*rows, ("subscribers", str(details.subscribers))])
 
 
 def _describe_limit(limit: projects.AccountLimitAnswer) -> str:

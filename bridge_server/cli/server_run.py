@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -30,7 +31,6 @@ from bridge_server.cli.process import (
     ready_file_at,
     run_until_exit,
     server_file_at,
-    set_log_level,
     stop_at_signals,
     url_for_others,
 )
@@ -180,7 +180,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         built = build_app(settings, demo=run.demo, origins=run.origins)
     if run.reloaded is not None:
         built.live.take(run.reloaded.settings, run.reloaded.origins)
-    built.live.follow(lambda live: set_log_level(live.log_level))
+    built.live.follow(lambda live: logging.getLogger().setLevel(live.log_level.upper()))
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
     runner, replaced = runner_of(built.application), asyncio.Event()
@@ -191,6 +191,11 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             log.warning("nothing_to_replace", advice="SIGUSR1 is for the parent of `serve --processes`")
             return
         replaced.set()
+        stop.set()
+
+    async def stop_when_wanted() -> None:
+        await built.stopping.wanted()
+        log.error("server_ends_itself", reason=built.stopping.reason)
         stop.set()
 
     async def let_go() -> None:
@@ -207,7 +212,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     with _start_and_stop_logged(is_on=run.logs_start) as started:
         async with (
             running(reloader.run_forever()),
-            running(_stop_when_wanted(built, stop)),
+            running(stop_when_wanted()),
             running(notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
@@ -219,12 +224,6 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             facts = _facts(url, console_url, settings)
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), started)
     return built.stopping.reason
-
-
-async def _stop_when_wanted(built: BuiltApp, stop: asyncio.Event) -> None:
-    await built.stopping.wanted()
-    log.error("server_ends_itself", reason=built.stopping.reason)
-    stop.set()
 
 
 async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
@@ -307,9 +306,6 @@ def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, A
 _BACKLOG = 4096
 _OPERATORS_SHUTDOWN_SECONDS = 0.2
 _LAN_SHUTDOWN_SECONDS = 2.0
-_LAN_OPTIONS = "--port, or leave out --lan"
-_METRICS_SETTINGS = "metrics_host and metrics_port"
-_CONSOLE_SETTINGS = "console_host and console_port"
 
 
 @asynccontextmanager
@@ -357,7 +353,7 @@ async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
 async def lan_listening(application: web.Application, address: str, port: int) -> AsyncIterator[str]:
     """Serve the application at an address of the local network, and yield its URL."""
     runner = runner_of(application, _LAN_SHUTDOWN_SECONDS)
-    async with listening(runner, address, port, _LAN_OPTIONS) as url:
+    async with listening(runner, address, port, "--port, or leave out --lan") as url:
         yield url
 
 
@@ -369,7 +365,7 @@ async def metrics_listening(metrics: web.Application, settings: Settings) -> Asy
         return
     host = settings.metrics_host or settings.host
     runner = runner_of(metrics, _OPERATORS_SHUTDOWN_SECONDS)
-    async with listening(runner, host, settings.metrics_port, _METRICS_SETTINGS) as url:
+    async with listening(runner, host, settings.metrics_port, "metrics_host and metrics_port") as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 
@@ -383,10 +379,8 @@ async def console_listening(
         yield f"{url}/console" if settings.console else None
         return
     runner = runner_of(console, _OPERATORS_SHUTDOWN_SECONDS)
-    port = settings.console_port or 0
-    async with listening(
-        runner, settings.console_host, port, _CONSOLE_SETTINGS, shares_port=shares_port
-    ) as own_url:
+    host, port, set_by = settings.console_host, settings.console_port or 0, "console_host and console_port"
+    async with listening(runner, host, port, set_by, shares_port=shares_port) as own_url:
         log.info("console_listening", url=f"{own_url}/console")
         yield f"{own_url}/console"
 

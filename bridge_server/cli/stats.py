@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -27,18 +28,15 @@ def stats_command(operator: Operator, watch: bool) -> None:
     They are sessions, calls, outbox, pushes, memory, disk and clients. The figures are in the server's
     memory: it answers them to the bearer of admin_token.
     """
-    _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=watch)
-    if not watch:
-        return
-    try:
-        while True:
+    _print_stats(operator, clears=watch)
+    with suppress(KeyboardInterrupt):
+        while watch:
             time.sleep(_WATCH_SECONDS)
-            _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=True)
-    except KeyboardInterrupt:
-        return
+            _print_stats(operator, clears=True)
 
 
-def _print_stats(operator: Operator, stats: dict[str, Any], *, clears: bool) -> None:
+def _print_stats(operator: Operator, *, clears: bool) -> None:
+    stats = ask_server(operator.settings, "/admin/stats")
     if clears and not operator.as_json and sys.stdout.isatty():
         click.clear()
     operator.show(stats, stats_lines(stats))
@@ -163,14 +161,10 @@ def processes_command(operator: Operator) -> None:
 
 def _process_fields(process: Process) -> dict[str, Any]:
     return {
-        "number": process.number,
-        "url": process.url,
-        "version": process.version,
-        "state": process.state,
-        "started_at": _started(process),
-        "seen_seconds_ago": process.seen_seconds_ago,
+        "number": process.number, "url": process.url, "version": process.version, "state": process.state,
+        "started_at": _started(process), "seen_seconds_ago": process.seen_seconds_ago,
         "holds_wallet": process.holds_wallet,
-    }
+    }  # fmt: skip
 
 
 def _started(process: Process) -> str | None:
