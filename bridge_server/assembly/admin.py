@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
@@ -64,7 +64,13 @@ class Admin:
         self.foundation = foundation
         self.observation = observation
         self.services = services
-        self.neighbours = neighbours = _neighbours(foundation)
+        neighbours: Neighbours | None = None
+        if foundation.database_file is None:  # other processes may use the database, too
+            backend, live = foundation.backend, foundation.live
+            neighbours = Neighbours(
+                backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
+            )
+        self.neighbours = neighbours
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
@@ -174,14 +180,6 @@ def _rows(foundation: Foundation) -> AdminRows | None:
     return AdminRows(access, settings.notify_body_limit)
 
 
-def _neighbours(foundation: Foundation) -> Neighbours | None:
-    """The other processes on the database; None where it is a file."""
-    if foundation.database_file is not None:
-        return None
-    backend, live = foundation.backend, foundation.live
-    return Neighbours(backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token))
-
-
 def _key_of_handles(settings: Settings) -> bytes:
     """The key of this process; or of all that share a database and a token: each knows every handle."""
     token = secret_of(settings.admin_token)
@@ -201,12 +199,11 @@ def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Ro
 
 
 def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:
-    def gauges() -> dict[str, float]:
-        return {name: value for room in rooms for name, value in room.gauges().items()}
-
-    def pushes() -> Mapping[str, Mapping[str, int]]:
-        return {channel: sender.outcomes for channel, sender in services.push.provider_senders.items()}
-
+    senders = services.push.provider_senders
     return FigureSources(
-        gauges, foundation.figures, services.stock, pushes, foundation.settings.database_file
+        lambda: {name: value for room in rooms for name, value in room.gauges().items()},
+        foundation.figures,
+        services.stock,
+        lambda: {channel: sender.outcomes for channel, sender in senders.items()},
+        foundation.settings.database_file,
     )

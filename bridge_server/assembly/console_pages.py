@@ -173,7 +173,6 @@ def _wallet_source(operator: Admin) -> WalletSource | None:
 
 
 def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
-    """The changes for which open pages wait."""
     foundation, wallet = operator.foundation, operator.services.wallet
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)

@@ -145,9 +145,6 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
     """The push server's endpoints, and the senders of pushes."""
     server, providers = services.server, services.provider_senders
 
-    def gauges() -> dict[str, float]:
-        return {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()}
-
     async def families() -> Sequence[Family]:
         rows: dict[tuple[str, ...], float] = {
             (channel, outcome): count
@@ -180,7 +177,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         routes=routes,
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(server.sweep,),
-        gauges=gauges,
+        gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},
         families=families,
         troubles=troubles,
         senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},

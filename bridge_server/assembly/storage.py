@@ -87,10 +87,7 @@ async def save_quotas(foundation: Foundation) -> None:
 
 def limits_room(foundation: Foundation) -> Room:
     """Token buckets, connections, and the report of refused requests."""
-    buckets = BucketStore(foundation.database)
-
-    def gauges() -> dict[str, float]:
-        return {**foundation.connections.figures(), "waiting_clients": foundation.signals.waiting}
+    buckets, connections = BucketStore(foundation.database), foundation.connections
 
     async def families() -> Sequence[Family]:
         rows: dict[tuple[str, ...], float] = {
@@ -107,7 +104,7 @@ def limits_room(foundation: Foundation) -> Room:
         ),
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
-        gauges=gauges,
+        gauges=lambda: {**connections.figures(), "waiting_clients": foundation.signals.waiting},
         families=families,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
     )

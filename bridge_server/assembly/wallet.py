@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, node_failure
-from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
+from bridge_server.assembly.room import OwnUrl, Room, WalletRole
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
@@ -161,22 +161,17 @@ async def _running(
     wallet: AssembledWallet, elsewhere: WalletElsewhere | None, own_url: OwnUrl
 ) -> AsyncIterator[None]:
     """Sign and send inside: always, or whenever this process has the wallet's role."""
-    if wallet.role is None or elsewhere is None:
+    role = wallet.role
+    if role is None or elsewhere is None:
         async with _signing(wallet):
             yield
         return
-    async with elsewhere.opened(), _served_in_turn(wallet.role, partial(_signing_here, wallet), own_url):
-        yield
-
-
-@asynccontextmanager
-async def _served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUrl) -> AsyncIterator[None]:
-    """Have the wallet inside, or wait for it."""
 
     async def announce() -> None:
         role.announce(await own_url.known())
 
-    async with running(role.serve_forever(resources)), running(announce()):
+    serving = partial(_signing_here, wallet)
+    async with elsewhere.opened(), running(role.serve_forever(serving)), running(announce()):
         await role.known()
         yield
 

@@ -183,7 +183,6 @@ def _files(operator: Operator) -> KeystoreFiles:
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
-    """The rows of the accounts that a server with these settings would have."""
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
@@ -215,14 +214,12 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 def _run_on_accounts(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    """Run `work` on the accounts of the settings. Raises CommandError."""
     accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
     with command_errors(BridgeError):
         return asyncio.run(work(accounts))
 
 
 def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Address]]) -> None:
-    """Run `work`, which adds an account, and print the account."""
     files = _files(operator)
 
     async def added(accounts: Accounts) -> dict[str, str]:

@@ -14,7 +14,7 @@ from bridge_server.cli.process import read_server_file, write_file
 from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.projects.service import SECRET_PREFIX
-from bridge_server.settings.server import SERVER_FILE
+from bridge_server.settings.server import DATABASE_FILE, SERVER_FILE
 from bridge_server.storage.data_directory import ThrowawayDirectory
 
 COMMAND = "bridge-server dev"
@@ -23,7 +23,7 @@ COMMAND = "bridge-server dev"
 
 _PREFIX = "bridge-server-dev-"
 _DATA = "data"
-_DATABASE = "bridge.sqlite3"
+
 _MARK = "dev.json"
 _SECRET = "project_secret"  # noqa: S105 - the name of a member
 
@@ -78,7 +78,7 @@ def _kept_secret(directory: Path) -> str:
     Test mode can empty the database: a directory that no `dev` has begun is refused.
     """
     mark = directory / _MARK
-    if (directory / _DATABASE).exists() and not mark.exists():
+    if (directory / DATABASE_FILE).exists() and not mark.exists():
         raise CommandError(
             f"--keep {directory}: it has another server's data, which dev may empty: name a new directory"
         )

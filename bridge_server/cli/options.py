@@ -26,6 +26,10 @@ config_option = click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,
     help="A TOML file with settings.",
 )  # fmt: skip
+port_option = click.option(
+    "--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]"
+)
+node_url_option = click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),

@@ -15,6 +15,8 @@ from bridge_server.cli.options import (
     config_option,
     data_dir_option,
     loaded_settings,
+    node_url_option,
+    port_option,
     ready_file_option,
     reread_settings,
     set_option,
@@ -29,7 +31,7 @@ log = structlog.get_logger()
 
 @click.command("serve")
 @click.option("--host", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @data_dir_option
 @config_option
 @click.option("--public-url", help="The URL at which other machines reach this server.")
@@ -37,7 +39,7 @@ log = structlog.get_logger()
     "--allow-private-webhooks", is_flag=True, default=None,
     help="Allow webhooks at private and loopback addresses. For development.",
 )  # fmt: skip
-@click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
+@node_url_option
 @click.option(
     "--dev-accounts", is_flag=True, default=None,
     help="Give the wallet accounts with published private keys. For development.",

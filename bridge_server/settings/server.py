@@ -26,6 +26,8 @@ from bridge_server.settings.types import (
 
 SERVER_FILE = "server.json"
 """The file of a running server in its data directory."""
+DATABASE_FILE = "bridge.sqlite3"
+"""The SQLite file in the data directory."""
 
 
 class ServerSettings(BaseModel, defer_build=True):
@@ -126,7 +128,7 @@ class StorageSettings(ServerSettings, defer_build=True):
     @property
     def database_file(self) -> Path:
         """The SQLite file; there is none with PostgreSQL."""
-        return self.data_dir / "bridge.sqlite3"
+        return self.data_dir / DATABASE_FILE
 
     @property
     def database_name(self) -> str:
@@ -204,7 +206,6 @@ class ReportingSettings(ServerSettings, defer_build=True):
 
     @property
     def _metrics_host(self) -> str:
-        """The address of `metrics_port`."""
         return self.metrics_host or self.host
 
 

@@ -21,6 +21,8 @@ from bridge_server.cli.options import (
     CommandError,
     config_option,
     loaded_settings,
+    node_url_option,
+    port_option,
     ready_file_option,
     reread_settings,
     set_option,
@@ -162,10 +164,10 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
 
 
 @click.command("dev")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @click.option("--lan", is_flag=True, help="Let phones in the local network reach the bridge, and only that.")
 @click.option("--open", "opens", is_flag=True, help="Open the console in the browser.")
-@click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
+@node_url_option
 @click.option(
     "--policy", type=click.Choice(["approve", "queue"]), default="approve", show_default=True,
     help="approve: the wallet signs by itself; queue: it waits for `bridge-server approvals`.",
@@ -196,7 +198,7 @@ def dev_command(**options: Any) -> None:
 
 
 @click.command("demo")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @ready_file_option
 @stop_with_parent_option
 def demo_command(port: int | None, ready_file: Path | None) -> None:
@@ -262,7 +264,6 @@ def _address_for_phones() -> str:
 
 
 def _abandon(data: DevData, ready_file: Path | None, config_out: Path | None) -> None:
-    """Remove a data directory that is not kept."""
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
     if config_out is not None:
