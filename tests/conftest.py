@@ -1,6 +1,7 @@
 """Fixtures that every room's tests use."""
 
 import gc
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("sqlite")
         if mark is not None:
             item.add_marker(pytest.mark.skip(reason=f"SQLite's own: {mark.args[0]}"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name what was skipped: each reason with the number of its tests (`-rs` names the tests)."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count} skipped: {reason}")
 
 
 @pytest.hookimpl(wrapper=True)

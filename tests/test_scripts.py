@@ -25,7 +25,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout that has the script, and a Python that prints its arguments."""
+    """A checkout with the script, and a Python that prints its arguments, and if PostgreSQL is left out."""
     for folder in ("scripts", "tests/relay", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("test", "test_folder"):
@@ -33,16 +33,17 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "scripts" / "environment").write_text('root=$(cd "$(dirname "$0")/.." && pwd)\n', "utf-8")
     (tmp_path / "tests" / "relay" / "test_ids.py").touch()
     python = tmp_path / ".venv" / "bin" / "python"
-    python.write_text('#!/bin/sh\necho "$*"\n', "utf-8")
+    python.write_text('#!/bin/sh\necho "$* ${WITHOUT_POSTGRES:-}"\n', "utf-8")
     python.chmod(0o755)
     return tmp_path
 
 
 def run_with(checkout: Path, *arguments: str) -> str:
     """What pytest is called with."""
-    script = str(checkout / "scripts" / "test")
+    command = [str(checkout / "scripts" / "test"), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "WITHOUT_POSTGRES"}
     return subprocess.run(
-        [script, *arguments], check=True, capture_output=True, encoding="utf-8", timeout=60
+        command, check=True, capture_output=True, encoding="utf-8", timeout=60, env=environment
     ).stdout
 
 
@@ -51,7 +52,7 @@ def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) 
     called_with = run_with(checkout, *arguments).split()
 
     assert called_with[:3] == ["-m", "pytest", "--workers"]
-    assert called_with[4:] == arguments
+    assert called_with[4:] == [*arguments, "yes"]
 
 
 @each_row(

@@ -48,7 +48,7 @@ from bridge_server.storage.database import ChangedOutside
 from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.addresses import Hosts
-from bridge_server.web.answers import StaticFiles
+from bridge_server.web.answers import STYLESHEET, StaticFiles
 
 OBSERVED = "observed"
 """The topic of lists that change with almost every request. Open pages load again every few seconds."""
@@ -82,7 +82,7 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     streams = None
     if traffic is not None:  # the list of requests gets the rows of their record
         streams = TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
-    static_files = StaticFiles(f"{ROOT}/static", sorted(STATIC_FOLDER.iterdir()))
+    static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(STATIC_FOLDER.iterdir())])
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)

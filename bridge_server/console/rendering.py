@@ -346,11 +346,9 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
     return [(fault.pointer.rpartition("/")[2].replace("_", " "), fault.detail) for fault in error.faults]
 
 
-# The folder of the console's scripts and stylesheet.
+# The folder of the console's scripts.
 
 STATIC_FOLDER = Path(__file__).parent / "static"
-STYLESHEET = STATIC_FOLDER / "console.css"
-"""The stylesheet, which other pages of the server use, too."""
 
 
 # The choice of a project on pages that show one project.

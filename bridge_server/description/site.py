@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from multidict import CIMultiDictProxy
 
-from bridge_server.console.rendering import STYLESHEET
 from bridge_server.description.markdown import (
     MADE,
     Library,
@@ -24,7 +23,7 @@ from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
-from bridge_server.web.answers import StaticFiles, page_headers, ready_made
+from bridge_server.web.answers import STYLESHEET, StaticFiles, page_headers, ready_made
 from bridge_server.web.connection import PAGES_PATH, TYPE_PREFIX
 
 # The operations of an OpenAPI document, as the page about them shows them.

@@ -454,6 +454,10 @@ class _File:
     headers: CIMultiDictProxy[str]
 
 
+STYLESHEET = Path(__file__).parent / "pages.css"
+"""The stylesheet of the console and of the documentation."""
+
+
 class StaticFiles:
     """Scripts and stylesheets of pages, read once. `root` is the path below which they are answered.
 

@@ -15,7 +15,6 @@ from fixtures import measure_fixtures
 from instructions import ROWS, measure_instructions
 from irn_sockets import measure_idle_irn, measure_irn
 from kills import measure_cluster_kills
-from listing import measure_listing
 from machine import METHOD, describe
 from notify import measure_lookup, measure_notify
 from open_console import measure_open_console
@@ -29,6 +28,7 @@ from signing import TASKS, measure_signing
 from sizing import measure_sizing, write_page
 from sockets import measure_idle_sockets, measure_messages
 from start import measure_start
+from subscribers import measure_listing
 from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
 from watched import measure_watched
 

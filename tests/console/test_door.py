@@ -126,5 +126,5 @@ async def test_static_files_are_kept_for_long_and_found_by_their_digest(console:
 
     assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    assert (await console.get("/console/static/console.css")).status == 404
+    assert (await console.get("/console/static/pages.css")).status == 404
     assert (await console.get("/console/static/..%2fhandlers.py")).status == 404

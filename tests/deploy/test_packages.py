@@ -246,13 +246,13 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert {
         "bridge_server/py.typed",
         "bridge_server/console/layout/page.html",
-        "bridge_server/console/static/console.css",
         "bridge_server/console/static/htmx-LICENSE.txt",
         "bridge_server/description/layout/page.html",
         "bridge_server/description/pages/images/inbox.png",
         "bridge_server/description/pages/protocol.md",
         "bridge_server/description/problems.toml",
         "bridge_server/description/static/docs.css",
+        "bridge_server/web/pages.css",
     } <= set(names)
 
 

@@ -17,11 +17,14 @@ import pytest
 from tests.support.postgres_cluster import PostgresCluster, programs
 
 ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
-HAS_POSTGRES = bool(ANOTHER) or programs() is not None
+_IS_LEFT_OUT = "WITHOUT_POSTGRES" in os.environ
+HAS_POSTGRES = not _IS_LEFT_OUT and (bool(ANOTHER) or programs() is not None)
 
 needs_postgres = pytest.mark.skipif(
     not HAS_POSTGRES,
-    reason="needs PostgreSQL's server programs: `scripts/system-packages` installs them, "
+    reason="on PostgreSQL: `scripts/test --all` runs it, and `scripts/test` with a path"
+    if _IS_LEFT_OUT
+    else "needs PostgreSQL's server programs: `scripts/system-packages` installs them, "
     "or BRIDGE_TEST_POSTGRES names a server",
 )
 
