@@ -48,13 +48,11 @@ class Services(NamedTuple):
 
 def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     """Whether the server can do its work, and what troubles these rooms."""
-    database, file, clock, stopping = (
-        foundation.database, foundation.database_file, foundation.clock, foundation.stopping,
-    )  # fmt: skip
+    database, file, clock = foundation.database, foundation.database_file, foundation.clock
 
     async def check_work() -> None:
         """Raise UnavailableError when the server stops soon, or cannot read or write the database."""
-        if stopping.is_announced:
+        if foundation.stopping.is_announced:
             raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
         if file is not None:
             file.require_presence()

@@ -30,7 +30,6 @@ from bridge_server.settings.types import (
     Tokens,
     Url,
     fault_of,
-    require_current,
     secret_of,
     text_of,
 )
@@ -213,11 +212,6 @@ class OutboxSettings(BaseModel, defer_build=True):
     )
     dead_letter_ttl: Seconds = Field(7 * DAY, description="A webhook that failed for good is kept this long.")
 
-    @model_validator(mode="after")
-    def _the_previous_webhook_secret_has_a_successor(self) -> Self:
-        require_current("webhook_secret", self.webhook_secret, self.webhook_secret_previous)
-        return self
-
 
 _Check: TypeAlias = tuple[str, Callable[[], object]]
 """The name of a setting, and a function that raises ValueError when its value cannot be used."""
@@ -345,11 +339,6 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     dev_accounts_public: bool = Field(
         False, description="Allow accounts for development on a server that other machines can reach."
     )
-
-    @model_validator(mode="after")
-    def _the_previous_rpc_token_has_a_successor(self) -> Self:
-        require_current("rpc_token", self.rpc_token, self.rpc_token_previous)
-        return self
 
     @model_validator(mode="after")
     def _other_processes_reach_the_wallet(self) -> Self:

@@ -21,7 +21,6 @@ from bridge_server.settings.types import (
     Token,
     Url,
     networks,
-    require_current,
 )
 
 SERVER_FILE = "server.json"
@@ -186,11 +185,6 @@ class ReportingSettings(ServerSettings, defer_build=True):
     )
 
     @model_validator(mode="after")
-    def _the_previous_metrics_token_has_a_successor(self) -> Self:
-        require_current("metrics_token", self.metrics_token, self.metrics_token_previous)
-        return self
-
-    @model_validator(mode="after")
     def _metrics_for_others_want_a_token(self) -> Self:
         if self.metrics_are_guarded and self.metrics_token is None:
             raise ValueError(
@@ -225,11 +219,6 @@ class AdminSettings(BaseModel, defer_build=True):
         None,
         description="Keep the last requests in memory for the operator; by default if there is a console.",
     )
-
-    @model_validator(mode="after")
-    def _the_previous_admin_token_has_a_successor(self) -> Self:
-        require_current("admin_token", self.admin_token, self.admin_token_previous)
-        return self
 
 
 class ConsoleSettings(ServerSettings, defer_build=True):

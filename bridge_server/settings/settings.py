@@ -5,7 +5,7 @@ they are shown to the operator; and as a running server reads them again.
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from pydantic import ConfigDict, SecretStr, model_validator
 
@@ -73,6 +73,14 @@ class Settings(
     def _none_is_a_value(cls, values: Any) -> Any:
         """Read `none`, as `config check` prints it, as no value or an empty list."""
         return {name: _read_none(name, value) for name, value in values.items()}
+
+    @model_validator(mode="after")
+    def _former_secrets_have_successors(self) -> Self:
+        for name in Settings.model_fields:
+            current = name.removesuffix(_PREVIOUS)
+            if current != name and getattr(self, name) is not None and getattr(self, current) is None:
+                raise ValueError(f"{name}: works beside {current} only: set {current} too, or leave both out")
+        return self
 
 
 def _read_none(name: str, value: Any) -> Any:

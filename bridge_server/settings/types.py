@@ -177,9 +177,3 @@ def fault_of(name: str, check: Callable[[], object]) -> str | None:
     except ValueError as error:
         return f"{name}: {error}"
     return None
-
-
-def require_current(name: str, current: SecretStr | None, previous: SecretStr | None) -> None:
-    """Raise ValueError if only the former value is set: nothing would ask for it."""
-    if previous is not None and current is None:
-        raise ValueError(f"{name}_previous: works beside {name} only: set {name} too, or leave both out")

@@ -44,6 +44,7 @@ from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.wire import V07
 from bridge_server.settings.sources import CommandSettings, LoadedSettings
+from bridge_server.settings.types import secret_of
 
 # The settings of `bridge-server dev`.
 
@@ -97,7 +98,7 @@ class DevOptions:
     """The options of the command."""
 
     data: DevData
-    admin_token: str
+
     address_for_phones: str | None = None
     config_out: Path | None = None
     opens: bool = False
@@ -153,7 +154,7 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
         "project": {
             "id": PROJECT_ID, "secret": options.data.project_secret, "types": list(DEMO_TYPES),
         },
-        "admin_token": options.admin_token,
+        "admin_token": secret_of(settings.admin_token),
         "accounts": list(accounts_for_development(settings)),
         "data_dir": str(settings.data_dir),
         "kept": options.data.is_kept,
@@ -232,7 +233,6 @@ def _run(
         account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
         options = DevOptions(
             data=data,
-            admin_token=str(command.fixed["admin_token"]),
             address_for_phones=_address_for_phones() if lan else None,
             config_out=config_out,
             opens=opens,
