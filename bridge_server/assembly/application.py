@@ -225,14 +225,10 @@ def _gateway(foundation: Foundation) -> Gateway:
         None if instruments is None else partial(request_fault, instruments),
         None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
     )
-    return Gateway(
-        RequestIds(os.urandom),
-        foundation.connections,
-        Charging(foundation.quotas, partial(save_quotas, foundation)),
-        foundation.figures,
-        RequestLines(reporting, foundation.addresses, foundation.refusals),
-        watchers,
-    )
+    charging = Charging(foundation.quotas, partial(save_quotas, foundation))
+    lines = RequestLines(reporting, foundation.addresses, foundation.refusals)
+    ids = RequestIds(os.urandom)
+    return Gateway(ids, foundation.connections, charging, foundation.figures, lines, watchers)
 
 
 def _opening(running: Running) -> Callable[[web.Application], AsyncIterator[None]]:

@@ -108,7 +108,15 @@ def inbox_services(
     """The services of inboxes. Devices are reached at `push_addresses`."""
     settings, database, clock = foundation.settings, foundation.database, foundation.clock
     store, arrivals = InboxStore(database), Arrivals(foundation.signals)
-    sign_in = _sign_in(foundation)
+    own = None if settings.public_url is None else origin_of_url(settings.public_url)
+    sign_in = SignIn(
+        SignInStore(database),
+        clock,
+        os.urandom,
+        origins=frozenset(filter(None, (*settings.inbox_origins, own))),
+        admits_loopback=settings.test,
+        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
+    )
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
         sign_in,
@@ -153,17 +161,4 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
-    )
-
-
-def _sign_in(foundation: Foundation) -> SignIn:
-    settings = foundation.settings
-    own = origin_of_url(settings.public_url) if settings.public_url is not None else None
-    return SignIn(
-        SignInStore(foundation.database),
-        foundation.clock,
-        os.urandom,
-        origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
-        admits_loopback=settings.test,
-        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
     )

@@ -47,9 +47,17 @@ class Operator:
         """Run `work` on the database; `may_create` allows to create it. Raises CommandError with one line."""
         refused = (BridgeError, DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
         unusable = f"the database {self.settings.database_name} cannot be used: "
+
+        async def on_database() -> Result:
+            async with operations(self.settings, may_create=may_create) as opened:
+                try:
+                    return await work(opened)
+                except ProjectNotFoundError as error:
+                    raise CommandError(await _projects_there(opened)) from error
+
         try:
             with command_errors(*refused), command_errors(sqlite3.Error, about=unusable):
-                return asyncio.run(self._run(work, may_create))
+                return asyncio.run(on_database())
         except UnicodeEncodeError as error:
             raise CommandError("an argument is not text in UTF-8") from error
 
@@ -65,13 +73,6 @@ class Operator:
             return
         for line in lines:
             click.echo(line)
-
-    async def _run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool) -> Result:
-        async with operations(self.settings, may_create=may_create) as opened:
-            try:
-                return await work(opened)
-            except ProjectNotFoundError as error:
-                raise CommandError(await _projects_there(opened)) from error
 
 
 async def _projects_there(opened: OperatorServices) -> str:

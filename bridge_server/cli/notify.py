@@ -322,7 +322,7 @@ def _send(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_qui
 async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:
     with ExitStack() as bars:
         bar: Progress = NoProgress()
-        said = _SaidWaits()
+        said_short_wait = False
         async with aclosing(walk):
             async for progress in walk:
                 before, report.progress = report.progress, progress
@@ -332,20 +332,9 @@ async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, 
                 seconds = progress.waits_seconds
                 waiting = f"waiting {seconds:.1f} s: {progress.because}" if seconds else None
                 if waiting is not None and isinstance(bar, NoProgress):
-                    said.say(waiting, seconds)
+                    is_short = seconds < _SHORT_WAIT_SECONDS
+                    if not (is_short and said_short_wait):  # a long walk has many short waits
+                        more = "; further short waits are not printed" if is_short else ""
+                        click.echo(f"bridge-server: {waiting}{more}", err=True)
+                    said_short_wait = said_short_wait or is_short
                 bar.update(progress.accounts - before.accounts, waiting)
-
-
-class _SaidWaits:
-    """Says on standard error why the command waits, where no bar does; short waits are said once."""
-
-    def __init__(self) -> None:
-        self._said_short = False
-
-    def say(self, waiting: str, seconds: float) -> None:
-        is_short = seconds < _SHORT_WAIT_SECONDS
-        if is_short and self._said_short:
-            return
-        self._said_short = self._said_short or is_short
-        more = "; further short waits are not printed" if is_short else ""
-        click.echo(f"bridge-server: {waiting}{more}", err=True)

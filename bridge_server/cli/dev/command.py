@@ -98,11 +98,9 @@ class DevOptions:
     """The options of the command."""
 
     data: DevData
-
     address_for_phones: str | None = None
     config_out: Path | None = None
     opens: bool = False
-
     shows: bool = False
     """Whether dapps and a wallet demonstrate the server."""
 
@@ -229,14 +227,16 @@ def _run(
         refuse_own_keys(loaded)
         configure_logs(loaded.settings.log_level, loaded.settings.log_format, _ON_THE_SCREEN)
         warn_of_mistakes(loaded)
+        address = lan_address() if lan else None
+        if lan and address is None:
+            raise CommandError(
+                "--lan: this machine is in no network in which a phone could reach it: connect it to one, or "
+                "leave out --lan"
+            )
         # The first account for development is subscribed to the project.
         account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
         options = DevOptions(
-            data=data,
-            address_for_phones=_address_for_phones() if lan else None,
-            config_out=config_out,
-            opens=opens,
-            shows=shows,
+            data=data, address_for_phones=address, config_out=config_out, opens=opens, shows=shows
         )
         run_server(
             ServerRun(
@@ -251,16 +251,6 @@ def _run(
                 abandon=partial(_abandon, data, ready_file, config_out),
             )
         )
-
-
-def _address_for_phones() -> str:
-    address = lan_address()
-    if address is None:
-        raise CommandError(
-            "--lan: this machine is in no network in which a phone could reach it: connect it to one, or "
-            "leave out --lan"
-        )
-    return address
 
 
 def _abandon(data: DevData, ready_file: Path | None, config_out: Path | None) -> None:
