@@ -39,6 +39,7 @@ _WITHOUT_STATUS = {
 
 _RELAY: Mapping[str, str] = {relay_store.SWEEP_CALL: with_parts(relay_store.SWEEP_CALL, _WITHOUT_STATUS)}
 
+
 # Topics of WalletConnect 1.x
 
 _NUMBERED_1X = {"VALUES (?,": "VALUES (coalesce(nextval('topic_message_numbers'), ?::bigint),"}
@@ -174,6 +175,7 @@ _PROJECTS: Mapping[str, str] = {
     projects_store.NOTIFICATIONS: with_parts(projects_store.NOTIFICATIONS, _IDS),
 }
 
+
 # Notifications
 
 # The accounts of a request are answered for in their order in the request.
@@ -248,6 +250,7 @@ _NOTIFY: Mapping[str, str] = {
     **{statement: swept(statement) for statement in _NOTIFY_SWEEPS},
 }
 
+
 # Inboxes
 
 _TYPES = {
@@ -290,14 +293,8 @@ _INBOX: Mapping[str, str] = {
     **{statement: swept(statement) for statement in sign_in.SWEEPS},
 }
 
-# Push server
-
-_PUSH: Mapping[str, str] = {push_store.SWEEP: swept(push_store.SWEEP)}
-
 
 # Outbox
-
-_OUTBOX_TOPICS: Mapping[str, str] = {topics.SWEEP: swept(topics.SWEEP)}
 
 _INSERT_ALL = """
 INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
@@ -318,9 +315,9 @@ _OUTBOX: Mapping[str, str] = {
     message_store.DROP_DEAD: numbers(message_store.DROP_DEAD),
 }
 
+
 # Wallet
 
-_APPROVALS: Mapping[str, str] = {approvals.SWEEP: swept(approvals.SWEEP)}
 _PARAMS = "convert_from(params, 'UTF8')::json"
 _SHOWN = {
     "json_extract(CAST(params AS TEXT), '$.to')": (
@@ -337,17 +334,10 @@ _TRANSACTIONS: Mapping[str, str] = {
 }
 
 
-# Console
+# Rooms of which only the sweeps have another form, and all rooms
 
-_CONSOLE: Mapping[str, str] = {statement: swept(statement) for statement in access.SWEEPS}
-
-
-# Limits
-
-_LIMITS: Mapping[str, str] = {limits.SWEEP: swept(limits.SWEEP)}
-
-
-# All rooms
+_SWEEPS = (push_store.SWEEP, topics.SWEEP, approvals.SWEEP, limits.SWEEP, *access.SWEEPS)
+_OTHER_SWEEPS: Mapping[str, str] = {statement: swept(statement) for statement in _SWEEPS}
 
 OF_ROOMS: tuple[Mapping[str, str], ...] = (
     _RELAY,
@@ -356,13 +346,9 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
     _PROJECTS,
     _NOTIFY,
     _INBOX,
-    _PUSH,
-    _OUTBOX_TOPICS,
     _OUTBOX,
-    _APPROVALS,
     _TRANSACTIONS,
-    _CONSOLE,
-    _LIMITS,
+    _OTHER_SWEEPS,
 )
 OVERRIDES: Mapping[str, str] = {statement: text for each in OF_ROOMS for statement, text in each.items()}
 """PostgreSQL's forms by the statements that the rooms have written."""
