@@ -45,21 +45,21 @@ MUTANTS = (
     Mutant(
         "notify may be called 21 times at once", "notify/routes.py",
         'Limit("notify-calls", burst=20', 'Limit("notify-calls", burst=21',
-        "tests/notify/test_call_limits.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "mark-all-as-read may be called 6 times at once", "notify/routes.py",
-        "burst=5, interval_us=3_600", "burst=6, interval_us=3_600", "tests/notify/test_call_limits.py",
+        "burst=5, interval_us=3_600", "burst=6, interval_us=3_600", "tests/notify/test_limits.py",
     ),
     Mutant(
         "subscribers may be listed every 240 seconds", "notify/routes.py",
         "interval_us=300 * MICROSECONDS", "interval_us=240 * MICROSECONDS",
-        "tests/notify/test_call_limits.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "an account gets 51 notifications at once", "settings/rooms.py",
         "account_burst: Burst = Field(50,", "account_burst: Burst = Field(51,",
-        "tests/notify/test_account_limit.py",
+        "tests/notify/test_limits.py",
     ),
     Mutant(
         "a repeated notification_id sends again", "notify/store.py",
@@ -93,12 +93,12 @@ MUTANTS = (
     ),
     Mutant(
         "/hello does not state the version", "relay/wire.py",
-        "this is {NAME} v{VERSION}", "this is {NAME}", "tests/relay/test_greeting.py",
+        "this is {NAME} v{VERSION}", "this is {NAME}", "tests/relay/test_contract.py",
     ),
     Mutant(
         "a call can be read through another session", "relay/store.py",
         "calls.call_id = ? AND sessions.session_id = ? AND",
-        "calls.call_id = ? AND (sessions.session_id = ? OR true) AND", "tests/relay/test_ids.py",
+        "calls.call_id = ? AND (sessions.session_id = ? OR true) AND", "tests/relay/test_contract.py",
     ),
     Mutant(
         "/push answers `success` without `successs`", "push/wire.py",
@@ -106,11 +106,11 @@ MUTANTS = (
     ),
     Mutant(
         "the length of a signed message is hexadecimal", "ethereum/signing_key.py",
-        'b"%b%d%b"', 'b"%b%x%b"', "tests/wallet/test_messages.py",
+        'b"%b%d%b"', 'b"%b%x%b"', "tests/wallet/test_signatures.py",
     ),
     Mutant(
         "gas is 21000 where none is given", "wallet/transactions/requests.py",
-        "USUAL_GAS = 90_000", "USUAL_GAS = 21_000", "tests/wallet/test_filling.py",
+        "USUAL_GAS = 90_000", "USUAL_GAS = 21_000", "tests/wallet/test_transactions.py",
     ),
     Mutant(
         "the zero hash has 31 bytes", "wallet/transactions/broadcasting.py",
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "a locked account answers another error", "wallet/rpc/wire.py",
         "    ForbiddenError: UNAUTHORIZED,", "    ForbiddenError: INVALID_STATE,",
-        "tests/wallet/test_locked_accounts.py",
+        "tests/wallet/test_accounts.py",
     ),
 )  # fmt: skip
 

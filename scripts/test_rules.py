@@ -32,14 +32,14 @@ SLEEPS = {
     "support/owed_writes.py": "the pace of a load: its answers are checked, not its times",
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
     "support/write_load.py": "the pace of a load: its answers are checked, not its times",
-    "cluster/test_fan_out_kills.py": "the pace at which a load is looked at until it has done enough",
-    "pubsub/irn/test_fan_out_kills.py": "the pace at which a load is looked at until it has done enough",
+    "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",
+    "pubsub/test_v2_kills.py": "the pace at which a load is looked at until it has done enough",
     "storage/postgres/test_failing_connections.py": "a process that stands still is what is tested",
-    "storage/test_first_start.py": "the moment of a kill: as soon as a file is there",
+    "storage/test_data_directory.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_clock.py": "the clock itself is tested, by the system's",
-    "storage/test_first_start.py": "the patience of a loop that looks more often than `until` does",
+    "kernel/test_time.py": "the clock itself is tested, by the system's",
+    "storage/test_data_directory.py": "the patience of a loop that looks more often than `until` does",
     "support/eventually.py": "the patience of `until`",
 }
 LIMITS = {
@@ -49,16 +49,15 @@ LIMITS = {
     "headless/test_control_api.py": "nothing listens there: the patience is to run out",
     "outbox/running.py": "requests that hang at the end are to be given up",
     "outbox/test_fairness.py": "requests that hang are to be given up; others are made again",
-    "pubsub/irn/test_presence.py": "the file stays locked until the patience has run out",
-    "pubsub/test_waiting.py": "the file stays locked until the patience has run out",
+    "pubsub/test_v2_connecting.py": "the file stays locked until the patience has run out",
+    "pubsub/test_v1_waiting.py": "the file stays locked until the patience has run out",
     "storage/conftest.py": "the file stays locked until the wait has run out",
     "storage/postgres/test_failing_connections.py": "the database stays away until the wait has run out",
-    "storage/postgres/test_leases.py": "a lease that is not in use is to run out",
+    "storage/postgres/test_processes.py": "a lease that is not in use is to run out",
     "support/public_proxy.py": "what is under way at the end is to be given up",
     "wallet/rig.py": "what is under way at the end is to be given up",
-    "web/test_body_sizes.py": "the body never comes: the wait for it is to run out",
+    "web/test_bodies.py": "the body never comes: the wait for it is to run out",
     "web/test_connections.py": "connections say nothing: their time is to run out",
-    "web/test_event_stream.py": "the server may hurry before its client is stuck, or then",
     "web/test_leases.py": "a lease that is not in use is to run out",
     "web/test_unread.py": "the client reads nothing: the patience with it is to run out",
 }
@@ -152,7 +151,7 @@ class _Reader(ast.NodeVisitor):
             limits.append(arguments[-1])
         if any(map(_is_low, limits)):
             self._add("sleep" if name == "wait" else "limit", node)
-        if name in ("eventually", "until") and arguments and self._may_pass_by(arguments[0]):
+        if name in ("eventually", "soon", "until") and arguments and self._may_pass_by(arguments[0]):
             self._add("passing", node)
         self.generic_visit(node)
 

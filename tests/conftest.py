@@ -1,6 +1,7 @@
 """Fixtures that every room's tests use."""
 
 import gc
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
@@ -15,7 +16,8 @@ from pytest_aiohttp.plugin import AiohttpServer
 from tests.support.engines import Databases, release_databases, use
 from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
-from tests.support.postgres import HAS_POSTGRES, PostgresServer, needs_postgres, postgres_server
+from tests.support.postgres import HAS_POSTGRES, PostgresServer, connected, needs_postgres, postgres_server
+from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.postgres_skips import pytest_runtest_makereport
 from tests.support.server import RunningServer, running_server
 from tests.support.shuffled import shuffled
@@ -153,6 +155,27 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         pytest.skip(needs_postgres.kwargs["reason"])
     with postgres_server(tmp_path_factory.getbasetemp()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _made_cluster() -> Iterator[PostgresCluster]:
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server programs, to stop a server")
+    cluster = PostgresCluster.made(owner=os.getpid())
+    yield cluster
+    if cluster.is_running:
+        cluster.stop("immediate")
+
+
+@pytest.fixture
+async def cluster(_made_cluster: PostgresCluster) -> PostgresCluster:
+    """A server of PostgreSQL that a test may stop and crash: it runs, and its database is empty."""
+    if not _made_cluster.is_running:
+        _made_cluster.start()
+    async with connected(_made_cluster.url()) as wire:
+        await wire.execute("DROP SCHEMA public CASCADE")
+        await wire.execute("CREATE SCHEMA public")
+    return _made_cluster
 
 
 @pytest.fixture(autouse=True, scope="session")

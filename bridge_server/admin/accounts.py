@@ -1,6 +1,5 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from aiohttp import web
@@ -129,7 +128,10 @@ class AccountAdmin:
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
-        projects = await self._wanted(account, project_id)
+        if project_id is None:
+            projects = await self._subscriptions.projects_of(account.key, _PROJECTS)
+        else:
+            projects = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
         return {
             "account": account.spelled,
@@ -137,11 +139,6 @@ class AccountAdmin:
             "devices": devices_fields(await self._devices.of_account(account.key))["devices"],
             "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
         }
-
-    async def _wanted(self, account: Account, project_id: str | None) -> Sequence[Project]:
-        if project_id is None:
-            return await self._subscriptions.projects_of(account.key, _PROJECTS)
-        return [(await self._projects.show(project_id)).project]
 
     async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
         limit, now_us = self._account_limit, self._clock.now_us()
@@ -174,8 +171,7 @@ class AccountAdmin:
         """For each project of the account, or for the named project: its subscription, its limit, and its
         last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
         """
-        account = read_account(request.match_info["account"])
-        return await self.of(account, request.query.get("project_id"))
+        return await self.of(read_account(request.match_info["account"]), request.query.get("project_id"))
 
 
 def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
@@ -218,19 +214,13 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
     """The routes of an account and of its inbox."""
     rows = rows.under("Accounts")
     return (
-        rows.read(
-            _ACCOUNT, "account", accounts.account,
-            "Why an account did not get a notification", "The account.",
-            parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
-            problems=(ProjectNotFoundError,),
-        ),
-        rows.read(
-            f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
-            parameters=PAGE_QUERY,
-        ),
-        rows.write(
-            "POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
-            "Mark notifications as read for an account", "How many were unread before.",
-            body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,),
-        ),
+        rows.read(_ACCOUNT, "account", accounts.account,
+                  "Why an account did not get a notification", "The account.",
+                  parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
+                  problems=(ProjectNotFoundError,)),
+        rows.read(f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
+                  parameters=PAGE_QUERY),
+        rows.write("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
+                   "Mark notifications as read for an account", "How many were unread before.",
+                   body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,)),
     )  # fmt: skip

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 import orjson
 from aiohttp import web
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_place, wanted_page
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.kernel.values import dataclass
 from bridge_server.wallet.approvals import Approvals, ApprovalStore
 from bridge_server.wallet.explaining import explain
 from bridge_server.wallet.models import (
@@ -30,17 +29,6 @@ LEAST_OF_AN_ID = 4
 _BEYOND_ALL = 2**63 - 1
 
 _PLACE = re.compile(r"(waiting|settled)-([0-9]{1,18})", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalPlace:
-    """A place in the list: among waiting or among settled requests, by number."""
-
-    is_settled: bool
-    number: int
-
-    def __str__(self) -> str:
-        return f"{'settled' if self.is_settled else 'waiting'}-{self.number}"
 
 
 class _WaitingApproval(TypedDict):
@@ -97,25 +85,24 @@ class ApprovalAdmin:
 
     async def page(self, after: str, limit: int) -> ApprovalsAnswer:
         """A page of requests: waiting, then settled ones, each newest first. Raises InvalidInputError."""
-        now_ms, place = self._clock.now_ms(), read_place(after)
-        found: list[tuple[ApprovalPlace, ApprovalRequest]] = []
-        settled_before = place.number
-        if not place.is_settled:
-            waiting = await self._store.waiting_page(now_ms, place.number, limit + 1)
-            found += [(ApprovalPlace(False, number), approval) for number, approval in waiting]
-            settled_before = _BEYOND_ALL
+        now_ms, place = self._clock.now_ms(), read_place(after, _PLACE)
+        part, before = ("waiting", _BEYOND_ALL) if place is None else (place[1], int(place[2]))
+        found: list[tuple[str, ApprovalRequest]] = []
+        if part == "waiting":
+            waiting = await self._store.waiting_page(now_ms, before, limit + 1)
+            found += [(f"waiting-{number}", approval) for number, approval in waiting]
+            before = _BEYOND_ALL
         if len(found) <= limit:
-            settled = await self._store.settled_page(now_ms, settled_before, limit + 1 - len(found))
-            found += [(ApprovalPlace(True, number), approval) for number, approval in settled]
+            settled = await self._store.settled_page(now_ms, before, limit + 1 - len(found))
+            found += [(f"settled-{number}", approval) for number, approval in settled]
         return {
             "approvals": [_listed_fields(each, each.state_at(now_ms)) for _, each in found[:limit]],
-            "next": str(found[limit - 1][0]) if len(found) > limit else None,
+            "next": found[limit - 1][0] if len(found) > limit else None,
         }
 
     async def show(self, beginning: str) -> ApprovalDetailsAnswer:
-        """The request with this id, or the only one whose id begins so.
-
-        Raises ApprovalNotFoundError; InvalidInputError when the beginning is short or several have it.
+        """The request whose id begins so. Raises ApprovalNotFoundError; InvalidInputError unless only one
+        does.
         """
         return self._whole(await self._named(beginning))
 
@@ -162,16 +149,6 @@ class ApprovalAdmin:
         return await self.decide(request.match_info["id"], ApprovalState.REJECTED)
 
 
-def read_place(after: str) -> ApprovalPlace:
-    """Read the query parameter `after`. Raises InvalidInputError."""
-    if not after:
-        return ApprovalPlace(False, _BEYOND_ALL)
-    found = _PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return ApprovalPlace(found[1] == "settled", int(found[2]))
-
-
 def approval_fields(approval: ApprovalRequest) -> dict[str, Any]:
     """A request with the data to sign, in the state that is stored."""
     return {**_request_fields(approval, approval.state), "subject": orjson.Fragment(approval.subject)}
@@ -213,14 +190,8 @@ def _request_fields(approval: ApprovalRequest, state: ApprovalState) -> _Waiting
 
 _APPROVALS = "/admin/approvals"
 _APPROVAL = f"{_APPROVALS}/{{id:{ANY_ID}}}"
-_NAMED = (
-    Parameter(
-        "id",
-        "The id of an approval, or at least its first four characters.",
-        place="path",
-        example="0192f7c8",
-    ),
-)
+_MEANING = "The id of an approval, or at least its first four characters."
+_NAMED = (Parameter("id", _MEANING, place="path", example="0192f7c8"),)
 
 
 def approval_routes(approvals: ApprovalAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, get_args
+from typing import Annotated, NotRequired, cast, get_args
 from urllib.parse import quote
 
 from aiohttp import web
@@ -13,9 +13,10 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
+    added,
+    answers_of,
     listed_processes,
     of_all,
     wanted_process,
@@ -107,10 +108,7 @@ class ClientArrivalAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """The limits of a client: connections, and token buckets per client address.
-
-    `open_sockets` counts the open sockets of each address.
-    """
+    """The limits of a client: connections, and token buckets; with the open sockets of each address."""
 
     addresses: ClientAddresses
     connections: Connections
@@ -158,10 +156,7 @@ class ClientAdmin:
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None
     ) -> HeaviestClientsAnswer:
-        """The clients with the most in the period `last`, the heaviest first, as one page.
-
-        Raises InvalidInputError.
-        """
+        """The heaviest clients of the period `last`, as one page. Raises InvalidInputError."""
         last_seconds = read_last_seconds(last)
 
         async def own() -> HeaviestClientsAnswer:
@@ -171,7 +166,7 @@ class ClientAdmin:
         def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
             return merged_list(number, mine, replies, by, limit)
 
-        question = Question(_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
+        question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged)
 
     async def details(self, client: str, process: WantedProcess = None) -> ClientDetailsAnswer:
@@ -179,23 +174,24 @@ class ClientAdmin:
 
         async def own() -> ClientDetailsAnswer:
             limits, (address, is_exempt) = self._limits, self._limits.counted_under(client)
-            last_hour = self._clients.find(address, last_seconds=_HOUR_SECONDS)
-            since_start = self._clients.find(address, last_seconds=None)
+
+            def figures(last_seconds: int | None) -> ClientFiguresAnswer:
+                found = self._clients.find(address, last_seconds=last_seconds)
+                return figures_fields(ClientFigures() if found is None else found.figures)
+
             return {
                 "address": address,
                 "exempt": is_exempt,
-                "last_hour": figures_fields(ClientFigures() if last_hour is None else last_hour.figures),
-                "since_start": figures_fields(
-                    ClientFigures() if since_start is None else since_start.figures
-                ),
+                "last_hour": figures(_HOUR_SECONDS),
+                "since_start": figures(None),
                 "waiting": self._clients.waiting.get(address, 0),
                 "connections": limits.connections.open_from(address),
                 "open_sockets": limits.open_sockets.get(address, 0),
                 "buckets": [] if is_exempt else await limits.buckets(address),
             }
 
-        question = Question(f"{_CLIENTS}/{quote(client, safe=':')}")
-        return await of_all(self._neighbours, process, question, own, merged_details)
+        path = f"{_CLIENTS}/{quote(client, safe=':')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_details)
 
     async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
         """The requests of each client address. The list is one page."""
@@ -222,12 +218,10 @@ class ClientAdmin:
 
 def read_by(query: Mapping[str, str]) -> By:
     """The figure that the list is ordered by. Raises InvalidInputError."""
-    asked = query.get("by", "requests")
-    for by in get_args(By):
-        if asked == by:
-            found: By = by
-            return found
-    raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
+    by = query.get("by", "requests")
+    if by not in get_args(By):
+        raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
+    return cast(By, by)
 
 
 def read_last(query: Mapping[str, str]) -> str:
@@ -248,17 +242,17 @@ def read_last_seconds(last: str) -> int | None:
 
 def merged_list(own_number: int, own: Fields, replies: Sequence[Reply], by: By, limit: int) -> Fields:
     """The heaviest clients of all processes together."""
-    lists = [own["clients"], *(each.fields["clients"] for each in replies if each.fields is not None)]
-    clients = heaviest_fields([client for each in lists for client in each], by, limit)
+    listed = [client for each in answers_of(own, replies) for client in each["clients"]]
+    clients = heaviest_fields(listed, by, limit)
     return {"clients": clients, "next": None, "processes": listed_processes(own_number, replies)}
 
 
 def merged_details(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A client: figures, connections and sockets of all processes together; its limits hold for all."""
-    found = [own, *(each.fields for each in replies if each.fields is not None)]
+    found = answers_of(own, replies)
     return {
         **own,
-        **{name: _added([each[name] for each in found]) for name in ("last_hour", "since_start")},
+        **{name: added([each[name] for each in found]) for name in ("last_hour", "since_start")},
         **{name: sum(each[name] for each in found) for name in ("waiting", "connections", "open_sockets")},
         "processes": listed_processes(own_number, replies),
     }
@@ -269,20 +263,7 @@ def heaviest_fields(clients: Sequence[Fields], by: str, limit: int) -> list[Fiel
     of_address: dict[str, list[Fields]] = {}
     for client in clients:
         of_address.setdefault(client["address"], []).append(client)
-    added = [{"address": address, **_added(each)} for address, each in of_address.items()]
-    return sorted(added, key=lambda client: -int(client[by]))[:limit]
-
-
-def _added(found: Sequence[Fields]) -> dict[str, Any]:
-    """Figures of one client, added up."""
-    total: dict[str, Any] = {}
-    for figures in found:
-        for name, value in figures.items():
-            if isinstance(value, dict):
-                total[name] = _added([total.get(name, {}), value])
-            elif isinstance(value, int):
-                total[name] = total.get(name, 0) + value
-    return total
+    return sorted(map(added, of_address.values()), key=lambda client: -int(client[by]))[:limit]
 
 
 def client_fields(client: Client) -> ListedClientAnswer:

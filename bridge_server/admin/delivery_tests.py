@@ -124,10 +124,7 @@ class PushTests:
         return await self.send((await body(request, PushTestShape)).topic)
 
     def preview(self, query: Mapping[str, str]) -> PushPreviewAnswer:
-        """The text that the phone of a client with a `language` shows about a peer with a `peer_name`.
-
-        Raises InvalidInputError.
-        """
+        """The text that a phone shows about the peer in the query. Raises InvalidInputError."""
         peer_name, language = query.get("peer_name", ""), query.get("language", "")
         if max(len(peer_name), len(language)) > _LONGEST_TEXT:
             raise InvalidInputError(f"peer_name and language have at most {_LONGEST_TEXT} characters.")
@@ -163,19 +160,13 @@ def delivery_test_routes(webhooks: WebhookTests, pushes: PushTests, rows: AdminR
     """A test of a push, its preview, and a test of a webhook."""
     rows = rows.under("Outbox")
     return (
-        rows.write(
-            "POST", "/admin/pushes/test", "test-push", pushes.test_push,
-            "Test a push", "What the provider said.",
-            body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
-            problems=(TopicNotFoundError, TooManyPushesError),
-        ),
-        rows.read(
-            "/admin/pushes/preview", "preview-push", pushes.preview_push,
-            "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False,
-        ),
-        rows.write(
-            "POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,
-            "Test a webhook", "What the receiver said.",
-            body=WebhookTestShape, body_example={"url": "https://app.example.org/hook"},
-        ),
+        rows.write("POST", "/admin/pushes/test", "test-push", pushes.test_push,
+                   "Test a push", "What the provider said.",
+                   body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
+                   problems=(TopicNotFoundError, TooManyPushesError)),
+        rows.read("/admin/pushes/preview", "preview-push", pushes.preview_push,
+                  "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False),
+        rows.write("POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,
+                   "Test a webhook", "What the receiver said.",
+                   body=WebhookTestShape, body_example={"url": "https://app.example.org/hook"}),
     )  # fmt: skip

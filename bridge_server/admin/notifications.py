@@ -6,7 +6,7 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, not_a_place, read_choice, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_choice, read_number, read_place, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
@@ -27,7 +27,7 @@ from bridge_server.notify.wire import (
     read_audience_request,
 )
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
-from bridge_server.projects.service import Analytics, DayAnalytics, TypeAnalytics
+from bridge_server.projects.service import Analytics
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import wanted_dry_run
 from bridge_server.web.routes import Parameter, Route
@@ -109,12 +109,26 @@ def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
         "from": spell_day(analytics.period.first_day),
         "to": spell_day(analytics.period.last_day),
         "total": figures_fields(analytics.total),
-        "types": [_type_fields(kind) for kind in analytics.types],
-        "by_day": [_day_fields(day) for day in analytics.by_day],
+        "types": [
+            {
+                "type_id": kind.type_id,
+                "total": figures_fields(kind.total),
+                "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
+            }
+            for kind in analytics.types
+        ],
+        "by_day": [
+            {
+                "day": spell_day(day.day),
+                **figures_fields(day.total),
+                "types": [{"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types],
+            }
+            for day in analytics.by_day
+        ],
     }
 
 
-def figures_fields(figures: ReadFigures) -> ReadFiguresAnswer:
+def figures_fields(figures: ReadFigures | NotificationFigures) -> ReadFiguresAnswer:
     """Counts and the read rate, which is null if no notification counts."""
     return {
         "sent": figures.sent,
@@ -124,28 +138,9 @@ def figures_fields(figures: ReadFigures) -> ReadFiguresAnswer:
     }
 
 
-def _type_fields(kind: TypeAnalytics) -> TypeAnalyticsAnswer:
-    return {
-        "type_id": kind.type_id,
-        "total": figures_fields(kind.total),
-        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
-    }
-
-
-def _day_fields(day: DayAnalytics) -> DayAnalyticsAnswer:
-    types: list[TypeFiguresAnswer] = [
-        {"type_id": kind.type_id, **figures_fields(kind.figures)} for kind in day.types
-    ]
-    return {"day": spell_day(day.day), **figures_fields(day.total), "types": types}
-
-
-class NotificationFiguresAnswer(TypedDict):
+class NotificationFiguresAnswer(ReadFiguresAnswer):
     """How many accounts have got a notification, read it, or missed it."""
 
-    sent: Count
-    read: Count
-    bulk_marked: Count
-    read_rate: Rate | None
     rate_limited: Count
     type_not_subscribed: Count
 
@@ -194,12 +189,8 @@ class NotificationDetailsAnswer(PastNotificationAnswer):
 
 def read_account_place(after: str) -> OutcomeCursor:
     """Read the last place of the page of accounts before. Raises InvalidInputError."""
-    if not after:
-        return OutcomeCursor()
-    found = _ACCOUNT_PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return OutcomeCursor(int(found[1]), int(found[2]))
+    found = read_place(after, _ACCOUNT_PLACE)
+    return OutcomeCursor() if found is None else OutcomeCursor(int(found[1]), int(found[2]))
 
 
 def notification_page_fields(
@@ -220,14 +211,9 @@ def outcome_page_fields(found: PastNotification, page: OutcomePage) -> Notificat
         **_listed_fields(found),
         "body": content.body,
         "url": content.url,
-        "accounts": [account_outcome_fields(outcome) for outcome in page.outcomes],
+        "accounts": [{"account": each.account, **outcome_moments(each)} for each in page.outcomes],
         "next": None if page.next is None else f"{page.next.sending}.{page.next.account}",
     }
-
-
-def account_outcome_fields(outcome: AccountOutcome) -> AccountOutcomeAnswer:
-    """The outcome of a notification for one account."""
-    return {"account": outcome.account, **outcome_moments(outcome)}
 
 
 def outcome_moments(outcome: AccountOutcome) -> OutcomeMomentsAnswer:
@@ -241,24 +227,18 @@ def outcome_moments(outcome: AccountOutcome) -> OutcomeMomentsAnswer:
 
 
 def _listed_fields(past: PastNotification) -> PastNotificationAnswer:
+    figures = past.figures
     return {
         "number": past.number,
         "sent_at": rfc3339_or_none(past.created_at_ms),
         "type": past.notification.type_id,
         "title": past.notification.title,
         "notification_id": past.notification_id,
-        "figures": _figures_fields(past.figures),
-    }
-
-
-def _figures_fields(figures: NotificationFigures) -> NotificationFiguresAnswer:
-    return {
-        "sent": figures.sent,
-        "read": figures.read,
-        "bulk_marked": figures.bulk_marked,
-        "read_rate": figures.read_rate,
-        "rate_limited": figures.rate_limited,
-        "type_not_subscribed": figures.type_not_subscribed,
+        "figures": {
+            **figures_fields(figures),
+            "rate_limited": figures.rate_limited,
+            "type_not_subscribed": figures.type_not_subscribed,
+        },
     }
 
 
@@ -280,11 +260,8 @@ class NotificationAdmin:
         may be short, or empty, although `next` says that more may follow.
         """
         after, limit = wanted_page(request)
-        outcome, place = (
-            read_choice("outcome", request.query.get("outcome"), DeliveryOutcome),
-            read_account_place(after),
-        )
-        number = int(request.match_info["number"])
+        outcome = read_choice("outcome", request.query.get("outcome"), DeliveryOutcome)
+        place, number = read_account_place(after), int(request.match_info["number"])
         found, page = await self._history.outcomes(_project_id(request), number, outcome, place, limit)
         return outcome_page_fields(found, page)
 
@@ -295,8 +272,7 @@ class NotificationAdmin:
         """
         is_dry_run = wanted_dry_run(request)
         wanted = read_audience_request(await json_object(request), is_dry_run)
-        outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
-        return audience_outcome_fields(outcome)
+        return audience_outcome_fields(await self._audiences.notify(_project_id(request), wanted, is_dry_run))
 
 
 def _project_id(request: web.Request) -> ProjectId:
@@ -305,31 +281,23 @@ def _project_id(request: web.Request) -> ProjectId:
 
 _PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
 _NOTIFICATIONS = f"{_PROJECT}/notifications"
-_OUTCOMES = {"enum": [*DeliveryOutcome]}
+_NUMBER = Parameter("number", "The number of a notification.", place="path", example="1")
+_OUTCOME = Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
 
 
 def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The notifications of a project, and sending another one."""
     rows = rows.under("Projects")
     return (
-        rows.read(
-            _NOTIFICATIONS, "notifications", notifications.notifications, "List notifications", "A page.",
-            parameters=page_parameters(), problems=(ProjectNotFoundError,),
-        ),
-        rows.read(
-            f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
-            "Show a notification", "The notification, with a page of accounts.",
-            parameters=(
-                Parameter("number", "The number of a notification.", place="path", example="1"),
-                Parameter("outcome", "Only accounts with this outcome.", _OUTCOMES),
-                *page_parameters(),
-            ),
-            problems=(ProjectNotFoundError, NotificationNotFoundError),
-        ),
-        rows.write(
-            "POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
-            "Send a notification to an audience", "The outcome for each account.",
-            body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
-            problems=(ProjectNotFoundError,),
-        ),
+        rows.read(_NOTIFICATIONS, "notifications", notifications.notifications,
+                  "List notifications", "A page.",
+                  parameters=page_parameters(), problems=(ProjectNotFoundError,)),
+        rows.read(f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
+                  "Show a notification", "The notification, with a page of accounts.",
+                  parameters=(_NUMBER, _OUTCOME, *page_parameters()),
+                  problems=(ProjectNotFoundError, NotificationNotFoundError)),
+        rows.write("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
+                   "Send a notification to an audience", "The outcome for each account.",
+                   body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
+                   problems=(ProjectNotFoundError,)),
     )  # fmt: skip

@@ -1,8 +1,19 @@
-"""Lists that each process keeps in memory: the process that is asked asks the others, and merges them."""
+"""What each process keeps in memory: the process that is asked asks the others, and merges the answers.
+Without neighbours there is one process.
+"""
 
 import asyncio
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -68,11 +79,8 @@ class Reply(NamedTuple):
         return {"number": self.number, "url": self.url, "fault": self.fault}
 
 
-class Question(NamedTuple):
-    """A path of the admin API and its query, as other processes are asked."""
-
-    path: str
-    query: Mapping[str, str] = {}
+Question: TypeAlias = tuple[str, Mapping[str, str]]
+"""A path of the admin API and the query with which other processes are asked."""
 
 
 class Neighbours:
@@ -92,12 +100,9 @@ class Neighbours:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be able to ask while inside."""
-        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
         connector = aiohttp.TCPConnector(limit=0)  # streams must not keep questions waiting
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, headers={"User-Agent": USER_AGENT}
-        ) as client:
+        headers = {"User-Agent": USER_AGENT}
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as client:
             self._client = client
             try:
                 yield
@@ -106,7 +111,6 @@ class Neighbours:
 
     @property
     def own_number(self) -> int:
-        """The number of this process."""
         return self._own_number()
 
     async def others(self) -> Sequence[Process]:
@@ -116,10 +120,7 @@ class Neighbours:
         return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
 
     async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
-        """The replies of the other processes to GET, within two seconds.
-
-        `queries` gives the query for a process by its number; None: it is not asked.
-        """
+        """The replies of the others to GET, within two seconds; a process without a query is not asked."""
         return await asyncio.gather(*await self.questions(path, queries))
 
     async def questions(
@@ -154,8 +155,8 @@ class Neighbours:
     async def stream(
         self, process: Process, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The lines of a process's stream of events. Raises UnavailableError, also for the block's failures
-        to read.
+        """The lines of a stream of events. Raises UnavailableError, also for failures to read inside the
+        block.
         """
         if not self._token():
             raise UnavailableError(_UNKNOWN_HERE, 2)
@@ -171,14 +172,13 @@ class Neighbours:
     async def _ask(
         self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
     ) -> Reply:
-        fields, fault = None, None
-        if not self._token():
-            fault = _UNKNOWN_HERE
-        elif process.is_running:
-            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
-            fields, fault = await self._got(process, path, query, timeout)
-        else:
+        fields: Fields = None
+        fault: str | None = _UNKNOWN_HERE
+        if self._token():
             fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
+            if process.is_running:
+                timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS + wait_seconds)
+                fields, fault = await self._got(process, path, query, timeout)
         return Reply(process.number, process.url, fields, fault)
 
     def _get(
@@ -191,13 +191,8 @@ class Neighbours:
             "Host": "localhost",
             _ADDRESSEE: str(process.number),
         }
-        return self._client.get(
-            process.url + path,
-            params={**query, "process": OWN},
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,
-        )
+        url, params = process.url + path, {**query, "process": OWN}
+        return self._client.get(url, params=params, headers=headers, timeout=timeout, allow_redirects=False)
 
     async def _got(
         self, process: Process, path: str, query: Mapping[str, str], timeout: aiohttp.ClientTimeout
@@ -220,9 +215,8 @@ class Neighbours:
 
 
 def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names: `own`, a number, or None for all.
-
-    Raises InvalidInputError; NotFoundError for a request that another process has sent to a third one.
+    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError;
+    NotFoundError for a request that another process has sent to a third one.
     """
     process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
     if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
@@ -241,13 +235,11 @@ async def of_all(
     own: Callable[[], Awaitable[Answer]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
 ) -> Answer:
-    """The answer to a question: of all processes together, or of the one that is `wanted`.
-
-    `own` answers for this process.
-    """
+    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process."""
     if neighbours is None or wanted is not None:
         return await of_one(neighbours, wanted, question, own)
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(question.path, lambda _: question.query))
+    path, query = question
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
     merged: Answer = merge(neighbours.own_number, mine, replies)
     return merged
 
@@ -261,7 +253,7 @@ async def of_one(
     """The answer of this process, or of another one that is `wanted`."""
     if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
         return await own()
-    answer: Answer = await neighbours.ask_one(wanted, question.path, question.query)
+    answer: Answer = await neighbours.ask_one(wanted, *question)
     return answer
 
 
@@ -271,25 +263,31 @@ def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessA
     return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
 
 
-# PagesOfAll of a list that several processes keep, each of which numbers its own entries; newest first.
+def answers_of(own: Fields, replies: Sequence[Reply]) -> list[Fields]:
+    """The answers of all processes that have answered, first of this one."""
+    return [own, *(each.fields for each in replies if each.fields is not None)]
+
+
+def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
+    """The members of these answers: numbers added up; others, and those in `kept`, as the first has them."""
+
+    def total(name: str) -> Any:
+        values = [each[name] for each in found if name in each]
+        if isinstance(values[0], dict) and name not in kept:
+            return added(values, kept)
+        return sum(values) if isinstance(values[0], int) and name not in kept else values[0]
+
+    return {name: total(name) for name in dict.fromkeys(name for each in found for name in each)}
+
+
+# Pages of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
 _ENDED = 0
+"""In a cursor: every entry of the process was shown."""
 
-
-class PlaceAtEach:
-    """How far a reader of pages has come at each process: the number of the last entry that was shown."""
-
-    def __init__(self, shown: Mapping[int, int]) -> None:
-        self.shown = shown
-
-    def of(self, process: int) -> int | None:
-        """The last entry of the process that was shown; None: begin with the newest."""
-        return self.shown.get(process)
-
-    def has_ended(self, process: int) -> bool:
-        """Whether every entry of the process was shown."""
-        return self.shown.get(process) == _ENDED
+Cursor: TypeAlias = Mapping[int, int]
+"""By process, the number of its last entry that was shown. A process without one begins with the newest."""
 
 
 def read_pairs(text: str) -> dict[int, int] | None:
@@ -305,21 +303,21 @@ def write_pairs(pairs: Mapping[int, int]) -> str:
     return ",".join(f"{process}:{number}" for process, number in sorted(pairs.items()))
 
 
-def read_cursor(text: str) -> PlaceAtEach:
+def read_cursor(text: str) -> Cursor:
     """The parameter `after` of a page of all processes. Raises InvalidInputError."""
     shown = read_pairs(text) if text else {}
     if shown is None:
         raise InvalidInputError(f"{text[:40]!r} does not come from `next` of the page before.")
-    return PlaceAtEach(shown)
+    return shown
 
 
 def page_query(
-    cursor: PlaceAtEach, query: Mapping[str, str], limit: int, process: int
+    cursor: Cursor, query: Mapping[str, str], limit: int, process: int
 ) -> Mapping[str, str] | None:
     """The query for the next page of one process; None if it has no more."""
-    if cursor.has_ended(process):
+    after = cursor.get(process)
+    if after == _ENDED:
         return None
-    after = cursor.of(process)
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
 
 
@@ -330,7 +328,7 @@ def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> d
 
 
 def merged_page(
-    name: str, cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
+    name: str, cursor: Cursor, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
 ) -> Fields:
     """The newest entries of these pages, which each has under the name, with their processes."""
     pages = pages_of(own_number, own, replies)
@@ -343,10 +341,8 @@ def merged_page(
 
 
 def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
-    """The entries by time. Entries of one process stay in the order of their numbers.
-
-    A slow request has a greater number than a quick one that began after it. The cursor has one number of a
-    process, so a page that was cut between them in the order of time alone would skip one for good.
+    """The entries by time; entries of one process stay in the order of their numbers, because a cursor has
+    one number of a process: a page cut between a slow request and a later quick one would skip one of them.
     """
     found = []
     for process, page in pages.items():
@@ -357,9 +353,9 @@ def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
     return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
+def _next(name: str, cursor: Cursor, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
-    places = dict(cursor.shown)
+    places = dict(cursor)
     for process, page in pages.items():
         numbers = [each["number"] for each in shown if each["process"] == process]
         if len(numbers) == len(page[name]) and page["next"] is None:
@@ -372,16 +368,15 @@ def _next(name: str, cursor: PlaceAtEach, pages: Mapping[int, Fields], shown: Se
 
 
 class PagesOfAll(NamedTuple, Generic[Answer]):
-    """A list that each process keeps: how another one is asked for a page, how this one makes its own page
-    before a number, and how the pages become one.
-
-    A process whose entries were all shown is asked for `ended`, and without it for nothing.
+    """A list that each process keeps under a `name`; `members` are made of the pages of all processes. A
+    process whose entries were all shown is asked for `ended`, and without it for nothing.
     """
 
+    name: str
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
-    merge: Callable[[PlaceAtEach, int, Fields, Sequence[Reply]], Fields]
+    members: Callable[[Mapping[int, Fields]], Fields]
     ended: int | None = None
     """A number before which there are no entries."""
     read: Callable[[str], int | None] = read_number
@@ -398,7 +393,7 @@ async def page_of_all(
         return pages.own(pages.read(after))
 
     if neighbours is None or wanted is not None:
-        question = Question(path, {**query, "after": after, "limit": str(limit)})
+        question = (path, {**query, "after": after, "limit": str(limit)})
         return await of_one(neighbours, wanted, question, own)
     cursor, own_number = read_cursor(after), neighbours.own_number
 
@@ -406,10 +401,14 @@ async def page_of_all(
         nothing = None if ended is None else {"after": str(ended), "limit": "1"}
         return page_query(cursor, query, limit, process) or nothing
 
-    before = ended if cursor.has_ended(own_number) else cursor.of(own_number)
-    mine = None if before is None and cursor.has_ended(own_number) else pages.own(before)
-    page: Answer = pages.merge(cursor, own_number, mine, await neighbours.ask_all(path, asked))
-    return page
+    has_ended = cursor.get(own_number) == _ENDED
+    before = ended if has_ended else cursor.get(own_number)
+    mine = None if before is None and has_ended else pages.own(before)
+    replies = await neighbours.ask_all(path, asked)
+    page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
+    found = pages_of(own_number, mine, replies)
+    whole: Answer = page | pages.members(found if mine is None else {own_number: mine, **found})
+    return whole
 
 
 # The position of a reader in the changes of several processes, each of which counts its own.
@@ -418,9 +417,8 @@ _PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def read_positions(text: str, own_number: int) -> dict[int, int] | None:
-    """The last known change of each process; None for nothing. Raises InvalidInputError.
-
-    A plain number is a change of the process that answers. Of a process that is not named nothing is known.
+    """The last known change of each process; None for nothing. Raises InvalidInputError. A plain number is a
+    change of the process that answers. Of a process that is not named nothing is known.
     """
     if not text:
         return None
@@ -446,15 +444,6 @@ def write_positions(positions: Mapping[int, int]) -> str:
 
 
 # One list of the requests of several processes, each of which numbers its own.
-
-
-def merged_requests(
-    cursor: PlaceAtEach, own_number: int, own: Fields | None, replies: Sequence[Reply], limit: int
-) -> Fields:
-    """The newest requests of these pages, each with its process."""
-    pages = pages_of(own_number, own, replies)
-    last = write_positions({number: int(page["last"]) for number, page in pages.items()})
-    return {**merged_page("requests", cursor, own_number, own, replies, limit), "last": last}
 
 
 def merged_news(

@@ -1,8 +1,7 @@
 """The outbox: messages listed, sent again at once, dropped by the operator; and attempts to deliver them."""
 
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Annotated, Any, NotRequired, TypeAlias
@@ -17,23 +16,21 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     PagesOfAll,
-    PlaceAtEach,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
+    added,
     listed_processes,
-    merged_page,
     of_all,
     of_one,
     page_of_all,
+    pages_of,
     wanted_process,
 )
-from bridge_server.admin.rows import AdminRows, body, not_a_place, read_choice, shortened, wanted_page
+from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.kernel.values import dataclass
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL, AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -84,14 +81,6 @@ _BEFORE_ALL = 1
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptFilter:
-    """The attempts to list; None leaves a condition out."""
-
-    kind: MessageKind | None = None
-    destination: str | None = None
 
 
 class DestinationShape(Shape):
@@ -182,10 +171,7 @@ class ChangedMessagesAnswer(TypedDict):
 
 
 class OutboxAdmin:
-    """Lists, retries and drops messages. A message that is being sent at this moment is left alone.
-
-    Each process keeps the attempts that it has made; without `neighbours` there is one process.
-    """
+    """Lists, retries and drops messages. A message that is being sent at this moment is left alone."""
 
     def __init__(
         self,
@@ -205,30 +191,36 @@ class OutboxAdmin:
 
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
-        wanted, place, now_ms = read_filter(query), read_place(after), self._clock.now_ms()
-        page = await self._store.page(wanted, place, limit, now_ms)
-        rest = page.rest
-        following = (
-            None if rest is None else f"{rest.row_id}" + (f"-{rest.died_at_ms}" if rest.died_at_ms else "")
+        shown, now_ms = read_place(after, _PLACE), self._clock.now_ms()
+        place = None if shown is None else MessagePlace(int(shown[1]), int(shown[2] or 0))
+        wanted = MessageFilter(
+            read_choice("state", query.get("state"), MessageState),
+            query.get("purpose"),
+            query.get("destination"),
+            read_choice("kind", query.get("kind"), MessageKind),
         )
+        page = await self._store.page(wanted, place, limit, now_ms)
+        following = None
+        if page.rest is not None:
+            following = f"{page.rest.row_id}" + (f"-{page.rest.died_at_ms}" if page.rest.died_at_ms else "")
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
     async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
-        """A message with its headers, its size, the last attempts to deliver it and, where it is no payload,
-        its body. Raises MessageNotFoundError.
-        """
+        """A message with its last attempts. Raises MessageNotFoundError."""
         row_id, message_id = read_id(name)
 
         async def own() -> Fields:
             whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
             attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
+            is_webhook = whole.message.channel in ("http", "https")
+            headers = self._headers_of(whole.message, now_ms) if is_webhook else {}
             return {
-                **whole_fields(whole, self._headers(whole.message, now_ms), now_ms),
+                **whole_fields(whole, headers, now_ms),
                 "last_attempts": [attempt_fields(each) for each in attempts],
             }
 
-        question = Question(f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}")
-        return await of_all(self._neighbours, process, question, own, merged_message)
+        path = f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_message)
 
     async def attempts(
         self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
@@ -236,23 +228,29 @@ class OutboxAdmin:
         """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
         kind = read_choice("kind", chosen.get("kind"), MessageKind)
-        wanted = AttemptFilter(kind, chosen.get("destination"))
+        destination = chosen.get("destination")
+
+        def is_chosen(attempt: DeliveryAttempt) -> bool:
+            its = MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else MessageKind.PUSH
+            return kind in (None, its) and destination in (None, attempt.destination)
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
-            return self._page(wanted, before, limit)
+            found = list(islice(filter(is_chosen, self._attempts.before(before)), limit + 1))
+            return {
+                "attempts": [attempt_fields(each) for each in found[:limit]],
+                "outcomes": {channel: dict(counts) for channel, counts in self._attempts.outcomes.items()},
+                "next": str(found[limit - 1].number) if len(found) > limit else None,
+            }
 
-        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            outcomes = _added([mine["outcomes"], *_outcomes(replies)])
-            return {**merged_page("attempts", cursor, number, mine, replies, limit), "outcomes": outcomes}
+        def outcomes(pages: Mapping[int, Fields]) -> Fields:
+            return {"outcomes": added([page["outcomes"] for page in pages.values()])}
 
-        pages = PagesOfAll(Question(_ATTEMPTS, chosen), limit, own, merged, ended=_BEFORE_ALL)
+        question = (_ATTEMPTS, chosen)
+        pages = PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
-        """One attempt, with its request in test mode.
-
-        Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError.
-        """
+        """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
         if not _ATTEMPT.fullmatch(name):
             raise AttemptNotFoundError
         number = int(name)
@@ -264,7 +262,7 @@ class OutboxAdmin:
             content = None if found.body is None else orjson.loads(found.body)
             return {**attempt_fields(found), "body": content}
 
-        return await of_one(self._neighbours, process, Question(f"{_ATTEMPTS}/{number}"), own)
+        return await of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
 
     async def retry(self, name: str) -> OutboxMessageAnswer:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
@@ -286,19 +284,6 @@ class OutboxAdmin:
     async def drop_dead(self, wanted: DestinationShape) -> ChangedMessagesAnswer:
         """Delete all dead letters of a destination."""
         return count_fields(await drop_all_dead(self._store, wanted.destination, self._clock.now_ms()))
-
-    def _page(self, wanted: AttemptFilter, before: int | None, limit: int) -> DeliveryAttemptsAnswer:
-        fitting = (each for each in self._attempts.before(before) if _fits(each, wanted))
-        found = list(islice(fitting, limit + 1))
-        return {
-            "attempts": [attempt_fields(each) for each in found[:limit]],
-            "outcomes": {channel: dict(counts) for channel, counts in self._attempts.outcomes.items()},
-            "next": str(found[limit - 1].number) if len(found) > limit else None,
-        }
-
-    def _headers(self, message: OutgoingMessage, now_ms: int) -> Mapping[str, str]:
-        """The headers with which a webhook would be sent now; a channel has none."""
-        return self._headers_of(message, now_ms) if message.channel in ("http", "https") else {}
 
     async def _withheld(self, row_id: int, message_id: str) -> AbstractAsyncContextManager[None]:
         stored = await self._store.get(row_id, message_id)
@@ -342,11 +327,6 @@ class OutboxAdmin:
         return await self.retry(request.match_info["id"])
 
 
-def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
-    kind = MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else MessageKind.PUSH
-    return wanted.kind in (None, kind) and wanted.destination in (None, attempt.destination)
-
-
 async def retry_all_dead(store: MessageStore, destination: str | None, now_ms: int) -> int:
     """Have dead letters sent now, of one destination or all (None); returns how many."""
     return await _in_slices(lambda after: store.retry_dead(destination, after, now_ms, now_ms))
@@ -365,26 +345,6 @@ async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice
         done = await change(done.rest)
         changed += done.changed
     return changed
-
-
-def read_filter(query: Mapping[str, str]) -> MessageFilter:
-    """Read the query parameters `state`, `kind`, `purpose` and `destination`. Raises InvalidInputError."""
-    return MessageFilter(
-        read_choice("state", query.get("state"), MessageState),
-        query.get("purpose"),
-        query.get("destination"),
-        read_choice("kind", query.get("kind"), MessageKind),
-    )
-
-
-def read_place(after: str) -> MessagePlace | None:
-    """Read the query parameter `after`. Raises InvalidInputError."""
-    if not after:
-        return None
-    found = _PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return MessagePlace(int(found[1]), int(found[2] or 0))
 
 
 def read_id(text: str) -> tuple[int, str]:
@@ -414,8 +374,10 @@ def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
 
 def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A message with the attempts of all processes, newest first."""
-    found = [(own_number, own), *((each.number, each.fields) for each in replies if each.fields is not None)]
-    attempts = [{**each, "process": number} for number, fields in found for each in fields["last_attempts"]]
+    found = pages_of(own_number, own, replies)
+    attempts = [
+        {**each, "process": number} for number, fields in found.items() for each in fields["last_attempts"]
+    ]
     return {
         **own,
         "last_attempts": sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True),
@@ -424,13 +386,14 @@ def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fi
 
 
 def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
-    """A message with its headers, its size and, where it is no payload, its body."""
+    """A message with its headers, its size and, if it may be shown, its body."""
     return {
         **message_fields(whole.stored, now_ms),
         "message_id": whole.message.message_id,
         "headers": {str(name): _SET if name == SIGNATURE else value for name, value in headers.items()},
         "body_bytes": len(whole.message.body),
-        "body": _body(whole),
+        # The bodies of all others have ids of sessions, tokens of devices or private texts.
+        "body": orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None,
     }
 
 
@@ -462,24 +425,6 @@ def _subject(purpose: Purpose, subject: str | None) -> str | None:
     if subject is None or purpose in (PROJECT_EVENT, DEVICE):
         return subject
     return shortened(subject)
-
-
-def _body(whole: WholeMessage) -> Any:
-    """The body of a project event. All others have ids of sessions, tokens of devices or private texts."""
-    return orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None
-
-
-def _outcomes(replies: Iterable[Reply]) -> list[Mapping[str, Mapping[str, int]]]:
-    return [each.fields["outcomes"] for each in replies if each.fields is not None]
-
-
-def _added(found: Iterable[Mapping[str, Mapping[str, int]]]) -> Fields:
-    """By channel, how many attempts of all processes had each outcome."""
-    total: dict[str, Counter[str]] = {}
-    for outcomes in found:
-        for channel, counts in outcomes.items():
-            total.setdefault(channel, Counter()).update(counts)
-    return {channel: dict(counts) for channel, counts in total.items()}
 
 
 _ID = Parameter(

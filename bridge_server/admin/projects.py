@@ -46,9 +46,7 @@ from bridge_server.projects.service import (
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import (
-    Account as AccountId,
-)
+from bridge_server.web.shapes import Account as AccountId
 from bridge_server.web.shapes import (
     Channel,
     Count,
@@ -256,7 +254,18 @@ def project_fields(project: Project, servers_limit: Limit) -> ProjectAnswer:
 
 def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> ProjectsAnswer:
     """Every project with its figures."""
-    return {"projects": [_listed_fields(listed, servers_limit) for listed in projects]}
+    return {
+        "projects": [
+            {
+                **project_fields(listed.project, servers_limit),
+                "types": [type_fields(kind) for kind in listed.types],
+                "subscribers": listed.subscribers,
+                "sent_today": listed.sent_today,
+                "read_rate": listed.figures.read_rate,
+            }
+            for listed in projects
+        ]
+    }
 
 
 def project_page_fields(
@@ -323,7 +332,21 @@ def subscription_fields(subscription: Subscription) -> SubscriberAnswer:
 
 def devices_fields(devices: Sequence[DeviceState]) -> AccountDevicesAnswer:
     """The states of an account's devices, without their addresses."""
-    return {"devices": [_device_fields(device) for device in devices]}
+    return {
+        "devices": [
+            {
+                "id": device.device_id,
+                "channel": device.channel,
+                "created_at": rfc3339(device.created_at_ms),
+                "state": device.state,
+                "queued": device.queued,
+                "delivered_at": rfc3339_or_none(device.delivered_at_ms),
+                "failed_at": rfc3339_or_none(device.failed_at_ms),
+                "error": device.last_error,
+            }
+            for device in devices
+        ]
+    }
 
 
 def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> SubscribersAnswer:
@@ -332,29 +355,6 @@ def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) ->
     return {
         "subscribers": [subscription_fields(subscription) for subscription in page],
         "next": page[-1].account if len(subscriptions) > limit else None,
-    }
-
-
-def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> ListedProjectAnswer:
-    return {
-        **project_fields(listed.project, servers_limit),
-        "types": [type_fields(kind) for kind in listed.types],
-        "subscribers": listed.subscribers,
-        "sent_today": listed.sent_today,
-        "read_rate": listed.figures.read_rate,
-    }
-
-
-def _device_fields(device: DeviceState) -> AccountDeviceAnswer:
-    return {
-        "id": device.device_id,
-        "channel": device.channel,
-        "created_at": rfc3339(device.created_at_ms),
-        "state": device.state,
-        "queued": device.queued,
-        "delivered_at": rfc3339_or_none(device.delivered_at_ms),
-        "failed_at": rfc3339_or_none(device.failed_at_ms),
-        "error": device.last_error,
     }
 
 
@@ -367,10 +367,7 @@ def read_account(text: str) -> Account:
 
 
 def read_subscriber(line: bytes) -> NewSubscription:
-    """A subscriber in a line of text: an account id, or a JSON object with the types too (JSON Lines).
-
-    Raises InvalidInputError.
-    """
+    """A subscriber in a line: an account id, or JSON with the types too. Raises InvalidInputError."""
     if not line.startswith(b"{"):
         return NewSubscription(read_account(line.decode(errors="replace")), None)
     values = parse_object(line).values
@@ -461,11 +458,13 @@ class ProjectAdmin:
     async def rename_type(self, request: web.Request) -> NotificationTypeAnswer:
         """The id stays."""
         name = (await body(request, TypeNameShape)).name
-        return type_fields(await self._projects.rename_type(_project_id(request), _type_id(request), name))
+        return type_fields(
+            await self._projects.rename_type(_project_id(request), request.match_info["type_id"], name)
+        )
 
     async def remove_type(self, request: web.Request) -> None:
         """Accounts that have chosen it receive the others. Notifications that were sent stay."""
-        await self._projects.remove_type(_project_id(request), _type_id(request))
+        await self._projects.remove_type(_project_id(request), request.match_info["type_id"])
 
     async def subscribers(self, request: web.Request) -> SubscribersAnswer:
         """Subscribers with the types that they have chosen, in the order of their accounts."""
@@ -497,10 +496,6 @@ def _project_id(request: web.Request) -> str:
     return request.match_info["project_id"]
 
 
-def _type_id(request: web.Request) -> str:
-    return request.match_info["type_id"]
-
-
 def _account(request: web.Request) -> Account:
     return read_account(request.match_info["account"])
 
@@ -514,17 +509,18 @@ _TYPES = f"{_PROJECT}/types"
 _TYPE = f"{_TYPES}/{{type_id:{ANY_ID}}}"
 _ACCOUNT = f"{{account:{ANY_ACCOUNT}}}"
 _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
+_SEARCH = Parameter("search", "Only this account, this address, or accounts that begin so.")
 _DAY = {"type": "string", "format": "date"}
+_PERIOD = (
+    Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
+    Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
+)
 _UNKNOWN = (ProjectNotFoundError,)
 
 
 def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Projects with what belongs to them, and the devices of an account."""
     rows = rows.under("Projects")
-    return _own_routes(projects, rows) + _type_routes(projects, rows) + _subscriber_routes(projects, rows)
-
-
-def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
     read, write = rows.read, rows.write
     return (
         read(_PROJECTS, "projects", projects.projects, "List projects", "The projects.",
@@ -554,12 +550,6 @@ def _own_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
               problems=_UNKNOWN),
         write("DELETE", _WEBHOOK, "remove-project-webhook", projects.remove_webhook,
               "Remove the webhook for subscriptions", "It is removed.", problems=_UNKNOWN),
-    )  # fmt: skip
-
-
-def _type_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    read, write = rows.read, rows.write
-    return (
         read(_TYPES, "types", projects.types, "List notification types", "The types.", problems=_UNKNOWN),
         write("POST", _TYPES, "add-type", projects.add_type, "Add a notification type", "The type.",
               body=TypeShape, body_example={"name": "Price alerts", "type_id": "price-alert"},
@@ -570,18 +560,8 @@ def _type_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
         write("DELETE", _TYPE, "remove-type", projects.remove_type,
               "Remove a notification type", "It is removed.",
               problems=(ProjectNotFoundError, TypeNotFoundError)),
-    )  # fmt: skip
-
-
-def _subscriber_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    read, write = rows.read, rows.write
-    return (
         read(f"{_PROJECT}/subscribers", "project-subscribers", projects.subscribers,
-             "List subscribers", "A page.", problems=_UNKNOWN,
-             parameters=(
-                 *page_parameters(),
-                 Parameter("search", "Only this account, this address, or accounts that begin so."),
-             )),
+             "List subscribers", "A page.", problems=_UNKNOWN, parameters=(*page_parameters(), _SEARCH)),
         write("PUT", _SUBSCRIBER, "subscribe-account", projects.subscribe,
               "Subscribe an account", "The subscription.", problems=_UNKNOWN,
               body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
@@ -590,11 +570,7 @@ def _subscriber_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, 
               "Unsubscribe an account", "The account does not subscribe any more.",
               problems=(InvalidInputError, ProjectNotFoundError, SubscriptionNotFoundError)),
         read(f"{_PROJECT}/analytics", "analytics", projects.analytics,
-             "Show analytics", "The figures.", problems=_UNKNOWN,
-             parameters=(
-                 Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
-                 Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
-             )),
+             "Show analytics", "The figures.", problems=_UNKNOWN, parameters=_PERIOD),
         read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", projects.devices,
              "Show the devices of an account", "The devices.", problems=(InvalidInputError,)),
     )  # fmt: skip

@@ -40,9 +40,7 @@ _SHOWN_CHARACTERS = 8
 
 
 def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
-    """A guard that raises ForbiddenError for a request to another host: by DNS rebinding a web page's own
-    host name can lead to this machine.
-    """
+    """A guard that raises ForbiddenError for requests to other hosts, which DNS rebinding leads here."""
 
     def guard(request: web.Request) -> None:
         if not hosts.admit(request):
@@ -71,27 +69,22 @@ class AdminRows:
         **about: Any,
     ) -> Route:  # fmt: skip
         """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
-        return self._row("GET", path, name, work, 0, waits, self._about(work, summary, meaning, about))
+        return self._row("GET", path, name, work, waits, summary=summary, meaning=meaning, **about)
 
     def write(
         self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
         **about: Any,
     ) -> Route:  # fmt: skip
         """A row that changes something."""
-        described = self._about(work, summary, meaning, about)
-        return self._row(method, path, name, work, self.body_limit_bytes, False, described)
-
-    def _about(self, work: Work, summary: str, meaning: str, about: dict[str, Any]) -> About:
-        return About(
-            work=work, tag=self.tag, summary=summary, **{"answers": returned(work, meaning), **about}
-        )
+        return self._row(method, path, name, work, False, summary=summary, meaning=meaning, **about)
 
     def _row(
-        self, method: str, path: str, name: str, work: Work, body_limit: int, waits: bool, about: About
+        self, method: str, path: str, name: str, work: Work, waits: bool, *, meaning: str, **about: Any
     ) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=answering(work), body_limit_bytes=body_limit,
-            access=self.access, who="operator", waits=waits, about=about,
+            method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
+            body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
+            about=About(work=work, tag=self.tag, **{"answers": returned(work, meaning), **about}),
         )  # fmt: skip
 
 
@@ -109,18 +102,16 @@ def wanted_page(request: web.Request) -> tuple[str, int]:
 
 
 def read_number(after: str) -> int | None:
-    """The parameter `after` of a list whose entries have numbers; None for the first page.
-
-    Raises InvalidInputError.
-    """
-    if after and not _NUMBER.fullmatch(after):
-        raise not_a_place()
-    return int(after) if after else None
+    """The parameter `after` where entries have numbers; None for the first page. Raises InvalidInputError."""
+    return None if read_place(after, _NUMBER) is None else int(after)
 
 
-def not_a_place() -> InvalidInputError:
-    """The failure of a request whose parameter `after` comes from no page."""
-    return InvalidInputError("The query parameter after takes the next of the page before.")
+def read_place(after: str, spelling: re.Pattern[str]) -> re.Match[str] | None:
+    """The parameter `after` in the spelling of a list; None for the first page. Raises InvalidInputError."""
+    found = spelling.fullmatch(after)
+    if after and found is None:
+        raise InvalidInputError("The query parameter after takes the next of the page before.")
+    return found
 
 
 def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
@@ -131,10 +122,9 @@ def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
 
 
 class Handles:
-    """Turns an id into its handle and back, by a key of 16 bytes.
-
-    An operator names sessions and calls by handles, because their ids are capabilities. The ids that the
-    server gives are UUIDs, which are one block of the cipher. Other ids have no handle.
+    """Turns an id into its handle and back, by a key of 16 bytes. Operators name sessions and calls by
+    handles, because their ids are capabilities. Ids that the server has not made, which are no UUIDs, have no
+    handle.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -16,8 +16,9 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
+    added,
+    answers_of,
     of_all,
     wanted_process,
 )
@@ -158,8 +159,7 @@ class StatsAdmin:
         the last hour.
         """
         wanted = wanted_process(request, self._neighbours)
-        question = Question(request.path)
-        return await of_all(self._neighbours, wanted, question, self._own, merged_fields)
+        return await of_all(self._neighbours, wanted, (request.path, {}), self._own, merged_fields)
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""
@@ -215,14 +215,13 @@ def memory_bytes() -> int:
 
 def _disk(database_file: Path, gauges: Mapping[str, float]) -> DiskFiguresAnswer:
     """The disk of the data directory; PostgreSQL says of its database what it takes there."""
-    log_file = database_file.with_name(f"{database_file.name}-wal")
     try:
         free_bytes = shutil.disk_usage(database_file.parent).free
     except OSError:
         free_bytes = 0
     return {
         "database_bytes": _size(database_file) or int(gauges.get("database_bytes", 0)),
-        "log_bytes": _size(log_file),
+        "log_bytes": _size(database_file.with_name(f"{database_file.name}-wal")),
         "free_bytes": free_bytes,
     }
 
@@ -236,40 +235,25 @@ def _size(file: Path) -> int:
 
 def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """The server at a glance, all its processes together and each by itself."""
-    found = [own, *(each.fields for each in replies if each.fields is not None)]
+    found = answers_of(own, replies)
     entries = [{"number": own_number, "url": None, "fault": None, "figures": own}]
     entries += [{**each.entry(), "figures": each.fields} for each in replies]
     listed = [client for each in found for client in each["clients"]]
     return {
-        **_sum(found),
+        **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
         "clients": heaviest_fields(listed, "requests", _HEAVIEST),
         "processes": sorted(entries, key=lambda entry: int(entry["number"])),
     }
 
 
-def _sum(found: Sequence[Fields]) -> Fields:
-    """The members of all, added up where they count what each process does."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: _sum_of(name, [each[name] for each in found if name in each]) for name in names}
-
-
-def _sum_of(name: str, values: Sequence[Any]) -> Any:
-    first = values[0]
-    if name in _OF_THE_DATABASE:
-        return first
-    if isinstance(first, dict):
-        return _sum(values)
-    return sum(values) if isinstance(first, int) else first
-
-
 def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The server at a glance."""
-    about: dict[str, Any] = {"parameters": (PROCESS,), "problems": (InvalidInputError,)}
-    rows = rows.under("Observation")
+    row = rows.under("Observation").read
     return (
-        rows.read("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.", **about),
-    )
+        row("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.",
+            parameters=(PROCESS,), problems=(InvalidInputError,)),
+    )  # fmt: skip
 
 
 # The settings that hold now, and whether the server is ready.

@@ -1,6 +1,6 @@
 """Sessions of the bridge: listed, shown with their timelines, and ended by the operator."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, NotRequired
 from urllib.parse import quote
@@ -12,11 +12,12 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
+    answers_of,
     listed_processes,
     of_all,
+    pages_of,
     wanted_process,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, shortened, wanted_page
@@ -77,10 +78,7 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
 
 class SessionAdmin:
-    """Shows sessions, and ends them. A status can be read for `status_ms`.
-
-    Each process knows of the requests that came to it; without `neighbours` there is one process.
-    """
+    """Shows sessions, and ends them. A status can be read for `status_ms`."""
 
     def __init__(
         self,
@@ -107,14 +105,11 @@ class SessionAdmin:
             following = None if page.next_before is None else str(page.next_before)
             return {"sessions": [self._fields(each) for each in page.sessions], "next": following}
 
-        question = Question(_SESSIONS, {"after": after, "limit": str(limit)})
+        question = (_SESSIONS, {"after": after, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
-        """A session, its timeline, and the requests about it that are still kept, newest first.
-
-        Raises SessionNotFoundError.
-        """
+        """A session, its timeline, and the requests that are kept. Raises SessionNotFoundError."""
 
         async def own() -> Fields:
             session = await self._sessions.session(self._id_of(handle))
@@ -126,8 +121,8 @@ class SessionAdmin:
                 "requests": list(islice(self._requests.about(ids), MOST_REQUESTS)),
             }
 
-        question = Question(f"{_SESSIONS}/{quote(handle, safe='')}")
-        return await of_all(self._neighbours, process, question, own, merged_story)
+        path = f"{_SESSIONS}/{quote(handle, safe='')}"
+        return await of_all(self._neighbours, process, (path, {}), own, merged_story)
 
     async def count(self) -> int:
         """The number of living sessions; it may be a minute old."""
@@ -201,37 +196,37 @@ def merged_page(own_number: int, own: Fields, replies: Sequence[Reply]) -> Field
     for reply in replies:
         for session in () if reply.fields is None else reply.fields["sessions"]:
             seen.setdefault(session["handle"], []).append(session)
-    sessions = [_as_seen_by_all(each, seen.get(each["handle"], ())) for each in own["sessions"]]
+    sessions = [_as_seen_by_all([each, *seen.get(each["handle"], ())]) for each in own["sessions"]]
     return {**own, "sessions": sessions, "processes": listed_processes(own_number, replies)}
 
 
 def merged_story(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A session with what all processes have seen of it, and the requests that any of them keeps."""
-    stories = {each.number: each.fields for each in replies if each.fields is not None}
+    stories = pages_of(own_number, own, replies)
     requests = [
-        {**request, "process": number}
-        for number, story in {**stories, own_number: own}.items()
-        for request in story["requests"]
+        {**request, "process": number} for number, story in stories.items() for request in story["requests"]
     ]
+    newest_first = sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)
     return {
-        **_as_seen_by_all(own, list(stories.values())),
-        "requests": sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)[
-            :MOST_REQUESTS
-        ],
+        **_as_seen_by_all(answers_of(own, replies)),
+        "requests": newest_first[:MOST_REQUESTS],
         "processes": listed_processes(own_number, replies),
     }
 
 
-def _as_seen_by_all(own: Fields, others: Sequence[Fields]) -> Fields:
-    """The session, with what requests to other processes have shown of it."""
-    found = [own, *others]
-    firsts = {name: _first(each[name] for each in found) for name in ("generation", "dapp")}
-    moments = ("dapp_seen_at", "wallet_seen_at")
-    return {**own, **firsts, **{name: max(each[name] or "" for each in found) or None for name in moments}}
-
-
-def _first(values: Iterable[str | None]) -> str | None:
-    return next((each for each in values if each is not None), None)
+def _as_seen_by_all(found: Sequence[Fields]) -> Fields:
+    """The session as the first of these processes shows it, with what requests to the others have shown."""
+    return {
+        **found[0],
+        **{
+            name: next((each[name] for each in found if each[name] is not None), None)
+            for name in ("generation", "dapp")
+        },
+        **{
+            name: max(each[name] or "" for each in found) or None
+            for name in ("dapp_seen_at", "wallet_seen_at")
+        },
+    }
 
 
 _SESSIONS = "/admin/sessions"

@@ -11,14 +11,14 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
+    answers_of,
     listed_processes,
     of_all,
     wanted_process,
 )
-from bridge_server.admin.rows import AdminRows, not_a_place, shortened, wanted_page
+from bridge_server.admin.rows import AdminRows, read_place, shortened, wanted_page
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub.v2_list import ListedTopic, TopicList, TopicPlace
@@ -56,7 +56,7 @@ class ListedTopicsAnswer(TypedDict):
 
 
 class TopicAdmin:
-    """Lists topics. Each process knows its own sockets; without `neighbours` there is one process."""
+    """Lists topics of generation 2.x."""
 
     def __init__(
         self,
@@ -72,17 +72,19 @@ class TopicAdmin:
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
         """A page of topics. Raises InvalidInputError."""
-        place = _read_place(after)
+        shown = read_place(after, _PLACE)
+        place = TopicPlace() if shown is None else TopicPlace(int(shown[1]), int(shown[2]))
 
         async def own() -> ListedTopicsAnswer:
             found, following = await self._topics.page(place, limit)
-            kinds = self._kinds()
+            recorded = () if self._traffic is None else self._traffic.answered_after(0)
+            kinds = kinds_of(each.exchange.summary for each in recorded)
             return {
                 "topics": [self._fields(each, kinds) for each in found],
                 "next": None if following is None else f"{following.latest_ms}-{following.skipped}",
             }
 
-        question = Question(_PATH, {"after": after, "limit": str(limit)})
+        question = (_PATH, {"after": after, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged_topics)
 
     async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
@@ -101,16 +103,10 @@ class TopicAdmin:
             "expires_at": rfc3339(listed.expires_at_ms),
         }
 
-    def _kinds(self) -> dict[str, TopicKind]:
-        """The kinds of topics by the last publication to each in the record of requests."""
-        recorded = () if self._traffic is None else self._traffic.answered_after(0)
-        return kinds_of(each.exchange.summary for each in recorded)
-
 
 def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
-    """The kinds of shortened topics, by the tags of publications in these summaries, newest first.
-
-    The tags are those of Sign 2.0 (https://specs.walletconnect.com/2.0/specs/clients/sign/rpc-methods).
+    """The kinds of shortened topics, by the tags in these summaries, newest first. The tags are those of Sign
+    2.0 (https://specs.walletconnect.com/2.0/specs/clients/sign/rpc-methods).
     """
     kinds: dict[str, TopicKind] = {}
     for found in filter(None, map(_PUBLISHED.search, summaries)):
@@ -122,36 +118,20 @@ def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
 
 def merged_topics(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
     """A page of topics with the sockets of all processes."""
-    pages = [reply.fields["topics"] for reply in replies if reply.fields is not None]
-    others: dict[tuple[str, str], list[Fields]] = {
-        (each["topic"], each["expires_at"]): [] for each in own["topics"]
-    }
-    for each in (topic for page in pages for topic in page):
-        others.get((each["topic"], each["expires_at"]), []).append(each)
+    everywhere: dict[tuple[str, str], list[Fields]] = {}
+    for page in answers_of(own, replies):
+        for each in page["topics"]:
+            everywhere.setdefault((each["topic"], each["expires_at"]), []).append(each)
     topics = []
     for each in own["topics"]:
-        elsewhere = others[each["topic"], each["expires_at"]]
-        kind = next((one["kind"] for one in (each, *elsewhere) if one["kind"]), None)
-        sockets = sum(one["sockets"] for one in (each, *elsewhere))
-        topics.append({**each, "kind": kind, "sockets": sockets})
+        seen = everywhere[each["topic"], each["expires_at"]]
+        kind = next((one["kind"] for one in seen if one["kind"]), None)
+        topics.append({**each, "kind": kind, "sockets": sum(one["sockets"] for one in seen)})
     return {**own, "topics": topics, "processes": listed_processes(own_number, replies)}
-
-
-def _read_place(after: str) -> TopicPlace:
-    """Read the query parameter `after`. Raises InvalidInputError."""
-    if not after:
-        return TopicPlace()
-    found = _PLACE.fullmatch(after)
-    if found is None:
-        raise not_a_place()
-    return TopicPlace(int(found[1]), int(found[2]))
 
 
 def topic_routes(topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The list."""
-    return (
-        rows.under("Observation").read(
-            _PATH, "topics", topics.handle_page, "List topics of 2.x", "A page.",
-            parameters=(PROCESS, *page_parameters()),
-        ),
-    )  # fmt: skip
+    parameters, read = (PROCESS, *page_parameters()), rows.under("Observation").read
+    row = read(_PATH, "topics", topics.handle_page, "List topics of 2.x", "A page.", parameters=parameters)
+    return (row,)

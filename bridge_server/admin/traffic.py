@@ -15,17 +15,15 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     PagesOfAll,
-    PlaceAtEach,
-    Question,
     Reply,
     WantedProcess,
     merged_news,
-    merged_requests,
     of_one,
     page_of_all,
     read_position,
     read_positions,
     wanted_process,
+    write_positions,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, wanted_page
 from bridge_server.admin.traffic_records import (
@@ -38,6 +36,7 @@ from bridge_server.admin.traffic_records import (
     TooManyFollowersError,
     read_filter,
     read_number,
+    request_fields,
 )
 from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.kernel.background import cancelled
@@ -69,8 +68,8 @@ class RequestNotKeptError(NotFoundError):
     code = "request-not-kept"
     title = "The request is not kept"
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"No request of this number is among the last {most}.")
+    def __init__(self) -> None:
+        super().__init__(f"No request of this number is among the last {MOST_REQUESTS}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,67 +85,45 @@ def read_following(query: Mapping[str, str]) -> Following | None:
     since, wait = query.get("since", ""), query.get("wait", "0")
     if not _SECONDS.fullmatch(wait):
         raise InvalidInputError("The query parameter wait takes seconds, such as ?since=12&wait=5.")
-    if not since:
-        if "wait" in query:
-            raise InvalidInputError(
-                "The query parameter wait goes with since, the last change that is known."
-            )
-        return None
-    return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
-
-
-def page_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """A page of at most `limit` requests. `found` has one more if another page follows."""
-    page = found[:limit]
-    return {
-        "requests": [spell(each) for each in page],
-        "last": newest,
-        "next": str(page[-1].number) if len(found) > limit else None,
-    }
-
-
-def news_fields(found: Sequence[Recorded], limit: int, newest: int, spell: Spell) -> KeptRequestsAnswer:
-    """The first `limit` of these changes, and the last change that a client knows with them."""
-    shown = found[:limit]
-    return {
-        "requests": [spell(each) for each in shown],
-        "last": shown[-1].change if len(found) > limit else newest,
-    }
+    if since:
+        return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
+    if "wait" in query:
+        raise InvalidInputError("The query parameter wait goes with since, the last change that is known.")
+    return None
 
 
 class RequestLists:
-    """The lists of requests, of all processes together or of one. Without `neighbours` there is but one.
-
-    `spell` makes the fields of an own request; others answer with all that they have.
-    """
+    """The lists of requests. `spell` makes the fields of an own request."""
 
     def __init__(
-        self,
-        streams: TrafficStreams,
-        spell: Spell,
-        handles: Handles,
-        neighbours: Neighbours | None,
+        self, streams: TrafficStreams, spell: Spell, handles: Handles, neighbours: Neighbours | None
     ) -> None:
         self._streams = streams
         self._traffic = streams.traffic
         self._spell = spell
         self._handles = handles
         self._neighbours = neighbours
+        self.keeps_contents = streams.traffic.keeps_contents
 
     async def page(
         self, words: str, after: str, limit: int, process: WantedProcess = None
     ) -> KeptRequestsAnswer:
         """A page of the requests that pass the filter in `words`, newest first. Raises InvalidInputError."""
-        chosen = self._filter(words)
+        chosen = read_filter(words, self._handles)
 
         def own(before: int | None) -> KeptRequestsAnswer:
             found = list(islice(filter(chosen.passes, self._traffic.before(before)), limit + 1))
-            return page_fields(found, limit, self._traffic.newest(), self._spell)
+            return {
+                "requests": [self._spell(each) for each in found[:limit]],
+                "last": self._traffic.newest(),
+                "next": str(found[limit - 1].number) if len(found) > limit else None,
+            }
 
-        def merged(cursor: PlaceAtEach, number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            return merged_requests(cursor, number, mine, replies, limit)
+        def last(pages: Mapping[int, Fields]) -> Fields:
+            return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
-        pages = PagesOfAll(Question(TRAFFIC, {"filter": words}), limit, own, merged, read=read_number)
+        question = (TRAFFIC, {"filter": words})
+        pages = PagesOfAll("requests", question, limit, own, last, read=read_number)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def changes(
@@ -160,8 +137,8 @@ class RequestLists:
             return theirs
         if neighbours is None or process is not None:
             known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
-            found = await self._news(self._filter(words), known or 0, wait_seconds)
-            return news_fields(found, limit, self._traffic.newest(), self._spell)
+            found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
+            return self._page_of_changes(found, limit)
         merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
         return merged
 
@@ -171,11 +148,10 @@ class RequestLists:
         async def own() -> KeptRequestAnswer:
             found = self._traffic.find(number)
             if found is None:
-                raise RequestNotKeptError(MOST_REQUESTS)
-            answer: KeptRequestAnswer = self._spell(found)
-            return answer
+                raise RequestNotKeptError
+            return request_fields(found, self._traffic, self._handles)
 
-        return await of_one(self._neighbours, process, Question(f"{TRAFFIC}/{number}"), own)
+        return await of_one(self._neighbours, process, (f"{TRAFFIC}/{number}", {}), own)
 
     async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
         """The changes after one that is known, the oldest first; they wait until there is one."""
@@ -189,31 +165,30 @@ class RequestLists:
         changes = await traffic.news(read, wait_seconds) or ()
         return list(reversed(changes))
 
+    def _page_of_changes(self, found: Sequence[Recorded], limit: int) -> KeptRequestsAnswer:
+        """The first of these changes, and the last change that a client knows with them."""
+        last = found[limit - 1].change if len(found) > limit else self._traffic.newest()
+        return {"requests": [self._spell(each) for each in found[:limit]], "last": last}
+
     async def _changes_of_all(
         self, neighbours: Neighbours, words: str, following: Following, limit: int
     ) -> Fields:
-        own, chosen = neighbours.own_number, self._filter(words)
+        own, chosen = neighbours.own_number, read_filter(words, self._handles)
         positions: Mapping[int, int] = read_positions(following.since, own) or {}
         now = asyncio.get_running_loop().time
         ends_at = now() + following.wait_seconds
         while True:
             replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
             mine = await self._news(chosen, positions.get(own, 0), 0.0)
-            page = news_fields(mine, limit, self._traffic.newest(), self._spell)
-            found = merged_news(positions, own, page, replies, limit)
+            found = merged_news(positions, own, self._page_of_changes(mine, limit), replies, limit)
             left_seconds = ends_at - now()
             if found["requests"] or left_seconds <= 0:
                 return found
             positions = read_positions(found["last"], own) or {}
-            await self._some_news(neighbours, words, chosen, positions, left_seconds)
+            await self._some_news(neighbours, words, positions, left_seconds)
 
     async def _some_news(
-        self,
-        neighbours: Neighbours,
-        words: str,
-        chosen: Filter,
-        positions: Mapping[int, int],
-        wait_seconds: float,
+        self, neighbours: Neighbours, words: str, positions: Mapping[int, int], wait_seconds: float
     ) -> None:
         """Return once some process has news, or the time is over."""
 
@@ -221,11 +196,15 @@ class RequestLists:
             return {**_query(words, positions, 1, number), "wait": f"{wait_seconds:.3f}"}
 
         async def own() -> bool:
-            return bool(await self._news(chosen, positions.get(neighbours.own_number, 0), wait_seconds))
+            chosen, known = read_filter(words, self._handles), positions.get(neighbours.own_number, 0)
+            return bool(await self._news(chosen, known, wait_seconds))
+
+        async def another(question: Awaitable[Reply]) -> bool:
+            fields = (await question).fields
+            return fields is not None and bool(fields["requests"])
 
         questions = await neighbours.questions(TRAFFIC, query, wait_seconds)
-        pending = {asyncio.create_task(own())}
-        pending |= {asyncio.create_task(_has_news(question)) for question in questions}
+        pending = {asyncio.create_task(own()), *(asyncio.create_task(another(each)) for each in questions)}
         try:
             while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -234,35 +213,21 @@ class RequestLists:
         finally:
             await cancelled(pending)
 
-    def _filter(self, words: str) -> Filter:
-        return read_filter(words, self._handles)
-
 
 def _query(words: str, positions: Mapping[int, int], limit: int, number: int) -> Mapping[str, str]:
     """The query with which a process answers its changes."""
     return {"filter": words, "since": str(positions.get(number, 0)), "limit": str(limit)}
 
 
-async def _has_news(question: Awaitable[Reply]) -> bool:
-    reply = await question
-    return reply.fields is not None and bool(reply.fields["requests"])
-
-
 class TrafficAdmin:
     """One method per endpoint. Without `streams` no record is kept, and the answers say how to keep one."""
 
-    def __init__(
-        self,
-        streams: TrafficStreams | None,
-        lives: CallLives,
-        handles: Handles,
-        neighbours: Neighbours | None,
-    ) -> None:
+    def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
         self._streams = streams
-        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
         self._lives = lives
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles = handles = lives.handles
+        self._neighbours = neighbours = lives.neighbours
+        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
 
     async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
         """The last 2,000 requests that the server answered and sent, and requests that wait now, newest
@@ -283,10 +248,7 @@ class TrafficAdmin:
 
     async def handle_stream(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events `request`, and `skipped` with the number of changes that were left out."""
-        if self._streams is None:
-            raise NoTrafficError
-        last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-        return EventStream(await self._opened(request, last_event, self._streams))
+        return EventStream(await self._opened(request))
 
     async def handle_call(self, request: web.Request) -> CallLifeAnswer:
         """Asked, told (a webhook and its outcome), fetched, answered, status read, expires."""
@@ -295,10 +257,12 @@ class TrafficAdmin:
             raise CallNotFoundError
         return await self._lives.of(call_id, wanted_process(request, self._neighbours))
 
-    async def _opened(self, request: web.Request, last_event: str, streams: TrafficStreams) -> OpenStream:
-        neighbours = self._neighbours
-        process = wanted_process(request, neighbours)
-        words = request.query.get("filter", "")
+    async def _opened(self, request: web.Request) -> OpenStream:
+        streams, neighbours = self._streams, self._neighbours
+        if streams is None:
+            raise NoTrafficError
+        last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+        process, words = wanted_process(request, neighbours), request.query.get("filter", "")
         chosen = read_filter(words, self._handles)
         if neighbours is None:
             return streams.join(chosen, read_number(last_event))
@@ -332,9 +296,8 @@ _SINCE = Parameter(
     "The last change that is known: `last` of an earlier answer, or the id of an event. Of several processes "
     "it names one change each.",
 )
-_WAIT = Parameter(
-    "wait", "With `since`: up to so many seconds, 25 at most.", {"type": "number", "minimum": 0}
-)
+_POSITIVE = {"type": "number", "minimum": 0}
+_WAIT = Parameter("wait", "With `since`: up to so many seconds, 25 at most.", _POSITIVE)
 _NUMBER = Parameter("number", "The number of a request.", place="path", example="1")
 _LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", place="header")
 _STREAM = DescribedAnswer(

@@ -1,7 +1,7 @@
 """Records of requests: their JSON, the filter a person types, and the lifetimes of calls."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
@@ -10,7 +10,6 @@ from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
     ProcessAnswer,
-    Question,
     Reply,
     WantedProcess,
     listed_processes,
@@ -26,7 +25,7 @@ from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.relay.models import CALL_WEBHOOK, CallNotFoundError
 from bridge_server.relay.store import SessionList, StoredCallLife, made_at_ms
 from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, TypedDict, number, one_of, text
-from bridge_server.web.traffic import APPROVAL, Contents, Exchange, Recorded, TrafficLog, with_short_ids
+from bridge_server.web.traffic import APPROVAL, Exchange, Recorded, TrafficLog, with_short_ids
 
 
 class TooManyFollowersError(LimitError):
@@ -146,25 +145,14 @@ def subject_of(exchange: Exchange) -> Subject:
     found = _SESSION.search(exchange.path)
     if found is not None:
         session_id, call_id = (None if each == _NEW else each for each in found.groups())
-        made = _made(exchange)
-        return Subject(session_id or made.session_id, call_id or made.call_id)
+        made = {} if exchange.is_error or not exchange.about else orjson.loads(exchange.about)
+        return Subject(session_id or made.get("sessionId"), call_id or made.get("callId"))
     found = _CALL_STATUS.search(exchange.path)
     if found is not None:
         return Subject(call_id=found[1])
-    return _announced(exchange) if exchange.who == "bridge" else Subject()
-
-
-def _made(exchange: Exchange) -> Subject:
-    """The session or the call that an answer names."""
-    if exchange.is_error or not exchange.about:
+    if exchange.who != "bridge":
         return Subject()
-    answer = orjson.loads(exchange.about)
-    return Subject(answer.get("sessionId"), answer.get("callId"))
-
-
-def _announced(exchange: Exchange) -> Subject:
-    """The session and the call of a webhook."""
-    session_id, _, call_id = exchange.about.decode().partition(" ")
+    session_id, _, call_id = exchange.about.decode().partition(" ")  # of a webhook
     return Subject(session_id or None, call_id or None)
 
 
@@ -175,6 +163,7 @@ _MOST_TERMS = 16
 _LEAST_OF_AN_ID = 4
 _STATUS = re.compile(r"[0-9]xx|[0-9]{1,3}", re.ASCII)
 _RPC_ROUTE = "rpc"
+_DIALECT = "v0.7-"
 
 Test: TypeAlias = Callable[[Recorded], bool]
 
@@ -187,7 +176,7 @@ _KINDS: dict[str, Test] = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Every wanted test holds, and no unwanted one."""
+    """A request passes if every wanted test is true of it, and no unwanted one."""
 
     wanted: Sequence[Test] = ()
     unwanted: Sequence[Test] = ()
@@ -203,7 +192,7 @@ EVERYTHING = Filter()
 
 
 def read_filter(words: str, handles: Handles) -> Filter:
-    """The filter in these words. Raises InvalidInputError, which names what it does not know."""
+    """Read a filter. Raises InvalidInputError, which names the unknown word."""
     if len(words) > _MOST_CHARACTERS:
         raise InvalidInputError(f"The query parameter filter takes {_MOST_CHARACTERS} characters at most.")
     terms = words.split()
@@ -231,9 +220,16 @@ def _test(term: str, handles: Handles) -> Test:
         case "status":
             return _has_status(value)
         case "is":
-            return _kind(value)
-        case "who" | "route" | "method":
-            return _has(name, value.lower())
+            if value not in _KINDS:
+                raise InvalidInputError(f"In the filter, is: takes {', '.join(_KINDS)}.")
+            return _KINDS[value]
+        case "who":
+            return lambda each: each.exchange.who == value.lower()
+        case "route":  # also the routes of generation 0.7, which have a prefix
+            plain = value.lower().removeprefix(_DIALECT)
+            return lambda each: each.exchange.route.lower().removeprefix(_DIALECT) == plain
+        case "method":
+            return lambda each: each.exchange.method.lower() == value.lower()
     raise InvalidInputError(
         f"The filter does not know {name}: but session:, call:, route:, status:, who:, method:, is:, "
         "a minus before any of them, and plain words."
@@ -242,14 +238,8 @@ def _test(term: str, handles: Handles) -> Test:
 
 def _says(word: str) -> Test:
     def says(recorded: Recorded) -> bool:
-        exchange = recorded.exchange
-        texts = (
-            exchange.who,
-            exchange.method,
-            with_short_ids(exchange.path),
-            exchange.route,
-            exchange.summary,
-        )
+        each = recorded.exchange
+        texts = (each.who, each.method, with_short_ids(each.path), each.route, each.summary)
         return word in " ".join(texts).lower()
 
     return says
@@ -278,20 +268,6 @@ def _has_status(value: str) -> Test:
         return lambda each: not each.is_waiting and each.exchange.status // 100 == hundreds
     status = int(value)
     return lambda each: not each.is_waiting and each.exchange.status == status
-
-
-def _kind(value: str) -> Test:
-    if value not in _KINDS:
-        raise InvalidInputError(f"In the filter, is: takes {', '.join(_KINDS)}.")
-    return _KINDS[value]
-
-
-def _has(name: str, value: str) -> Test:
-    if name == "route":  # also the routes of generation 0.7, which have a prefix
-        return lambda each: each.exchange.route.lower().removeprefix("v0.7-") == value.removeprefix("v0.7-")
-    if name == "who":
-        return lambda each: each.exchange.who == value
-    return lambda each: each.exchange.method.lower() == value
 
 
 class Requests:
@@ -325,7 +301,6 @@ class Requests:
 
 PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
 
-_DIALECT = "v0.7-"
 _STEP_OF_ROUTE = {
     "request-call": "asked",
     "call": "fetched",
@@ -351,10 +326,7 @@ class Step:
 
 
 class CallLives:
-    """The lifetimes of calls. A status can be read for `status_ms`.
-
-    Each request of a call came to one process; without `neighbours` there is one process.
-    """
+    """The lifetimes of calls. A status can be read for `status_ms`."""
 
     def __init__(
         self,
@@ -368,18 +340,18 @@ class CallLives:
         self._requests = requests
         self._pending_of = pending_of
         self._status_ms = status_ms
-        self._neighbours = neighbours
+        self.neighbours = neighbours
+        self.handles = requests.handles
 
     async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
-        """The lifetime of this call.
-
-        Raises CallNotFoundError for a call of which nothing is known, NotFoundError, UnavailableError.
+        """The lifetime of this call. Raises CallNotFoundError if nothing is known, NotFoundError,
+        UnavailableError.
         """
-        handle = self._requests.handles.of(call_id)
-        question = Question(f"{_CALLS}/{handle}")
-        neighbours = None if handle is None else self._neighbours
+        handle = self.handles.of(call_id)
+        path = f"{_CALLS}/{handle}"
+        neighbours = None if handle is None else self.neighbours
         life: CallLifeAnswer | None = await of_all(
-            neighbours, process, question, lambda: self._own(call_id), merged_life
+            neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
         )
         if life is None:
             raise CallNotFoundError
@@ -387,10 +359,14 @@ class CallLives:
 
     async def _own(self, call_id: str) -> CallLifeAnswer | None:
         """The lifetime as this process knows it; None if it knows nothing of the call."""
-        stored = await self._stored(call_id)
-        seen = list(self._seen(call_id, None if stored is None else stored.session_id))
-        if stored is None:
-            return self._fields(call_id, _session_of(seen), "gone", None, seen) if seen else None
+        try:
+            stored = await self._sessions.call(call_id)
+        except CallNotFoundError:
+            seen = list(self._seen(call_id, None))
+            subjects = [subject_of(step.recorded.exchange) for step in seen if step.recorded is not None]
+            session_id = next((each.session_id for each in subjects if each.session_id is not None), None)
+            return self._fields(call_id, session_id, "gone", None, seen) if seen else None
+        seen = list(self._seen(call_id, stored.session_id))
         steps = [*seen, *self._from_store(stored, seen), *await self._pending(stored)]
         state = "waiting" if stored.call.status_expires_at_ms is None else "answered"
         expires_at_ms = stored.call.status_expires_at_ms or stored.call.expires_at_ms
@@ -404,32 +380,28 @@ class CallLives:
         expires_at_ms: int | None,
         steps: Sequence[Step],
     ) -> CallLifeAnswer:
-        handles = self._requests.handles
+        if all(step.name != "asked" for step in steps):  # the call's id shows when it was asked
+            steps = [Step("asked", made_at_ms(call_id)), *steps]
         return {
-            "call": _named(call_id, handles),
-            "session": named(session_id, handles),
+            "call": {"id": shortened(call_id), "handle": self.handles.of(call_id)},
+            "session": named(session_id, self.handles),
             "state": state,
             "expires_at": rfc3339_or_none(expires_at_ms),
-            "steps": [self._step(step) for step in _with_beginning(call_id, steps)],
+            "steps": [
+                {
+                    "step": step.name,
+                    "at": rfc3339_or_none(step.at_ms),
+                    "outcome": step.outcome or None,
+                    "request": None if step.recorded is None else self._requests.fields(step.recorded),
+                }
+                for step in sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))
+            ],
         }
-
-    def _step(self, step: Step) -> CallStepAnswer:
-        """One step, with the request that it was, if that is still kept."""
-        return {
-            "step": step.name,
-            "at": rfc3339_or_none(step.at_ms),
-            "outcome": step.outcome or None,
-            "request": None if step.recorded is None else self._requests.fields(step.recorded),
-        }
-
-    async def _stored(self, call_id: str) -> StoredCallLife | None:
-        try:
-            return await self._sessions.call(call_id)
-        except CallNotFoundError:
-            return None
 
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
-        """The steps in the record, and the reads of all calls and the notices while this one was pending."""
+        """The steps in the record: requests about the call, and reads and notices of all calls while it
+        waited.
+        """
         of_session: list[Step] = []
         for recorded in reversed(self._requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)
@@ -484,18 +456,6 @@ def _waiting(message: PendingMessage) -> str:
     return f"attempt {message.attempts} failed: {message.last_error or 'no reason'}; it is tried again"
 
 
-def _with_beginning(call_id: str, steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps in the order of time, and first the step that the call's id shows."""
-    if all(step.name != "asked" for step in steps):
-        steps = [Step("asked", made_at_ms(call_id)), *steps]
-    return sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))
-
-
-def _session_of(steps: Iterable[Step]) -> str | None:
-    subjects = (subject_of(step.recorded.exchange) for step in steps if step.recorded is not None)
-    return next((each.session_id for each in subjects if each.session_id is not None), None)
-
-
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 Spell: TypeAlias = Callable[[Recorded], Any]
 """Makes the JSON of a request."""
@@ -521,7 +481,8 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
     }
     for name, contents in (("request", exchange.request), ("answer", exchange.answer)):
         if contents is not None:
-            fields[name] = _contents_fields(contents)
+            body = contents.body.decode(errors="replace")
+            fields[name] = {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
     return cast(KeptRequestAnswer, fields)
 
 
@@ -547,16 +508,7 @@ def line_fields(recorded: Recorded, traffic: TrafficLog) -> RequestLine:
 
 def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     """A session or a call: the beginning of its id, and its handle in the paths of the admin API."""
-    return None if any_id is None else _named(any_id, handles)
-
-
-def _named(any_id: str, handles: Handles) -> NamedThingAnswer:
-    return {"id": shortened(any_id), "handle": handles.of(any_id)}
-
-
-def _contents_fields(contents: Contents) -> KeptContentsAnswer:
-    body = contents.body.decode(errors="replace")
-    return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
+    return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
 def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Fields:
@@ -565,7 +517,13 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
     lives |= {each.number: each.fields for each in replies if each.fields is not None}
     if not lives:
         raise CallNotFoundError
-    first, recorded = next(iter(lives.values())), list(_recorded(lives))
+    first = next(iter(lives.values()))
+    recorded = [
+        {**step, "request": {**step["request"], "process": process}}
+        for process, life in lives.items()
+        for step in life["steps"]
+        if step["request"] is not None
+    ]
     names = {step["step"] for step in recorded} & _KNOWN_WITHOUT_A_REQUEST
     steps = recorded + [
         step for step in first["steps"] if step["request"] is None and step["step"] not in names
@@ -578,17 +536,9 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
     }
 
 
-def _recorded(lives: Mapping[int, Fields]) -> Iterable[Fields]:
-    for process, life in lives.items():
-        for step in life["steps"]:
-            if step["request"] is not None:
-                yield {**step, "request": {**step["request"], "process": process}}
-
-
 def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
-    """Without requests about the whole session before the call was asked, or after it was answered.
-
-    A process that has recorded neither cannot tell which these are.
+    """Without requests about the whole session before the call was asked, or after it was answered, of which
+    a process that has recorded neither does not know.
     """
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]

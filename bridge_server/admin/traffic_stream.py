@@ -15,12 +15,7 @@ from typing import TypeAlias
 
 import orjson
 
-from bridge_server.admin.other_processes import (
-    Fields,
-    Neighbours,
-    changed_at_ms,
-    write_positions,
-)
+from bridge_server.admin.other_processes import Fields, Neighbours, changed_at_ms, write_positions
 from bridge_server.admin.traffic_records import Filter, Spell, TooManyFollowersError
 from bridge_server.kernel.background import cancelled, running
 from bridge_server.kernel.errors import BridgeError, UnavailableError
@@ -42,7 +37,7 @@ _PAUSES_BETWEEN_KEEP_ALIVES = 60
 
 
 class UnseenChanges:
-    """The changes that a reader of the record has not seen yet, as far as its allowance goes."""
+    """The changes that a reader has not got yet; at most as many at once as its allowance."""
 
     def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
         self._traffic = traffic
@@ -136,10 +131,7 @@ class TrafficStreams:
         return len(self._open)
 
     def join(self, chosen: Filter, last_event: int | None, *, is_inner: bool = False) -> TrafficStream:
-        """Open a stream of this process's changes after `last_event`; None: of the changes from now on.
-
-        The caller must call the stream's `leave`. Raises TooManyFollowersError.
-        """
+        """Open a stream of changes after `last_event`; None: from now on. Raises TooManyFollowersError."""
         stream = TrafficStream(self, self.changes(chosen, last_event), is_inner=is_inner)
         self.admit(stream)
         return stream
@@ -213,7 +205,7 @@ class TrafficStreams:
 
 TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
 _KEPT_MS = 500
 """Longer than a process gathers changes before it sends them, so that those of all processes have come."""
@@ -225,7 +217,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 @dataclass(frozen=True, slots=True)
 class WantedStream:
     """The content of a stream: the filter, also in words; the process, None for all; and the last known
-    change of each process. Without `positions` the stream begins now.
+    change of each process, None to begin now.
     """
 
     chosen: Filter
@@ -278,13 +270,19 @@ class StreamOfAll(OpenStream):
         self._skipped = 0
 
     async def begin(self) -> None:
-        """Learn where each process is, if the stream begins now: what comes after this is in the stream."""
+        """Read the last change of each process, if the stream begins now: later changes are in the stream."""
         if self._has_begun:
             return
         self._has_begun = True
         known = self._wanted.positions
         if known is None:
-            known = await self._newest()
+            # The newest change of each process that answers; others are asked again once they can be read.
+            is_wanted = self._wanted.takes
+            replies = await self._neighbours.ask_all(
+                TRAFFIC, lambda number: {"limit": "1"} if is_wanted(number) else None
+            )
+            self._followed.update({each.number: _Followed(None) for each in replies})
+            known = {each.number: int(each.fields["last"]) for each in replies if each.fields is not None}
         self._written.update(known)
         for number, change in known.items():
             self._followed[number] = _Followed(change)
@@ -295,7 +293,7 @@ class StreamOfAll(OpenStream):
             await super().flow(outlet)
 
     def push(self) -> None:
-        """Write what is old enough, as far as the stream's allowance goes."""
+        """Write the lines that are old enough, at most as many as the stream's allowance."""
         if self._outlet is None:
             return
         self._take_own()
@@ -306,16 +304,12 @@ class StreamOfAll(OpenStream):
         for line in ready[:left_out]:
             self._written[line.process] = line.change
         skipped, self._skipped = self._skipped + left_out, 0
-        self._write([self._event(line) for line in ready[left_out:]], skipped)
-
-    async def _newest(self) -> Mapping[int, int]:
-        """The newest change of each process that answers; others are asked again once they can be read."""
-        is_wanted = self._wanted.takes
-        replies = await self._neighbours.ask_all(
-            TRAFFIC, lambda number: {"limit": "1"} if is_wanted(number) else None
-        )
-        self._followed.update({each.number: _Followed(None) for each in replies})
-        return {each.number: int(each.fields["last"]) for each in replies if each.fields is not None}
+        events = []
+        for line in ready[left_out:]:
+            self._written[line.process] = line.change
+            place = write_positions(self._written).encode()
+            events.append(b"id: %b\nevent: request\ndata: %b\n\n" % (place, orjson.dumps(line.fields)))
+        self._write(events, skipped)
 
     async def _follow_forever(self) -> None:
         """Read the streams of all others that run; a process that comes or goes joins or leaves."""
@@ -323,7 +317,7 @@ class StreamOfAll(OpenStream):
             while True:
                 with suppress(UnavailableError):  # the streams that are open go on without the database
                     self._adjust(await self._neighbours.others())
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_CHECK_SECONDS)
         finally:
             await cancelled(each.reading for each in self._followed.values() if each.reading is not None)
 
@@ -337,7 +331,7 @@ class StreamOfAll(OpenStream):
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        """The process has stopped: once its last lines are written, nothing is left of it."""
+        """Forget a process that has stopped, once its last lines are written."""
         followed = self._followed[number]
         if followed.reading is not None:
             followed.reading.cancel()
@@ -393,8 +387,3 @@ class StreamOfAll(OpenStream):
             while lines and lines[0].moment_ms <= until_ms:
                 ready.append(lines.popleft())
         return sorted(ready, key=lambda line: line.moment_ms)
-
-    def _event(self, line: _Line) -> bytes:
-        self._written[line.process] = line.change
-        position = write_positions(self._written).encode()
-        return b"id: %b\nevent: request\ndata: %b\n\n" % (position, orjson.dumps(line.fields))

@@ -26,7 +26,7 @@ from bridge_server.wallet.models import (
 from bridge_server.wallet.signing import read_history
 from bridge_server.wallet.transactions.requests import read_signed
 from bridge_server.wallet.transactions.states import WAITING
-from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionPage
+from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing
 from bridge_server.web.bodies import Shape
 from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Address as AnyAddress
@@ -153,9 +153,7 @@ class WalletAdmin:
         return {"accounts": [account_fields(account) for account in self._accounts.accounts()]}
 
     async def unlock(self, account: str, wanted: UnlockShape) -> WalletAccountAnswer:
-        """Open an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError, and what
-        `Accounts.unlock` raises.
-        """
+        """Open an account's key. Raises what `lock` raises, and what `Accounts.unlock` raises."""
         address = self._lockable(account)
         await self._accounts.unlock(address, wanted.passphrase, wanted.seconds)
         return account_fields(self._account(address))
@@ -168,11 +166,14 @@ class WalletAdmin:
 
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
         """A page of transactions, newest first. Raises InvalidInputError."""
-        found = await self._transactions.page(
-            read_choice("state", state, TransactionState), read_number(after), limit
-        )
-        # A signed transaction is read with its signature, 0.1 ms each.
-        return await asyncio.to_thread(transaction_page_fields, found)
+        wanted = read_choice("state", state, TransactionState)
+        page = await self._transactions.page(wanted, read_number(after), limit)
+
+        def fields() -> WalletTransactionsAnswer:
+            rest = None if page.rest is None else str(page.rest)
+            return {"transactions": [transaction_fields(each) for each in page.transactions], "next": rest}
+
+        return await asyncio.to_thread(fields)  # a signed one is read with its signature, 0.1 ms each
 
     async def signatures(self, after: str, limit: int) -> WalletSignaturesAnswer:
         """A page of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
@@ -224,27 +225,17 @@ def read_address(text: str) -> Address:
 
 def account_fields(account: WalletAccount) -> WalletAccountAnswer:
     """An account: the source of its key, and whether and until when it is unlocked."""
-    until_ms = account.unlocked_until_ms
     return {
         "account": checksummed(account.address),
         "kind": account.source,
         "unlocked": account.is_unlocked,
-        "unlocked_until": rfc3339_or_none(until_ms),
-    }
-
-
-def transaction_page_fields(page: TransactionPage) -> WalletTransactionsAnswer:
-    """A page of transactions; `next` is null at the end."""
-    return {
-        "transactions": [transaction_fields(transaction) for transaction in page.transactions],
-        "next": None if page.rest is None else str(page.rest),
+        "unlocked_until": rfc3339_or_none(account.unlocked_until_ms),
     }
 
 
 def transaction_fields(transaction: ListedTransaction) -> WalletTransactionAnswer:
     """A transaction without its data."""
     to, value = _transfer(transaction)
-    settled_at_ms = transaction.settled_at_ms
     waits = transaction.state in WAITING
     return {
         "id": transaction.transaction_id,
@@ -260,7 +251,7 @@ def transaction_fields(transaction: ListedTransaction) -> WalletTransactionAnswe
         "client": transaction.client,
         "asked_at": rfc3339(transaction.asked_at_ms),
         "next_attempt_at": rfc3339(transaction.next_attempt_at_ms) if waits else None,
-        "settled_at": rfc3339_or_none(settled_at_ms),
+        "settled_at": rfc3339_or_none(transaction.settled_at_ms),
     }
 
 
@@ -281,14 +272,8 @@ def _address(to: str | None) -> str | None:
 
 _WALLET = "/admin/wallet"
 _ACCOUNT = f"{_WALLET}/accounts/{{address:{ANY_ID}}}"
-_ADDRESSED = (
-    Parameter(
-        "address",
-        "The address of an account of the wallet.",
-        place="path",
-        example="0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
-    ),
-)
+_EXAMPLE = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+_ADDRESS_OF = Parameter("address", "The address of an account of the wallet.", place="path", example=_EXAMPLE)
 
 
 def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
@@ -308,10 +293,10 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
     return (
         *shown,
         rows.write("POST", f"{_ACCOUNT}/unlock", "unlock-account", wallet.handle_unlock,
-                   "Unlock an account", "The account.", parameters=_ADDRESSED,
+                   "Unlock an account", "The account.", parameters=(_ADDRESS_OF,),
                    body=UnlockShape, body_example={"passphrase": "correct horse", "seconds": 60},
                    problems=(AccountNotFoundError, AlwaysOpenError, WrongPassphraseError, KeyFileError)),
         rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", wallet.handle_lock,
-                   "Lock an account", "The account.", parameters=_ADDRESSED,
+                   "Lock an account", "The account.", parameters=(_ADDRESS_OF,),
                    problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError)),
     )  # fmt: skip

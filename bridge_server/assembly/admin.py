@@ -151,7 +151,7 @@ class Admin:
 
         routes: tuple[Route, ...] = ()
         if rows is not None:
-            traffic = TrafficAdmin(streams, self.lives, self.handles, self.neighbours)
+            traffic = TrafficAdmin(streams, self.lives)
             routes = (
                 *traffic_routes(traffic, rows),
                 *client_routes(self.clients, rows),

@@ -136,8 +136,6 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         TrafficPage(
             streams,
             operator.lives,
-            operator.handles,
-            operator.neighbours,
             operator.approvals if settings.admin_wallet else None,
             _bridge_url(settings),
             answers_calls=answers_calls,

@@ -25,7 +25,7 @@ from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.client.v2_protocol import is_relay_pairing
 from bridge_server.kit.headless.control import ListeningError, control_api, event_fields
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
-from bridge_server.kit.headless.rules import Rule, RuleFile, read_rule, read_rule_file
+from bridge_server.kit.headless.rules import Rule, RuleError, RuleFile, read_rule, read_rule_file
 from bridge_server.kit.headless.scan import ScanError, uri_in_picture
 from bridge_server.kit.headless.sessions import (
     POLICIES,
@@ -33,9 +33,7 @@ from bridge_server.kit.headless.sessions import (
     Happening,
     PairingFailed,
     Policy,
-    RuleError,
-    SessionDecided,
-    SessionEnded,
+    SessionHappening,
     Watch,
 )
 from bridge_server.kit.headless.terminal import TerminalLines
@@ -133,7 +131,7 @@ class _Run:
 
     def _watch(self, happening: Happening) -> None:
         match happening:
-            case SessionEnded(session) | SessionDecided(session) if session.is_over:
+            case SessionHappening("session" | "ended", session) if session.is_over:
                 if session.ended_by == "bridge":
                     self._fail(UNREACHABLE, session.reason)
                 if self._plan.is_once:

@@ -1,6 +1,5 @@
-"""Sign-in to the console: a link that works once becomes a session of 12 hours.
-
-Both go by the machine's clock, also where tests move the server's: moving it would sign the operator out.
+"""Sign-in to the console: a link that works once becomes a session of 12 hours. Both follow the machine's
+clock: a test that moves the server's does not sign the operator out.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ _FORM = b"form of the console"
 _SWEEP_SLICE = 500
 _SESSIONS: Key = ("console", "sessions")
 """The signal that some session has ended."""
-_LOOK_SECONDS = 15.0
+_CHECK_SECONDS = 15.0
 """The pause between two checks of a stream whether its session has expired."""
 
 
@@ -77,12 +76,8 @@ class RefusedAttempts:
             return
         self._written.add(key)
         left_out, self._left_out = self._left_out, 0
-        log.warning(
-            "console_refused",
-            reason=error.title,
-            client=key[1],
-            **({"left_out": left_out} if left_out else {}),
-        )
+        more = {"left_out": left_out} if left_out else {}
+        log.warning("console_refused", reason=error.title, client=key[1], **more)
 
 
 class SignedOutError(NotAuthenticatedError):
@@ -166,15 +161,12 @@ SESSION = "SELECT expires_at_ms FROM console_sessions WHERE digest = ? AND expir
 END_SESSION = "DELETE FROM console_sessions WHERE digest = ?"
 END_SESSIONS = "DELETE FROM console_sessions"
 END_LINKS = "DELETE FROM console_links"
-SWEEPS = (
-    """
-    DELETE FROM console_links WHERE digest IN
-        (SELECT digest FROM console_links WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
-    """
-    DELETE FROM console_sessions WHERE digest IN
-        (SELECT digest FROM console_sessions WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
+SWEEPS = tuple(
+    f"""
+    DELETE FROM {table} WHERE digest IN
+        (SELECT digest FROM {table} WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+    """  # noqa: S608 - the names are below
+    for table in ("console_links", "console_sessions")
 )
 
 
@@ -260,7 +252,8 @@ class ConsoleAccess:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
         expires_at_ms = await self._store.expiry(key, self._clock.now_ms())
-        return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, _form_token(token))
+        form_token = hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
+        return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, form_token)
 
     async def has_ended(self, session: ConsoleSession) -> bool:
         """Whether the session was ended, or has expired."""
@@ -279,10 +272,6 @@ class ConsoleAccess:
         return await self._store.sweep(self._clock.now_ms())
 
 
-def _form_token(token: str) -> str:
-    return hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
-
-
 class SessionEnds:
     """Ends streams of events when the session of their browser has ended."""
 
@@ -298,7 +287,7 @@ class SessionEnds:
         async def has_ended() -> bool | None:
             return await self._access.has_ended(session) or None
 
-        while await self._signals.wait_for(_SESSIONS, has_ended, _LOOK_SECONDS) is None:
+        while await self._signals.wait_for(_SESSIONS, has_ended, _CHECK_SECONDS) is None:
             pass
 
 
@@ -387,15 +376,12 @@ class Door:
     def require_own_form(
         self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
     ) -> None:
-        """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
-        sent = form.get(FORM_TOKEN, "").encode()
-        if not _is_same_origin(request) or not hmac.compare_digest(sent, session.form_token.encode()):
+        """Raise ForgedChangeError unless a page of this console has sent the form for this session.
+
+        Clients that are no browsers have only the form's token to show.
+        """
+        host, sent = host_of(request), form.get(FORM_TOKEN, "").encode()
+        is_same_origin = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+        is_same_origin &= request.headers.get("Origin") in (None, f"http://{host}", f"https://{host}")
+        if not is_same_origin or not hmac.compare_digest(sent, session.form_token.encode()):
             raise ForgedChangeError
-
-
-def _is_same_origin(request: web.Request) -> bool:
-    """Whether the browser calls the request same-origin. Other clients have only the form's token to show."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-        return False
-    origin, host = request.headers.get("Origin"), host_of(request)
-    return origin is None or origin in (f"http://{host}", f"https://{host}")

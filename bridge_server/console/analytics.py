@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge_server.admin.notifications import ProjectAnalyticsAnswer, analytics_fields
-from bridge_server.console.models import Asked, ConsolePage, NavigationGroup, PagePath, View
+from bridge_server.admin.notifications import analytics_fields
+from bridge_server.console.models import Asked, ConsolePage, PagePath, View
 from bridge_server.console.rendering import ProjectChoice
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import parse_day, spell_day
+from bridge_server.kernel.instants import spell_day
 from bridge_server.kernel.values import dataclass
 from bridge_server.projects.service import Projects
 
@@ -51,36 +51,23 @@ class Chart:
     total: Figures
 
 
-def chart_of_all(analytics: Mapping[str, Any]) -> Chart:
-    """The read rates of all types together."""
-    return _chart("All types", analytics["by_day"], analytics["total"])
-
-
-def chart_of_type(analytics: Mapping[str, Any], kind: Mapping[str, Any]) -> Chart:
-    """The read rates of one type."""
-    sent = {day["day"]: day for day in kind["days"]}
-    days = [sent.get(day["day"], {"day": day["day"], "sent": 0}) for day in analytics["by_day"]]
-    return _chart(kind["type_id"], days, kind["total"])
-
-
 def percent(rate: float | None) -> str:
     """The rate as a person reads it; a dash if nothing counts."""
     return "–" if rate is None else f"{rate * 100:.1f} %"
 
 
 def _chart(title: str, days: Sequence[Figures], total: Figures) -> Chart:
-    bars = [_bar(place, day) for place, day in enumerate(days) if day["sent"]]
+    bars = []
+    for place, day in enumerate(days):
+        if day["sent"]:
+            height = round(max(_LEAST_HEIGHT, 100 * (day["read_rate"] or 0)), 2)
+            label = f"{day['day']}: {percent(day['read_rate'])}, {day['read']} of {day['sent']} read"
+            bars.append(Bar(place * SLOT + (SLOT - _BAR) / 2, 100 - height, _BAR, height, label))
     described = (
         f"Read rate by day from {days[0]['day']} to {days[-1]['day']}: {percent(total['read_rate'])} in all, "
         f"{total['read']} of {total['sent']} read. The table below has the figures."
     )
     return Chart(title, described, len(days) * SLOT, bars, [day for day in days if day["sent"]], total)
-
-
-def _bar(place: int, day: Figures) -> Bar:
-    height = round(max(_LEAST_HEIGHT, 100 * (day["read_rate"] or 0)), 2)
-    label = f"{day['day']}: {percent(day['read_rate'])}, {day['read']} of {day['sent']} read"
-    return Bar(place * SLOT + (SLOT - _BAR) / 2, 100 - height, _BAR, height, label)
 
 
 class AnalyticsPage:
@@ -93,43 +80,38 @@ class AnalyticsPage:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         path = PagePath(_PATH, self.show)
-        return ConsolePage("analytics", "Analytics", NavigationGroup.NOTIFICATIONS, (path,))
+        return ConsolePage("analytics", "Analytics", "Notifications", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The figures of a period, of all types or of one."""
         choice = await self._choice.fields(asked)
         if choice["project"] is None:
             return View("analytics/analytics.html", {**choice, "analytics": None})
-        analytics, wrong = await self._analytics(choice["project"]["project_id"], asked)
-        chosen = asked.query.get("type", "")
+        project_id, chosen, wrong = choice["project"]["project_id"], asked.query.get("type", ""), ""
+        first, last = asked.query.get("from") or None, asked.query.get("to") or None
+        try:
+            found = await self._projects.analytics(project_id, first, last)
+        except InvalidInputError as error:
+            found, wrong = await self._projects.analytics(project_id, None, None), error.detail
+        analytics, last_day = analytics_fields(found), found.period.last_day
         fields = {
             **choice,
             "analytics": analytics,
             "wrong": wrong,
             "chosen_type": chosen,
             "charts": _charts(analytics, chosen),
-            "ranges": _ranges(analytics),
+            "ranges": [(name, spell_day(max(0, last_day - days + 1))) for name, days in _RANGES.items()],
             "percent": percent,
         }
         return View("analytics/analytics.html", fields)
 
-    async def _analytics(self, project_id: str, asked: Asked) -> tuple[ProjectAnalyticsAnswer, str]:
-        """The figures of the period that was asked for, or of the usual one and what is wrong with it."""
-        first, last = asked.query.get("from") or None, asked.query.get("to") or None
-        try:
-            return analytics_fields(await self._projects.analytics(project_id, first, last)), ""
-        except InvalidInputError as error:
-            return analytics_fields(await self._projects.analytics(project_id, None, None)), error.detail
-
 
 def _charts(analytics: Mapping[str, Any], chosen: str) -> list[Chart]:
+    """A chart of all types together unless one is chosen, and of each type that was sent most."""
     types = [kind for kind in analytics["types"] if not chosen or kind["type_id"] == chosen]
-    most_sent = sorted(types, key=lambda kind: kind["total"]["sent"], reverse=True)[:MOST_CHARTS]
-    of_types = [chart_of_type(analytics, kind) for kind in most_sent]
-    return of_types if chosen else [chart_of_all(analytics), *of_types]
-
-
-def _ranges(analytics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The usual ranges, by the first day of each."""
-    last = parse_day(analytics["to"])
-    return [(name, spell_day(max(0, last - days + 1))) for name, days in _RANGES.items()]
+    charts = [] if chosen else [_chart("All types", analytics["by_day"], analytics["total"])]
+    for kind in sorted(types, key=lambda kind: kind["total"]["sent"], reverse=True)[:MOST_CHARTS]:
+        sent = {day["day"]: day for day in kind["days"]}
+        days = [sent.get(day["day"], {"day": day["day"], "sent": 0}) for day in analytics["by_day"]]
+        charts.append(_chart(kind["type_id"], days, kind["total"]))
+    return charts

@@ -1,12 +1,12 @@
 """The page that composes a notification: a dry run with a preview, the sending, and its progress."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote
 
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
@@ -37,15 +37,21 @@ _EXPECTED_ACCOUNTS = f"must have 1 to {NOTIFY_MAX_ACCOUNTS} accounts, one in a l
 
 def read_draft(form: Mapping[str, str]) -> AudienceRequest:
     """Read the notification and its audience. The places of InvalidInputError are fields of the form."""
-    lines = _lines(form)
+    numbered = enumerate(form.get("accounts", "").splitlines(), 1)
+    lines = [(number, line.strip()) for number, line in numbered if line.strip()]
     url = form.get("url", "").strip()
+    audience: Any = {"accounts": [account for _, account in lines]}
+    if form.get("audience") == "all":
+        audience = "all"
+    elif form.get("audience") == "type":
+        audience = {"type": form.get("audience_type", "")}
     document = {
         "notification": {
             **{name: form.get(name, "") for name in ("type", "title", "body")},
             **({"url": url} if url else {}),
         },
         "notification_id": form.get("notification_id", "").strip(),
-        "audience": _audience(form, [account for _, account in lines]),
+        "audience": audience,
     }
     try:
         return read_audience_request(JsonObject(document, None), is_dry_run=False)
@@ -68,20 +74,6 @@ def draft_fields(values: Mapping[str, str]) -> dict[str, Any]:
         "most_characters": MOST_CHARACTERS,
         "most_accounts": NOTIFY_MAX_ACCOUNTS,
     }
-
-
-def _lines(form: Mapping[str, str]) -> list[tuple[int, str]]:
-    lines = enumerate(form.get("accounts", "").splitlines(), 1)
-    return [(number, line.strip()) for number, line in lines if line.strip()]
-
-
-def _audience(form: Mapping[str, str], accounts: list[str]) -> Any:
-    match form.get("audience"):
-        case "all":
-            return "all"
-        case "type":
-            return {"type": form.get("audience_type", "")}
-    return {"accounts": accounts}
 
 
 def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
@@ -198,22 +190,21 @@ class Sendings:
 
     async def _walk(self, sending: AudienceWalk, most_calls: int, *, is_dry_run: bool = False) -> None:
         for _ in range(most_calls):
-            if sending.after is None:
+            after = sending.after
+            if after is None:
                 return
-            await self._step(sending, sending.after, is_dry_run)
-
-    async def _step(self, sending: AudienceWalk, after: str, is_dry_run: bool) -> None:
-        request = replace(sending.request, after=after)
-        outcome = await self._audiences.notify(sending.project_id, request, is_dry_run)
-        if sending.after == after:  # another window may have made the same call: it counts once
-            sending.after = outcome.next
-            sending.tally.add(audience_outcome_fields(outcome))
+            request = replace(sending.request, after=after)
+            outcome = await self._audiences.notify(sending.project_id, request, is_dry_run)
+            if sending.after == after:  # another window may have made the same call: it counts once
+                sending.after = outcome.next
+                sending.tally.add(audience_outcome_fields(outcome))
 
 
 _COMPOSE = "/compose"
 _SENDING = f"{_COMPOSE}/sendings/{{name:[\\w-]{{1,64}}}}"
 _ID_BYTES = 6
 _LONGEST_NUMBER = 18
+_EVERYBODY = "all subscribers"
 
 
 class ComposePage:
@@ -233,35 +224,21 @@ class ComposePage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "compose",
-            "Compose",
-            NavigationGroup.NOTIFICATIONS,
-            (
-                PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
-                PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
-            ),
+        paths = (
+            PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
+            PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
         )
+        return ConsolePage("compose", "Compose", "Notifications", paths)
 
     async def show(self, asked: Asked) -> View:
         """The form, empty, or with a notification that is sent to more accounts."""
         return await self._form(asked, None)
 
     async def check(self, asked: Asked) -> View:
-        request = read_draft(asked.form)
-        try:
-            rehearsed = await self._sendings.rehearse(_project_id(asked), request)
-        except InvalidInputError as error:
-            raise at_fields(error) from error
-        return await self._form(asked, rehearsed)
+        return await self._form(asked, await _walked(self._sendings.rehearse, asked))
 
     async def send(self, asked: Asked) -> Done:
-        request = read_draft(asked.form)
-        try:
-            sending = await self._sendings.begin(_project_id(asked), request)
-        except InvalidInputError as error:
-            raise at_fields(error) from error
-        return _done(sending)
+        return _done(await _walked(self._sendings.begin, asked))
 
     async def show_sending(self, asked: Asked) -> View:
         """A sending and its progress."""
@@ -299,8 +276,14 @@ class ComposePage:
         }
 
 
-def _project_id(asked: Asked) -> ProjectId:
-    return ProjectId(asked.query.get("project_id", ""))
+async def _walked(
+    walk: Callable[[ProjectId, AudienceRequest], Awaitable[AudienceWalk]], asked: Asked
+) -> AudienceWalk:
+    request = read_draft(asked.form)
+    try:
+        return await walk(ProjectId(asked.query.get("project_id", "")), request)
+    except InvalidInputError as error:
+        raise at_fields(error) from error
 
 
 def _path(sending: AudienceWalk) -> str:
@@ -314,7 +297,11 @@ def _done(sending: AudienceWalk) -> Done:
 
 
 def _sending_fields(sending: AudienceWalk) -> dict[str, Any]:
-    content, tally = sending.request.notification, sending.tally
+    content, tally, wanted = sending.request.notification, sending.tally, sending.request.audience
+    if not isinstance(wanted, SubscriberAudience):
+        audience = _accounts(len(wanted))
+    else:
+        audience = _EVERYBODY if wanted.type_id is None else f"subscribers of {wanted.type_id}"
     return {
         "path": _path(sending),
         "begun_at": rfc3339(sending.begun_at_ms),
@@ -323,23 +310,15 @@ def _sending_fields(sending: AudienceWalk) -> dict[str, Any]:
         "body": content.body,
         "url": content.url,
         "notification_id": sending.request.notification_id,
-        **_audience_fields(sending.request),
+        "audience": audience,
+        # Whether the project's number of subscribers is the size of the audience.
+        "is_everybody": audience == _EVERYBODY,
         "sent": tally.sent,
         "missed": dict(tally.missed),
         "named": tally.named,
         "looked_at": tally.looked_at,
         "is_over": sending.after is None,
     }
-
-
-def _audience_fields(request: AudienceRequest) -> dict[str, Any]:
-    """The audience in words, and whether the project's number of subscribers is its size."""
-    audience = request.audience
-    if not isinstance(audience, SubscriberAudience):
-        return {"audience": _accounts(len(audience)), "is_everybody": False}
-    if audience.type_id is None:
-        return {"audience": "all subscribers", "is_everybody": True}
-    return {"audience": f"subscribers of {audience.type_id}", "is_everybody": False}
 
 
 def _accounts(number: int) -> str:

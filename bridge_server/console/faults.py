@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    number_of,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.console.rendering import duration_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
@@ -37,20 +28,10 @@ class FaultsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        changes = {
-            "add": self.add,
-            "remove": self.remove,
-            "advance": self.advance,
-            "set-clock": self.set_clock,
-            "reset": self.reset,
-        }
-        return ConsolePage(
-            "faults",
-            "Faults and clock",
-            NavigationGroup.SERVER,
-            (PagePath(_PATH, self.show, changes),),
-            self._count,
-        )
+        changes = {"add": self.add, "remove": self.remove, "reset": self.reset}
+        changes |= {"advance": self.advance, "set-clock": self.set_clock}
+        path = PagePath(_PATH, self.show, changes)
+        return ConsolePage("faults", "Faults and clock", "Server", (path,), self._count)
 
     async def show(self, _: Asked) -> View:
         """The rules and the clock."""
@@ -77,11 +58,9 @@ class FaultsPage:
         return _done("The rule is removed.")
 
     async def advance(self, asked: Asked) -> Done:
-        number, unit = (
-            number_of(asked.form.get("number", "").strip()),
-            _UNITS.get(asked.form.get("unit", ""), 1),
-        )
-        seconds = number * unit if isinstance(number, int | float) else number
+        seconds = number_of(asked.form.get("number", "").strip())
+        if isinstance(seconds, int | float):
+            seconds *= _UNITS.get(asked.form.get("unit", ""), 1)
         moved = await self._controls.move(wire.read_clock({"advance": seconds}))
         passed = f"{duration_of(round(seconds * 1000))} have passed"
         return _done(f"{passed}: {moved.swept} rows are swept, {moved.delivered} messages are delivered.")

@@ -5,34 +5,23 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 
-from bridge_server.console.access import (
-    REFUSED_ATTEMPTS,
-    Door,
-    UnknownChangeError,
-)
+from bridge_server.console.access import REFUSED_ATTEMPTS, Door, UnknownChangeError
 from bridge_server.console.models import (
     ROOT,
     Asked,
     ConsolePage,
     ConsoleSession,
     Done,
-    NavigationGroup,
     PagePath,
     PageStream,
     View,
 )
-from bridge_server.console.rendering import (
-    HEADERS,
-    NOTICE,
-    Framing,
-    OneTimeNotices,
-    faults_of,
-)
+from bridge_server.console.rendering import HEADERS, NOTICE, Framing, OneTimeNotices, faults_of
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnsupportedMediaError
 from bridge_server.kernel.token_bucket import Limit
@@ -50,10 +39,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 async def read_form(request: web.Request) -> Mapping[str, str]:
-    """The fields of a form; of several with one name, the last.
-
-    Raises UnsupportedMediaError, InvalidInputError.
-    """
+    """The last field of each name. Raises UnsupportedMediaError, InvalidInputError."""
     if request.content_type != _FORM:
         raise UnsupportedMediaError("The console takes forms, as its own pages send them.")
     try:
@@ -111,9 +97,11 @@ class ConsoleHandlers:
             # Before the page reads: no later change is missed.
             frame = self._framing.begin(request, session, page)
             view = await path.show(_asked(request))
-            return await self._framing.finish(frame, view, self._notice(request, session))
+            name = request.query.get(NOTICE) if request.method == hdrs.METH_GET else None
+            notice = self._notices.take(session, name) if name else None
+            return await self._framing.finish(frame, view, notice)
 
-        return self._for_signed_in(show)
+        return self.signed_in(show)
 
     def changing(self, page: ConsolePage, path: PagePath) -> Handler:
         """The handler that makes the change which a form of the path names, and then shows the page."""
@@ -124,14 +112,16 @@ class ConsoleHandlers:
             frame = self._framing.begin(request, session, page)
             asked = _asked(request, form)
             try:
-                outcome = await _change(path, asked)
+                outcome = await path.changes.get(form.get("do", ""), _unknown_change)(asked)
             except BridgeError as error:
-                return await self._unchanged(frame, path, asked, error)
+                return await self._framing.finish(frame, await path.show(asked), error=error, sent=form)
             if isinstance(outcome, View):
                 return await self._framing.finish(frame, outcome, sent=form)
-            return self._done(session, outcome)
+            # The page is shown by GET, so that loading it again changes nothing.
+            notice = self._notices.keep(session, outcome)
+            return _see_other(f"{outcome.to}{'&' if '?' in outcome.to else '?'}{NOTICE}={notice}")
 
-        return self._for_signed_in(change)
+        return self.signed_in(change)
 
     def streaming(self, stream: PageStream) -> Handler:
         """The handler of a page's stream of events."""
@@ -139,15 +129,11 @@ class ConsoleHandlers:
         async def begin(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             return self._events(stream.opened(_asked(request)), session)
 
-        return self._for_signed_in(begin)
+        return self.signed_in(begin)
 
-    async def home(self, request: web.Request) -> web.StreamResponse:
+    async def home(self, _: web.Request, __: ConsoleSession) -> web.StreamResponse:
         """The first page."""
-
-        async def go(_: web.Request, __: ConsoleSession) -> web.StreamResponse:
-            return _see_other(self._home)
-
-        return await self._for_signed_in(go)(request)
+        return _see_other(self._home)
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
         """Use a link up, and have the browser keep its session."""
@@ -158,42 +144,37 @@ class ConsoleHandlers:
             token = await self._door.access.sign_in(request.query.get("link", ""))
         except BridgeError as error:
             return self._refused(request, error)
-        response = self._to_first_page(request)
+        if request.headers.get("Sec-Fetch-Site") == "cross-site":
+            # The page goes there by itself: a redirect from a link in a page of another site would carry no
+            # cookie that is SameSite=Strict.
+            response = self._framing.rendering.page("layout/signed_in.html", {})
+        else:
+            response = _see_other(ROOT)
         response.headers[hdrs.SET_COOKIE] = self._door.cookies.keep(request, token)
         return response
 
-    async def sign_out(self, request: web.Request) -> web.StreamResponse:
+    async def sign_out(self, request: web.Request, session: ConsoleSession) -> web.StreamResponse:
         """End the session of this browser."""
+        self._door.require_own_form(request, session, await read_form(request))
+        await self._door.access.sign_out(session)
+        response = self._framing.rendering.page("layout/signed_out.html", {})
+        response.headers[hdrs.SET_COOKIE] = self._door.cookies.forget(request)
+        return response
 
-        async def leave(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
-            self._door.require_own_form(request, session, await read_form(request))
-            await self._door.access.sign_out(session)
-            response = self._framing.rendering.page("layout/signed_out.html", {})
-            response.headers[hdrs.SET_COOKIE] = self._door.cookies.forget(request)
-            return response
-
-        return await self._for_signed_in(leave)(request)
-
-    async def events(self, request: web.Request) -> web.StreamResponse:
+    async def events(self, request: web.Request, session: ConsoleSession) -> web.StreamResponse:
         """The stream of changes of the topics in `on`."""
+        topics = request.query.get("on", "").split(",")
+        since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+        number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
+        return self._events(self._framing.changes.watch(topics, number), session)
 
-        async def stream(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
-            topics = request.query.get("on", "").split(",")
-            since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-            number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
-            return self._events(self._framing.changes.watch(topics, number), session)
-
-        return await self._for_signed_in(stream)(request)
-
-    async def nothing(self, request: web.Request) -> web.StreamResponse:
+    async def nothing(self, _: web.Request, __: ConsoleSession) -> web.StreamResponse:
         """A path that no page has."""
+        raise NotFoundError("The console has no such page: choose one from its navigation.")
 
-        async def missing(request: web.Request, _: ConsoleSession) -> web.StreamResponse:
-            raise NotFoundError("The console has no such page: choose one from its navigation.")
+    def signed_in(self, work: _Work) -> Handler:
+        """The handler that does this work for a browser that is signed in, and refuses others."""
 
-        return await self._for_signed_in(missing)(request)
-
-    def _for_signed_in(self, work: _Work) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 self._door.require_own_window(request)
@@ -212,7 +193,7 @@ class ConsoleHandlers:
     ) -> web.StreamResponse:
         """The failure in the frame of every page; without it if that cannot be made either."""
         if not isinstance(error, REFUSED_ATTEMPTS):
-            page = ConsolePage("", error.title, NavigationGroup.SERVER, ())
+            page = ConsolePage("", error.title, "Server", ())
             with suppress(BridgeError):
                 frame = self._framing.begin(request, session, page)
                 return await self._framing.finish(frame, View("layout/missing.html", {}), error=error)
@@ -221,15 +202,6 @@ class ConsoleHandlers:
     def _events(self, source: Source, session: ConsoleSession) -> EventStream:
         return EventStream(SignedInSource(source, partial(self._door.ends.of, session)))
 
-    def _to_first_page(self, request: web.Request) -> web.Response:
-        """A redirect; or a page that goes there by itself, for a link in a page of another site.
-
-        A redirect from there would carry no cookie that is SameSite=Strict.
-        """
-        if request.headers.get("Sec-Fetch-Site") == "cross-site":
-            return self._framing.rendering.page("layout/signed_in.html", {})
-        return _see_other(ROOT)
-
     def _refused(self, request: web.Request, error: BridgeError) -> web.Response:
         """A page that says what to do; an attempt that the door refused is logged."""
         if isinstance(error, REFUSED_ATTEMPTS):
@@ -237,31 +209,13 @@ class ConsoleHandlers:
         fields = {"error": error, "faults": faults_of(error), "here": request.path}
         return self._framing.rendering.page("layout/refused.html", fields, status_of(error))
 
-    def _notice(self, request: web.Request, session: ConsoleSession) -> Done | None:
-        name = request.query.get(NOTICE)
-        return self._notices.take(session, name) if name and request.method == hdrs.METH_GET else None
-
-    def _done(self, session: ConsoleSession, done: Done) -> web.Response:
-        """Go to the page by GET, so that loading it again changes nothing."""
-        notice = self._notices.keep(session, done)
-        return _see_other(f"{done.to}{'&' if '?' in done.to else '?'}{NOTICE}={notice}")
-
-    async def _unchanged(
-        self, frame: dict[str, Any], path: PagePath, asked: Asked, error: BridgeError
-    ) -> web.Response:
-        """The page as it was, with the failure, and with the fields as they were sent."""
-        return await self._framing.finish(frame, await path.show(asked), error=error, sent=asked.form)
-
 
 def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked:
     return Asked(request.match_info, request.query, form or {}, host_of(request))
 
 
-async def _change(path: PagePath, asked: Asked) -> Done | View:
-    change = path.changes.get(asked.form.get("do", ""))
-    if change is None:
-        raise UnknownChangeError
-    return await change(asked)
+async def _unknown_change(_: Asked) -> Done | View:
+    raise UnknownChangeError
 
 
 def _see_other(place: str) -> web.Response:
@@ -293,11 +247,11 @@ def console_routes(
             yield row("GET", stream.path, name, handlers.streaming(stream), waits=True)
 
     return (
-        row("GET", "", "home", handlers.home),
+        row("GET", "", "home", handlers.signed_in(handlers.home)),
         row("GET", "/sign-in", "sign-in", handlers.sign_in),
-        row("POST", "/sign-out", "sign-out", handlers.sign_out),
-        row("GET", "/events", "events", handlers.events, waits=True),
+        row("POST", "/sign-out", "sign-out", handlers.signed_in(handlers.sign_out)),
+        row("GET", "/events", "events", handlers.signed_in(handlers.events), waits=True),
         row("GET", "/static/{name}", "static", static_files.answer),
         *(row for page in pages for row in rows_of(page)),
-        row("GET", "/{anything:.*}", "nothing", handlers.nothing),
+        row("GET", "/{anything:.*}", "nothing", handlers.signed_in(handlers.nothing)),
     )

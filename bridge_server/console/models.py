@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
@@ -24,9 +23,7 @@ class ConsoleSession:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a page: the names in its path, its query, the host that was called, and the fields of the
-    form that was sent.
-    """
+    """A request for a page: the names in its path, its query, the fields of its form, and the host."""
 
     names: Mapping[str, str]
     query: Mapping[str, str]
@@ -36,9 +33,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template with its fields. Open pages load again when one of the topics in `live` has changed.
-
-    `error` is the failure of the request for the page, which is shown nevertheless.
+    """A template with its fields. Open pages load again when one of the topics in `live` has changed. `error`
+    is the failure of a request whose page is shown nevertheless.
     """
 
     template: str
@@ -49,9 +45,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change is made: the page to go to, a message on it, and secrets that are shown this once, by name.
-
-    `picture` is the URL of an image that is shown with the message.
+    """A change is made: the page to go to, a message on it, secrets that are shown this once, by name, and
+    the URL of a picture.
     """
 
     to: str
@@ -86,13 +81,8 @@ class PageStream:
     opened: Callable[[Asked], Source]
 
 
-class NavigationGroup(StrEnum):
-    """A part of the navigation."""
-
-    LIVE = "Live"
-    OUT = "Out"
-    NOTIFICATIONS = "Notifications"
-    SERVER = "Server"
+NavigationGroup: TypeAlias = Literal["Live", "Out", "Notifications", "Server"]
+"""A part of the navigation; the parts in their order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from bridge_server.admin import notifications
 from bridge_server.admin.accounts import AccountAdmin, AccountViewAnswer
 from bridge_server.admin.projects import read_account
 from bridge_server.admin.rows import read_choice, read_number
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.reading import InboxReads
@@ -39,16 +39,12 @@ class NotificationsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "notifications",
-            "Notifications",
-            NavigationGroup.NOTIFICATIONS,
-            (
-                PagePath(_NOTIFICATIONS, self.show_all),
-                PagePath(_NOTIFICATION, self.show),
-                PagePath(_ACCOUNT, self.show_account),
-            ),
+        paths = (
+            PagePath(_NOTIFICATIONS, self.show_all),
+            PagePath(_NOTIFICATION, self.show),
+            PagePath(_ACCOUNT, self.show_account),
         )
+        return ConsolePage("notifications", "Notifications", "Notifications", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The notifications of a project, newest first."""
@@ -59,13 +55,9 @@ class NotificationsPage:
         """One notification, and a page of its accounts with the outcome of each."""
         project_id, number = ProjectId(asked.names["project_id"]), int(asked.names["number"])
         outcome, after = asked.query.get("outcome", ""), asked.query.get("after", "")
-        found, page = await self._history.outcomes(
-            project_id,
-            number,
-            read_choice("outcome", outcome or None, DeliveryOutcome),
-            notifications.read_account_place(after),
-            _PAGE,
-        )
+        wanted = read_choice("outcome", outcome or None, DeliveryOutcome)
+        place = notifications.read_account_place(after)
+        found, page = await self._history.outcomes(project_id, number, wanted, place, _PAGE)
         fields = {
             **await self._list(asked, ""),
             "notification": notifications.outcome_page_fields(found, page),
@@ -116,12 +108,8 @@ class InboxPreview:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "inbox-preview",
-            "Inbox preview",
-            NavigationGroup.NOTIFICATIONS,
-            (PagePath(_INBOX, self.show, {"mark-read": self.mark_read}),),
-        )
+        path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
+        return ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
 
     async def show(self, asked: Asked) -> View:
         """A page of the notifications of an account."""

@@ -8,17 +8,7 @@ import orjson
 
 from bridge_server.admin.delivery_tests import PushTests, PushTestShape, WebhookTests, WebhookTestShape
 from bridge_server.admin.outbox import DestinationShape, OutboxAdmin
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    Change,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    text_fields,
-)
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View, text_fields
 from bridge_server.console.rendering import chosen_process
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL
 from bridge_server.outbox.models import MessageKind, MessageState
@@ -67,13 +57,8 @@ class OutboxViews:
         """One attempt; in test mode with what was sent."""
         process = chosen_process(asked)
         fields = await self._outbox.attempt(asked.names["number"], process)
-        body = fields["body"]
-        named = {} if process is None else {"process": process}
-        opened = {
-            "attempt": {**fields, **named},
-            "body": _written(body),
-            "notice_shown": _notice(self._kind, body),
-        }
+        attempt, body = {**fields, **({} if process is None else {"process": process})}, fields["body"]
+        opened = {"attempt": attempt, "body": _written(body), "notice_shown": _notice(self._kind, body)}
         return View("outbox/attempt.html", {**await self._attempts(asked), **opened}, _LIVE)
 
     async def retry(self, asked: Asked) -> Done:
@@ -100,7 +85,7 @@ class OutboxViews:
         query = {name: value for name in ("state", "destination") if (value := asked.query.get(name, ""))}
         after = asked.query.get("after", "")
         page = await self._outbox.messages({**query, "kind": self._kind}, after, _PAGE)
-        return {**self._frame(), **page, **_asked(query, after), "states": list(MessageState)}
+        return {**page, **self._frame(query, after), "states": list(MessageState)}
 
     async def _attempts(self, asked: Asked) -> dict[str, Any]:
         query = {name: value for name in ("destination",) if (value := asked.query.get(name, ""))}
@@ -110,15 +95,17 @@ class OutboxViews:
         outcomes = page["outcomes"].items()
         own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
         processes = page.get("processes", ())
-        return {**self._frame(), **page, **_asked(query, after), "outcomes": own, "processes": processes}
+        return {**page, **self._frame(query, after), "outcomes": own, "processes": processes}
 
-    def _frame(self) -> dict[str, Any]:
-        return {"place": f"{ROOT}{self._place}", "is_push": self._kind is MessageKind.PUSH}
-
-
-def _asked(query: Mapping[str, str], after: str) -> dict[str, Any]:
-    text = "".join(f"{name}={quote(value, safe='')}&" for name, value in query.items())
-    return {"asked": {"state": "", "destination": "", **query}, "after": after, "query": text}
+    def _frame(self, query: Mapping[str, str], after: str) -> dict[str, Any]:
+        """The fields of every page: its path, and the list that was asked for."""
+        return {
+            "place": f"{ROOT}{self._place}",
+            "is_push": self._kind is MessageKind.PUSH,
+            "asked": {"state": "", "destination": "", **query},
+            "after": after,
+            "query": "".join(f"{name}={quote(value, safe='')}&" for name, value in query.items()),
+        }
 
 
 def _destination(asked: Asked) -> DestinationShape:
@@ -151,7 +138,7 @@ class WebhooksPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage("webhooks", "Webhooks", NavigationGroup.OUT, self._views.paths(self.test))
+        return ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
         wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
@@ -172,14 +159,13 @@ class PushesPage:
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
         paths = (*self._views.paths(self.test), PagePath("/pushes/preview", self.show_preview))
-        return ConsolePage("pushes", "Pushes", NavigationGroup.OUT, paths)
+        return ConsolePage("pushes", "Pushes", "Out", paths)
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""
         preview = self._tests.preview(asked.query)
         wanted = {name: asked.query.get(name, "") for name in ("peer_name", "language")}
-        fields = {"preview": preview, **wanted}
-        return View("pushes/preview.html", fields)
+        return View("pushes/preview.html", {"preview": preview, **wanted})
 
     async def test(self, asked: Asked) -> Done:
         wanted = check(PushTestShape, text_fields(asked.form, "topic"))

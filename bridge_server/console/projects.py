@@ -11,10 +11,8 @@ from bridge_server.admin.rows import read_number
 from bridge_server.console.models import (
     ROOT,
     Asked,
-    Change,
     ConsolePage,
     Done,
-    NavigationGroup,
     PagePath,
     View,
     number_of,
@@ -49,16 +47,24 @@ class ProjectsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "projects",
-            "Projects",
-            NavigationGroup.NOTIFICATIONS,
-            (
-                PagePath(_PROJECTS, self.show_all, {"create": self.create}),
-                PagePath(_PROJECT, self.show, self._changes()),
-            ),
-            self._projects.count,
-        )
+        changes = {
+            "delete": self.delete,
+            "add-type": self.add_type,
+            "rename-type": self.rename_type,
+            "remove-type": self.remove_type,
+            "rotate-secret": self.rotate_secret,
+            "revoke-secret": self.revoke_secret,
+            "limit": self.limit_accounts,
+            "reset-limit": self.reset_limit,
+            "set-webhook": self.set_webhook,
+            "remove-webhook": self.remove_webhook,
+            "subscribe": self.subscribe,
+            "unsubscribe": self.unsubscribe,
+            "import": self.import_subscribers,
+        }
+        all_projects = PagePath(_PROJECTS, self.show_all, {"create": self.create})
+        paths = (all_projects, PagePath(_PROJECT, self.show, changes))
+        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.count)
 
     async def show_all(self, asked: Asked) -> View:
         """A page of projects."""
@@ -66,11 +72,8 @@ class ProjectsPage:
 
     async def show(self, asked: Asked) -> View:
         """One project, and a page of its subscribers."""
-        project_id, search, after = (
-            _project_id(asked),
-            asked.query.get("search", ""),
-            asked.query.get("after", ""),
-        )
+        project_id = _project_id(asked)
+        search, after = asked.query.get("search", ""), asked.query.get("after", "")
         details = await self._projects.show(project_id)
         found = await self._subscriptions.search(project_id, search.strip(), after, _PAGE + 1)
         figures = await self._projects.analytics(project_id, None, None)
@@ -88,11 +91,8 @@ class ProjectsPage:
     async def create(self, asked: Asked) -> Done:
         new = check(projects.ProjectShape, text_fields(asked.form, "name", optional=("project_id",)))
         project, secret = await self._projects.create(new.name, new.project_id)
-        return Done(
-            _path(project.project_id),
-            f"The project {project.name} is created.",
-            {"Its secret": secret.secret},
-        )
+        shown = {"Its secret": secret.secret}
+        return Done(_path(project.project_id), f"The project {project.name} is created.", shown)
 
     async def delete(self, asked: Asked) -> Done:
         project_id = _project_id(asked)
@@ -167,23 +167,6 @@ class ProjectsPage:
         changed = sum(change is not None for _, change in outcomes)
         return _done(asked, f"{len(outcomes)} accounts are subscribed; {changed} of them are new or changed.")
 
-    def _changes(self) -> Mapping[str, Change]:
-        return {
-            "delete": self.delete,
-            "add-type": self.add_type,
-            "rename-type": self.rename_type,
-            "remove-type": self.remove_type,
-            "rotate-secret": self.rotate_secret,
-            "revoke-secret": self.revoke_secret,
-            "limit": self.limit_accounts,
-            "reset-limit": self.reset_limit,
-            "set-webhook": self.set_webhook,
-            "remove-webhook": self.remove_webhook,
-            "subscribe": self.subscribe,
-            "unsubscribe": self.unsubscribe,
-            "import": self.import_subscribers,
-        }
-
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
         found = await self._projects.overview(read_number(place) or 0, _PROJECTS_PAGE + 1)
@@ -214,14 +197,12 @@ def _read_lines(text: str) -> list[NewSubscription]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not 1 <= len(lines) <= MOST_IMPORTED:
         raise InvalidInputError(f"Nobody was subscribed: send 1 to {MOST_IMPORTED} lines at once.")
-    return [_read_line(number, line) for number, line in lines]
-
-
-def _read_line(number: int, line: str) -> NewSubscription:
-    try:
-        return read_subscriber(line.encode())
-    except InvalidInputError as error:
-        faults = error.faults or (Fault("#", error.detail),)
-        raise InvalidInputError(
-            "Nobody was subscribed.", [Fault(f"#/line {number}", fault.detail) for fault in faults]
-        ) from error
+    subscriptions = []
+    for number, line in lines:
+        try:
+            subscriptions.append(read_subscriber(line.encode()))
+        except InvalidInputError as error:
+            details = [fault.detail for fault in error.faults] or [error.detail]
+            faults = [Fault(f"#/line {number}", detail) for detail in details]
+            raise InvalidInputError("Nobody was subscribed.", faults) from error
+    return subscriptions

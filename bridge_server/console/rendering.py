@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -42,7 +42,7 @@ _MOST_NOTICES = 100
 
 
 class OneTimeNotices:
-    """The messages that nobody has seen yet; the oldest go when there are too many."""
+    """Messages that no page has shown yet; the oldest go when there are too many."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
@@ -83,9 +83,7 @@ class PageChanges:
     def follow(
         self, events: Events, topics: Mapping[str, Sequence[type[DomainEvent]]], everything: type[DomainEvent]
     ) -> None:
-        """Note the changes that commits announce, in any process; an event of type `everything` changes every
-        topic.
-        """
+        """Note the changes that commits announce, in any process; `everything` changes every topic."""
         for topic, kinds in topics.items():
             for kind in kinds:
                 events.subscribe(kind, self._noting(topic), everywhere=True)
@@ -100,10 +98,7 @@ class PageChanges:
             watch.wake()
 
     def watch(self, topics: Sequence[str], since: int) -> "Watch":
-        """A stream of the changes of these topics after the number `since`.
-
-        The oldest stream ends when there are too many.
-        """
+        """A stream of changes after the number `since`. The oldest stream ends when there are too many."""
         if len(self._watches) >= MOST_WATCHES:
             next(iter(self._watches)).end()
         watch = Watch(self, [topic for topic in topics if topic in self._last], since)
@@ -151,9 +146,14 @@ class Watch:
             topics, number = self._changes.changed(self.topics, self._since), self._changes.number
             if topics:
                 self._since = number
-                await outlet.write(b"".join(_event(topic, number) for topic in topics))
-                await self._rest()
-            elif not await self._is_woken():
+                events = [f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n" for topic in topics]
+                await outlet.write("".join(events).encode())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
+                continue
+            try:
+                await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
+            except TimeoutError:
                 await outlet.write(KEEP_ALIVE)
 
     def wake(self) -> None:
@@ -168,21 +168,6 @@ class Watch:
     def leave(self) -> None:
         """Leave the streams: this one is over, or never began."""
         self._changes.leave(self)
-
-    async def _rest(self) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
-
-    async def _is_woken(self) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
-        except TimeoutError:
-            return False
-        return True
-
-
-def _event(topic: str, number: int) -> bytes:
-    return f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n".encode()
 
 
 # Figures and texts as a person reads them.
@@ -221,11 +206,6 @@ def moment_of(at: str | None) -> Markup:
     return Markup('<time datetime="{}" title="{}">{} {}</time>').format(at, title, at[:10], at[11:19])
 
 
-def seen_lines(text: str) -> str:
-    """The text with its unseen characters as `<U+202E>`, and its lines as they are."""
-    return "\n".join(map(seen, text.split("\n")))
-
-
 def seen(text: str) -> str:
     """The text with its unseen characters as `<U+202E>`."""
     parts = _SEEN.split(text)
@@ -253,7 +233,12 @@ class Rendering:
             auto_reload=False,
         )
         self._templates.filters.update(
-            count=_count, duration=duration_of, exact=escape, lines=_lines, moment=moment_of
+            # The spaces between thousands are no text of a stranger.
+            count=lambda number: escape(count_of(number)),
+            duration=duration_of,
+            exact=escape,
+            lines=lambda text: escape("\n".join(map(seen, text.split("\n")))),
+            moment=moment_of,
         )
         self._templates.globals.update(constants)
 
@@ -263,20 +248,9 @@ class Rendering:
         return WholeAnswer(body=text.encode(), status=status, headers=HEADERS)
 
 
-def _count(number: int) -> Markup:
-    """A number whose thousands are kept apart by spaces, which are no text of a stranger."""
-    return escape(count_of(number))
-
-
-def _lines(text: str) -> Markup:
-    """A text of several lines with its unseen characters made visible."""
-    return escape(seen_lines(text))
-
-
 def _shown(value: Any) -> Any:
-    """The output of an expression: texts with unseen characters made visible, and markup as it is.
-
-    The fields of forms are filled with `|exact`, so that a form that is sent unchanged changes nothing.
+    """The output of an expression: unseen characters made visible, markup as it is. Fields of forms are
+    filled with `|exact`, so that a form that is sent unchanged changes nothing.
     """
     if value is None:
         return ""
@@ -333,10 +307,9 @@ class Framing:
     async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
         """The groups that have pages, with the pages' numbers."""
         entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups = [
-            (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
-        ]
-        return [(group, entries) for group, entries in groups if entries]
+        groups: tuple[NavigationGroup, ...] = get_args(NavigationGroup)
+        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
+        return [(group, entries) for group, entries in parts if entries]
 
 
 def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
@@ -365,27 +338,23 @@ class ProjectChoice:
         self._account_limit = account_limit
 
     async def fields(self, asked: Asked) -> dict[str, Any]:
-        """The oldest projects for the list, and the chosen one as `project`, None if there is none.
-
-        Raises ProjectNotFoundError.
-        """
+        """The oldest projects, and the chosen one as `project` or None. Raises ProjectNotFoundError."""
         found = await self._projects.overview(limit=MOST_LISTED + 1)
         page = projects.project_page_fields(found, MOST_LISTED, self._account_limit)
         listed = page["projects"]
         chosen = asked.names.get("project_id") or asked.query.get("project_id")
         if not chosen and listed:
             chosen = listed[0]["project_id"]
-        project = await self._details(chosen) if chosen else None
+        project = None
+        if chosen:
+            project = projects.details_fields(await self._projects.show(chosen), self._account_limit)
         return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
-
-    async def _details(self, project_id: str) -> Mapping[str, Any]:
-        return projects.details_fields(await self._projects.show(project_id), self._account_limit)
 
 
 # The process whose request or attempt a page shows, where several share a database.
 
 
 def chosen_process(asked: Asked) -> int | None:
-    """The number of the process in the query; None: that which answers."""
+    """The number of the process in the query; None: the process that answers."""
     text = asked.query.get("process", "")
     return int(text) if _NUMBER.fullmatch(text) else None

@@ -1,13 +1,12 @@
 """The pages of the group Server: clients with their token buckets, and the settings that hold now."""
 
-from collections.abc import Mapping
 from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin import clients
 from bridge_server.admin.clients import ClientAdmin
 from bridge_server.admin.server import SettingsAdmin
-from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, PagePath, View
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.recorder import By
 
@@ -26,12 +25,8 @@ class ClientsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "clients",
-            "Clients and limits",
-            NavigationGroup.SERVER,
-            (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show)),
-        )
+        paths = (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show))
+        return ConsolePage("clients", "Clients and limits", "Server", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The addresses with the most of one figure."""
@@ -75,16 +70,16 @@ class SettingsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "settings", "Settings", NavigationGroup.SERVER, (PagePath("/settings", self.show),)
-        )
+        path = PagePath("/settings", self.show)
+        return ConsolePage("settings", "Settings", "Server", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The settings whose name or source has the text that is searched for."""
         report, search = await self._settings.report(), asked.query.get("search", "").strip()
-        found = {name: row for name, row in report["settings"].items() if _fits(name, row, search.lower())}
+        wanted = search.lower()
+        found = {
+            name: row
+            for name, row in report["settings"].items()
+            if wanted in name or wanted in row["origin"].lower()
+        }
         return View("settings/settings.html", {"settings": found, "ready": report["ready"], "search": search})
-
-
-def _fits(name: str, row: Mapping[str, Any], search: str) -> bool:
-    return search in name or search in row["origin"].lower()

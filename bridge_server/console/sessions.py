@@ -7,7 +7,7 @@ import segno
 
 from bridge_server.admin.sessions import SessionAdmin
 from bridge_server.admin.topics import TopicAdmin
-from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
 
@@ -42,31 +42,22 @@ class SessionsPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "sessions",
-            "Sessions",
-            NavigationGroup.LIVE,
-            (
-                PagePath(_SESSIONS, self.show_all),
-                PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw}),
-            ),
-            self._sessions.count,
-        )
+        one = PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw})
+        paths = (PagePath(_SESSIONS, self.show_all), one)
+        return ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)
 
     async def show_all(self, asked: Asked) -> View:
         """Living sessions, newest first, and topics of generation 2.x, renewed last first."""
         topics_after = asked.query.get("topics_after", "")
         topics = await self._topics.page(topics_after, _PAGE)
-        listed = await self._list(asked)
         fields = {"topics": topics["topics"], "next_topics": topics["next"], "topics_after": topics_after}
-        return View("sessions/sessions.html", {**listed, **fields}, _LIVE)
+        return View("sessions/sessions.html", {**await self._list(asked), **fields}, _LIVE)
 
     async def show(self, asked: Asked) -> View:
         """One session with what happened in it."""
-        fields = await self._sessions.story(asked.names["handle"])
-        rows = [row_fields(each) for each in fields["requests"]]
-        listed = await self._list(asked)
-        return View("sessions/sessions.html", {**listed, "session": fields, "rows": rows}, _LIVE)
+        session = await self._sessions.story(asked.names["handle"])
+        fields = {"session": session, "rows": [row_fields(each) for each in session["requests"]]}
+        return View("sessions/sessions.html", {**await self._list(asked), **fields}, _LIVE)
 
     async def end(self, asked: Asked) -> Done:
         await self._sessions.end(asked.names["handle"])

@@ -3,54 +3,25 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 
 from bridge_server.admin.approvals import ApprovalAdmin
-from bridge_server.admin.other_processes import Neighbours, read_positions
+from bridge_server.admin.other_processes import read_positions
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
-from bridge_server.admin.traffic_records import (
-    CallLives,
-    Filter,
-    line_fields,
-    read_filter,
-    read_number,
-    request_fields,
-    subject_of,
-)
-from bridge_server.admin.traffic_stream import (
-    OpenStream,
-    StreamOfAll,
-    TrafficStreams,
-    WantedStream,
-)
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    Change,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    PageStream,
-    View,
-)
+from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
+from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, PageStream, View
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.models import CallNotFoundError
 from bridge_server.wallet.models import ApprovalState
-from bridge_server.web.traffic import (
-    CLIENT_LEFT,
-    FIRST_FAILURE,
-    MOST_REQUESTS,
-    TrafficLog,
-    has_missed,
-    with_short_ids,
-)
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, has_missed, with_short_ids
 
 _PATH = "/traffic"
 _STREAM = f"{_PATH}/stream"
@@ -68,6 +39,9 @@ _GENERATIONS = ("1.x", "2.x")
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
     """The texts of a row, of what the admin API answers of a request; its process where there are several."""
     process = {"process": line["process"]} if "process" in line else {}
+    took = ""
+    if line["status"] is not None:
+        took = f"waited {line['waited']:.1f} s" if line["waited"] else f"{line['milliseconds']:.0f} ms"
     return process | {
         "number": line["number"],
         "change": line["change"],
@@ -76,7 +50,7 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
         "request": seen(f"{line['method']} {line['summary']}" if is_of_socket(line) else request_text(line)),
         "status": status_text(line),
         "tone": _tone(line),
-        "took": _took(line),
+        "took": took,
         "waits": line["waits"],
         "summary": "" if is_of_socket(line) else seen(line["summary"]),
         "approval": line["approval"],
@@ -123,12 +97,6 @@ def _tone(line: Mapping[str, Any]) -> str:
     if has_missed(line["route"], line["summary"]):
         return "warn"
     return "bad" if has_failed(line) else "good"
-
-
-def _took(line: Mapping[str, Any]) -> str:
-    if line["status"] is None:
-        return ""
-    return f"waited {line['waited']:.1f} s" if line["waited"] else f"{line['milliseconds']:.0f} ms"
 
 
 # What a request and its answer contain, as the page of a request shows it.
@@ -231,26 +199,19 @@ class _Request:
 
 
 def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
-    """The request as the admin API answers it, sent to this bridge once more.
-
-    None if it was not sent to the bridge, or if its body is not kept as it was.
-    """
+    """The request, sent to this bridge once more; None if it was sent elsewhere, or its body is not kept."""
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
     if fields["who"] == _BRIDGE or not is_whole:
         return None
-    headers = {} if sent is None else _headers(sent["headers"])
-    request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
-    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
-
-
-def _headers(recorded: Mapping[str, str]) -> dict[str, str]:
-    return {
+    headers = {
         name: _TOKEN if value == _HIDDEN else value
-        for name, value in recorded.items()
+        for name, value in ({} if sent is None else sent["headers"]).items()
         if name.lower() not in _MADE_ANEW and not name.lower().startswith(_OF_BROWSERS)
     }
+    request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
+    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
 
 
 def _note(request: _Request) -> str:
@@ -329,28 +290,24 @@ class _Wanted:
 
     @property
     def words(self) -> str:
-        """Both in the words of a filter."""
+        """The text and the kind as one filter."""
         return f"{self.text} is:{self.kind}" if self.kind else self.text
 
     def filter(self, handles: Handles) -> Filter:
-        """Raises InvalidInputError."""
+        """The filter. Raises InvalidInputError."""
         return read_filter(self.words, handles)
 
 
 class TrafficPage:
-    """The views of the record. `streams` spell the rows of this page; without them no record is kept.
-
-    `approvals` decides requests that wait for a person; None where the console may not. `bridge_url` is the
-    address of the bridge, None where it is the console's. `answers_calls` says whether a page may answer a
-    call as the wallet does: in test mode, where the record has the ids of calls.
+    """The views of the record of requests, if one is kept. `approvals` decides requests that wait for a
+    person; None where the console may not. `bridge_url` is None where it is the console's. In test mode a
+    page `answers_calls`, as the wallet does: the record has the ids of calls.
     """
 
     def __init__(
         self,
         streams: TrafficStreams | None,
         lives: CallLives,
-        handles: Handles,
-        neighbours: Neighbours | None,
         approvals: ApprovalAdmin | None,
         bridge_url: str | None,
         *,
@@ -358,23 +315,22 @@ class TrafficPage:
     ) -> None:
         self._approvals = approvals
         self._streams = streams
-        self._lists = None if streams is None else _lists(streams, handles, neighbours)
         self._lives = lives
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles = handles = lives.handles
+        self._neighbours = neighbours = lives.neighbours
+        self._lists = None
+        if streams is not None:
+            spell = partial(line_fields, traffic=streams.traffic)
+            self._lists = RequestLists(streams, spell, handles, neighbours)
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return ConsolePage(
-            "traffic",
-            "Traffic",
-            NavigationGroup.LIVE,
-            (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show)),
-            None if self._streams is None or self._neighbours is not None else self._count,
-            (PageStream(_STREAM, self.stream),),
-        )
+        paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
+        count = None if self._streams is None or self._neighbours is not None else self._count
+        streams = (PageStream(_STREAM, self.stream),)
+        return ConsolePage("traffic", "Traffic", "Live", paths, count, streams)
 
     async def show_all(self, asked: Asked) -> View:
         """The requests that pass the filter, newest first."""
@@ -382,10 +338,10 @@ class TrafficPage:
 
     async def show(self, asked: Asked) -> View:
         """One request beside the list."""
-        if self._streams is None:
-            return await self._view(asked, {}, RequestNotKeptError(MOST_REQUESTS))
+        if self._lists is None:
+            return await self._view(asked, {}, RequestNotKeptError())
         try:
-            shown = await self._shown(asked, self._streams.traffic)
+            shown = await self._shown(asked, self._lists)
         except (NotFoundError, UnavailableError, InvalidInputError) as error:
             return await self._view(asked, {}, error)
         return await self._view(asked, {"shown": shown}, None)
@@ -412,15 +368,14 @@ class TrafficPage:
         if approvals is None:
             return {}
 
-        async def approve(asked: Asked) -> Done:
-            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.APPROVED)
-            return Done(_list_of(asked), f"{decided['method']} is approved: the wallet signs it.")
+        async def decide(decision: ApprovalState, outcome: str, asked: Asked) -> Done:
+            decided = await approvals.decide(asked.form.get("approval", ""), decision)
+            return Done(f"{ROOT}{_PATH}{_wanted(asked).query}", f"{decided['method']} is {outcome}")
 
-        async def reject(asked: Asked) -> Done:
-            decided = await approvals.decide(asked.form.get("approval", ""), ApprovalState.REJECTED)
-            return Done(_list_of(asked), f"{decided['method']} is rejected.")
-
-        return {"approve": approve, "reject": reject}
+        return {
+            "approve": partial(decide, ApprovalState.APPROVED, "approved: the wallet signs it."),
+            "reject": partial(decide, ApprovalState.REJECTED, "rejected."),
+        }
 
     async def _count(self) -> int:
         return 0 if self._streams is None else len(self._streams.traffic)
@@ -437,19 +392,15 @@ class TrafficPage:
         }
         if self._lists is None:
             return View("traffic/off.html", fields, error=error)
-        fault = self._fault(wanted)
+        fault: BridgeError | None = None
+        try:
+            wanted.filter(self._handles)
+        except InvalidInputError as refused:
+            fault = refused
         listed = await self._list(asked, "" if fault else wanted.words, self._lists)
         is_live = fault is None and not listed["after"]
         stream = f"{ROOT}{_STREAM}{wanted.query}" if is_live else ""
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
-
-    def _fault(self, wanted: _Wanted) -> BridgeError | None:
-        """The fault of a filter; None if it has none."""
-        try:
-            wanted.filter(self._handles)
-        except InvalidInputError as error:
-            return error
-        return None
 
     async def _list(self, asked: Asked, words: str, lists: RequestLists) -> dict[str, Any]:
         after = asked.query.get("after", "")
@@ -466,30 +417,13 @@ class TrafficPage:
             "processes": page.get("processes", ()),
         }
 
-    async def _found(self, asked: Asked, traffic: TrafficLog) -> tuple[dict[str, Any], str | None]:
-        """The request that is asked for, and the id of the call that it is about.
-
-        Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError.
-        """
-        number, process = int(asked.names["number"]), chosen_process(asked)
-        neighbours = self._neighbours
-        if self._lists is not None and neighbours is not None:
-            own = neighbours.own_number
-            if process is not None and process != own:
-                one = await self._lists.one(number, process)
-                call = one["call"]
-                return {**one, "process": process}, None if call is None else self._handles.id_of(
-                    call["handle"] or ""
-                )
-        recorded = traffic.find(number)
-        if recorded is None:
-            raise RequestNotKeptError(MOST_REQUESTS)
-        named = {} if neighbours is None else {"process": neighbours.own_number}
-        fields = request_fields(recorded, traffic, self._handles)
-        return {**fields, **named}, subject_of(recorded.exchange).call_id
-
-    async def _shown(self, asked: Asked, traffic: TrafficLog) -> dict[str, Any]:
-        fields, call_id = await self._found(asked, traffic)
+    async def _shown(self, asked: Asked, lists: RequestLists) -> dict[str, Any]:
+        """The request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
+        process, neighbours = chosen_process(asked), self._neighbours
+        fields: dict[str, Any] = {**await lists.one(int(asked.names["number"]), process)}
+        if neighbours is not None:
+            fields["process"] = neighbours.own_number if process is None else process
+        call_id = self._handles.id_of((fields["call"] or {}).get("handle") or "")
         life = await self._life(call_id, _wanted(asked))
         can_answer = self._answers_calls and life is not None and life["state"] == "waiting"
         return {
@@ -507,7 +441,7 @@ class TrafficPage:
                 for name, message in (("Request", fields.get("request")), ("Answer", fields.get("answer")))
                 if message is not None
             ],
-            "keeps_contents": traffic.keeps_contents,
+            "keeps_contents": lists.keeps_contents,
         }
 
     async def _life(self, call_id: str | None, wanted: _Wanted) -> dict[str, Any] | None:
@@ -522,16 +456,6 @@ class TrafficPage:
             for step in life["steps"]
         ]
         return {**life, "steps": steps}
-
-
-def _lists(streams: TrafficStreams, handles: Handles, neighbours: Neighbours | None) -> RequestLists:
-    traffic = streams.traffic
-    return RequestLists(streams, lambda each: line_fields(each, traffic), handles, neighbours)
-
-
-def _list_of(asked: Asked) -> str:
-    """The address of the list that the form stands in."""
-    return f"{ROOT}{_PATH}{_wanted(asked).query}"
 
 
 def _wanted(asked: Asked) -> _Wanted:

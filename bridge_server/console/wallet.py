@@ -1,22 +1,12 @@
 """The page of the wallet: approvals, accounts, transactions and signatures."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from bridge_server.admin.approvals import ApprovalAdmin, ApprovalLineAnswer
 from bridge_server.admin.wallet import UnlockShape, WalletAdmin
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    Change,
-    ConsolePage,
-    Done,
-    NavigationGroup,
-    PagePath,
-    View,
-    number_of,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.ethereum.address import HexError, quantity_of
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS
 from bridge_server.wallet.models import ApprovalState, TransactionState
@@ -32,10 +22,8 @@ WalletSource: TypeAlias = Callable[[], Awaitable[tuple[int, str | None]]]
 
 
 class WalletPage:
-    """The views and changes of the wallet. Only with `may_sign` has it buttons.
-
-    `source` gives the number of this process, and the URL of another one that has the wallet; without it
-    there is one process.
+    """The views and changes of the wallet; without `may_sign` no changes. `source` gives the number of this
+    process, and the URL of another one that has the wallet; it is None for a single process.
     """
 
     def __init__(
@@ -48,28 +36,20 @@ class WalletPage:
 
     def page(self) -> ConsolePage:
         """The entry of the navigation, with the number of requests that wait."""
-        return ConsolePage(
-            "wallet",
-            "Wallet",
-            NavigationGroup.LIVE,
-            (
-                PagePath(_WALLET, self.show, self._if_signing({"unlock": self.unlock, "lock": self.lock})),
-                PagePath(
-                    _APPROVAL,
-                    self.show_approval,
-                    self._if_signing({"approve": self.approve, "reject": self.reject}),
-                ),
-                PagePath(f"{_WALLET}/transactions", self.show_transactions),
-                PagePath(f"{_WALLET}/signatures", self.show_signatures),
-            ),
-            self._count,
+        of_wallet = {"unlock": self.unlock, "lock": self.lock} if self._may_sign else {}
+        of_approval = {"approve": self.approve, "reject": self.reject} if self._may_sign else {}
+        paths = (
+            PagePath(_WALLET, self.show, of_wallet),
+            PagePath(_APPROVAL, self.show_approval, of_approval),
+            PagePath(f"{_WALLET}/transactions", self.show_transactions),
+            PagePath(f"{_WALLET}/signatures", self.show_signatures),
         )
+        return ConsolePage("wallet", "Wallet", "Live", paths, self._count)
 
     async def show(self, asked: Asked) -> View:
         """The requests that wait and that are settled, and every account."""
-        listed = {**await self._list(asked), **self._wallet.accounts()}
-        fields = {**listed, "usual_seconds": DEFAULT_UNLOCK_SECONDS}
-        return View("wallet/wallet.html", fields, _LIVE)
+        fields = {**self._wallet.accounts(), "usual_seconds": DEFAULT_UNLOCK_SECONDS}
+        return View("wallet/wallet.html", {**await self._list(asked), **fields}, _LIVE)
 
     async def show_approval(self, asked: Asked) -> View:
         """One request, in words."""
@@ -109,9 +89,6 @@ class WalletPage:
     async def lock(self, asked: Asked) -> Done:
         account = self._wallet.lock(asked.form.get("account", ""))
         return Done(f"{ROOT}{_WALLET}", f"{account['account']} is locked.")
-
-    def _if_signing(self, changes: Mapping[str, Change]) -> Mapping[str, Change]:
-        return changes if self._may_sign else {}
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")

@@ -13,7 +13,6 @@ from bridge_server.description.problems import (
     problem_response,
     problems_of,
 )
-from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Route
 from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
@@ -80,7 +79,11 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
             "schemas": {**schemas.components, **problem_schemas},
             "responses": responses,
             "headers": HEADERS,
-            "securitySchemes": {name: each for name, each in SECURITY.items() if name in used_schemes},
+            "securitySchemes": {
+                name: {"type": "http", "scheme": "bearer", "description": text}
+                for name, text in TOKENS.items()
+                if name in used_schemes
+            },
         },
     }
 
@@ -94,25 +97,17 @@ def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
         "summary": about.summary,
         "description": about.text,
     }
-    if parameters := _parameters(row, about):
+    others = [each for each in about.parameters if each.place != "path"]
+    waits = WAIT_PARAMETERS if about.polls else ()
+    if parameters := [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]:
         fields["parameters"] = parameters
     if about.body is not None:
-        fields["requestBody"] = _request_body(about, schemas)
+        content = {"schema": schemas.of(about.body), "example": about.body_example}
+        fields["requestBody"] = {"required": not about.body_is_optional, "content": {JSON: content}}
     answers = {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
     fields["responses"] = answers | failures
     fields["security"] = [{name: []} for name in _schemes(row)]
     return fields | dict(about.extensions)
-
-
-def _parameters(row: Route, about: About) -> list[dict[str, Any]]:
-    others = [each for each in about.parameters if each.place != "path"]
-    waits = WAIT_PARAMETERS if about.polls else ()
-    return [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]
-
-
-def _request_body(about: About, schemas: Schemas) -> dict[str, Any]:
-    content = {"schema": schemas.of(about.body), "example": about.body_example}
-    return {"required": not about.body_is_optional, "content": {JSON: content}}
 
 
 def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
@@ -167,43 +162,28 @@ def spelled(path: str) -> str:
 
 def path_parameters(row: Route, about: About) -> list[dict[str, Any]]:
     """The parameters in the row's path."""
-    own = {each.name: each for each in about.parameters if each.place == "path"}
-    return [_path_parameter(name, pattern, own.get(name)) for name, pattern in _PARAMETER.findall(row.path)]
+    own = {each.name: (each.text, each.example) for each in about.parameters if each.place == "path"}
+    found = []
+    for name, pattern in _PARAMETER.findall(row.path):
+        meaning, example = own.get(name) or _MEANINGS[name]
+        schema = {"type": "string", **({"pattern": f"^{pattern}$"} if pattern else {})}
+        fields = {"name": name, "in": "path", "required": True, "description": meaning}
+        found.append({**fields, "schema": schema, "example": example})
+    return found
 
 
 def other_parameter(parameter: Parameter) -> dict[str, Any]:
     """A parameter of the query, or a header field."""
-    spelled_example = {} if parameter.example is None else {"example": _value(parameter)}
-    return {
+    fields: dict[str, Any] = {
         "name": parameter.name,
         "in": parameter.place,
         "description": parameter.text,
         "schema": dict(parameter.schema),
-        **spelled_example,
     }
-
-
-def _value(parameter: Parameter) -> Any:
-    kind = parameter.schema.get("type")
-    if parameter.example is not None and kind == "integer":
-        return int(parameter.example)
-    return parameter.example
-
-
-def _path_parameter(name: str, pattern: str, own: Parameter | None) -> dict[str, Any]:
-    if own is not None:
-        meaning, example = own.text, own.example
-    else:
-        meaning, example = _MEANINGS[name]
-    schema = {"type": "string", "pattern": f"^{pattern}$"} if pattern else {"type": "string"}
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": meaning,
-        "schema": schema,
-        "example": example,
-    }
+    if parameter.example is not None:
+        is_number = parameter.schema.get("type") == "integer"
+        fields["example"] = int(parameter.example) if is_number else parameter.example
+    return fields
 
 
 def shape_name(name: str) -> str:
@@ -327,44 +307,37 @@ class WebhookTestMessage(TypedDict):
     at: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class _Webhook:
-    tag: str
-    summary: str
-    text: str
-    shape: Any
-
-
-_WEBHOOKS: Mapping[str, _Webhook] = {
-    "new-call": _Webhook(
+_WEBHOOKS: Mapping[str, tuple[str, str, str, Any]] = {
+    "new-call": (
         "Bridge", "A new call, to the wallet's push webhook",
         "Sent to the `push.webhook` of the session.", NewCallMessage,
     ),
-    "new-call-of-topic": _Webhook(
+    "new-call-of-topic": (
         "Bridge", "A new call, to the webhooks of its topic",
         "Sent to each webhook that was registered with `POST /subscribe`.", TopicMessage,
     ),
-    "subscription-changed": _Webhook(
+    "subscription-changed": (
         "Notifications", "A changed subscription, to the project's webhook",
         "Sent to the webhook that the operator has set for the project, signed with its own secret. Messages "
         "may arrive out of order.", SubscriptionMessage,
     ),
-    "request-push": _Webhook(
+    "request-push": (
         "Push", "A new request, to a wallet's device",
         "Sent to the `token` of a registration with the type `webhook` (`POST /new`), in the client's "
         "language.", RequestNotice,
     ),
-    "notification-push": _Webhook(
+    "notification-push": (
         "Inbox", "A notification, to an account's device",
         "Sent to the `address` of a device with the channel `webhook` (`POST /inbox/devices`).",
         NotificationNotice,
     ),
-    "webhook-test": _Webhook(
+    "webhook-test": (
         "Outbox", "A test, to the URL that an operator names",
         "Sent once by `POST /admin/webhooks/test` and `bridge-server webhook test`.", WebhookTestMessage,
     ),
 }  # fmt: skip
-SHAPES = tuple(webhook.shape for webhook in _WEBHOOKS.values())
+"""Each message: its tag, its summary, its description and its shape."""
+SHAPES = tuple(shape for _, _, _, shape in _WEBHOOKS.values())
 """The shapes of all messages."""
 
 _HEADERS = {
@@ -387,17 +360,17 @@ _RESPONSES = {
 
 def webhooks_of(schemas: Schemas) -> dict[str, Any]:
     """The member `webhooks` of the document."""
-    return {name: {"post": _message(name, webhook, schemas)} for name, webhook in _WEBHOOKS.items()}
+    return {name: {"post": _message(name, *webhook, schemas)} for name, webhook in _WEBHOOKS.items()}
 
 
-def _message(name: str, webhook: _Webhook, schemas: Schemas) -> dict[str, Any]:
-    schema = schemas.of(webhook.shape)
+def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: Schemas) -> dict[str, Any]:
+    schema = schemas.of(shape)
     content = {"schema": schema, "example": example_of(schema, schemas.components)}
     return {
         "operationId": name,
-        "tags": [webhook.tag],
-        "summary": webhook.summary,
-        "description": webhook.text,
+        "tags": [tag],
+        "summary": summary,
+        "description": text,
         "parameters": [
             {
                 "name": header,
@@ -455,75 +428,47 @@ TAGS = {
     "Test mode": "Control routes of a server that runs for tests (`serve --test`). They exist on no other.",
 }
 
-SECURITY: dict[str, Any] = {
-    "projectSecret": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "A secret of the project in the path (`bsk_...`). It belongs in the app's backend.",
-    },
-    "inboxToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "The token of `POST /inbox/login`, for which an account signs in with Ethereum.",
-    },
-    "adminToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "The setting `admin_token`. The Host field must name this machine, the address that "
-        "the request came to, `public_url` or one of `rpc_hosts`.",
-    },
-    "rpcToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "The setting `rpc_token`. Without that setting only programs of the same machine may "
-        "call, and need no token.",
-    },
-    "metricsToken": {"type": "http", "scheme": "bearer", "description": "The setting `metrics_token`."},
-    "testToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "`test_token` of the ready file.",
-    },
+TOKENS = {
+    "projectSecret": "A secret of the project in the path (`bsk_...`). It belongs in the app's backend.",
+    "inboxToken": "The token of `POST /inbox/login`, for which an account signs in with Ethereum.",
+    "adminToken": "The setting `admin_token`. The Host field must name this machine, the address that the "
+    "request came to, `public_url` or one of `rpc_hosts`.",
+    "rpcToken": "The setting `rpc_token`. Without that setting only programs of the same machine may call, "
+    "and need no token.",
+    "metricsToken": "The setting `metrics_token`.",
+    "testToken": "`test_token` of the ready file.",
 }
+"""The bearer tokens by the names of their schemes."""
+
+
+def _required(text: str, **schema: Any) -> dict[str, Any]:
+    return {"description": text, "required": True, "schema": {"type": "string", **schema}}
+
+
+def _optional(text: str) -> dict[str, Any]:
+    return {"description": text, "schema": {"type": "string"}}
+
 
 HEADERS: dict[str, Any] = {
-    "X-Request-ID": {
-        "description": "The id of the request: that of the request's own `X-Request-ID`, or a new one.",
-        "schema": {"type": "string"},
-    },
-    "RateLimit": {
-        "description": "What is left of each limit, and in how many seconds it is whole again: "
-        '`"requests";r=99;t=1`. Addresses that are exempt from limits get none.',
-        "schema": {"type": "string"},
-    },
-    "RateLimit-Policy": {
-        "description": 'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.',
-        "schema": {"type": "string"},
-    },
-    "Link": {
-        "description": 'The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.',
-        "required": True,
-        "schema": {"type": "string"},
-    },
-    "Retry-After": {
-        "description": "After how many seconds another attempt may succeed.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 0},
-    },
-    "Preference-Applied": {
-        "description": "`wait=N`, if the request had `Prefer: wait`: the seconds that it might have waited.",
-        "schema": {"type": "string"},
-    },
-    "WWW-Authenticate": {
-        "description": "`Bearer`.",
-        "required": True,
-        "schema": {"type": "string", "const": "Bearer"},
-    },
-    "Allow": {
-        "description": "The methods of the path.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
+    "X-Request-ID": _optional(
+        "The id of the request: that of the request's own `X-Request-ID`, or a new one."
+    ),
+    "RateLimit": _optional(
+        "What is left of each limit, and in how many seconds it is whole again: "
+        '`"requests";r=99;t=1`. Addresses that are exempt from limits get none.'
+    ),
+    "RateLimit-Policy": _optional(
+        'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.'
+    ),
+    "Link": _required('The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.'),
+    "Retry-After": _required(
+        "After how many seconds another attempt may succeed.", type="integer", minimum=0
+    ),
+    "Preference-Applied": _optional(
+        "`wait=N`, if the request had `Prefer: wait`: the seconds that it might have waited."
+    ),
+    "WWW-Authenticate": _required("`Bearer`.", const="Bearer"),
+    "Allow": _required("The methods of the path."),
 }
 
 WAIT_PARAMETERS = (

@@ -84,24 +84,15 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
     """The response of one status: a reference, or all that its codes may mean."""
     if len(codes) == 1:
         return {"$ref": f"#/components/responses/{codes[0]}"}
-    schemas = [{"$ref": f"#/components/schemas/{schema_name(code)}"} for code in codes]
+    references = {f"{_TYPE}{code}": f"#/components/schemas/{schema_name(code)}" for code in codes}
+    schema = {
+        "oneOf": [{"$ref": each} for each in references.values()],
+        "discriminator": {"propertyName": "type", "mapping": references},
+    }
     return {
         "description": " ".join(f"`{code}`: {_meaning(kinds[code])}" for code in codes),
         "headers": _headers(status_of_kind(kinds[codes[0]])),
-        "content": {
-            PROBLEM_JSON: {
-                "schema": {
-                    "oneOf": schemas,
-                    "discriminator": {
-                        "propertyName": "type",
-                        "mapping": {
-                            f"{_TYPE}{code}": schema["$ref"]
-                            for code, schema in zip(codes, schemas, strict=True)
-                        },
-                    },
-                },
-            }
-        },
+        "content": {PROBLEM_JSON: {"schema": schema}},
     }
 
 
@@ -112,9 +103,12 @@ def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str
     responses: dict[str, Any] = {}
     for code, (status, meaning) in sorted(meanings.items()):
         name = schema_name(code)
-        has_faults = code == InvalidInputError.code
-        schemas[name] = _schema(code, status, meaning, has_faults)
-        responses[code] = _response(status, meaning, name)
+        schemas[name] = _schema(code, status, meaning)
+        responses[code] = {
+            "description": meaning,
+            "headers": _headers(status),
+            "content": {PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+        }
     return schemas, responses
 
 
@@ -134,7 +128,7 @@ def _meaning(kind: type[BridgeError]) -> str:
     return " ".join((named.__doc__ or "").split("\n\n")[0].split())
 
 
-def _schema(code: str, status: int, meaning: str, has_faults: bool) -> dict[str, Any]:
+def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
     properties = {
         "type": {"type": "string", "const": f"{_TYPE}{code}"},
         "title": {"type": "string", "description": "The kind of problem in words, always the same."},
@@ -146,18 +140,10 @@ def _schema(code: str, status: int, meaning: str, has_faults: bool) -> dict[str,
             "examples": [_REQUEST_ID],
         },
     }
-    if has_faults:
+    if code == InvalidInputError.code:
         properties["errors"] = _FAULTS
     required = ["type", "title", "status", "detail", "instance"]
     return {"type": "object", "description": meaning, "properties": properties, "required": required}
-
-
-def _response(status: int, meaning: str, name: str) -> dict[str, Any]:
-    return {
-        "description": meaning,
-        "headers": _headers(status),
-        "content": {PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
-    }
 
 
 def _headers(status: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -71,7 +71,7 @@ class DocumentationHandlers:
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The page or the picture of the path; a page with status 404 if there is none."""
-        page = await self._in_thread(partial(self._page, request.match_info.get("page", "")))
+        page = await self._in_thread(lambda: self._site.page(request.match_info.get("page", "")))
         return WholeAnswer(body=page.body, headers=page.headers, status=page.status)
 
     async def static(self, request: web.Request) -> web.StreamResponse:
@@ -90,9 +90,6 @@ class DocumentationHandlers:
         """Make pages one at a time: a page that many ask for is made once, and occupies one thread."""
         async with self._turn:
             return await asyncio.to_thread(work)
-
-    def _page(self, path: str) -> Any:
-        return self._site.page(path)
 
     @cached_property
     def _site(self) -> Any:

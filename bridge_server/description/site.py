@@ -11,14 +11,7 @@ from typing import Any, TypeAlias
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from multidict import CIMultiDictProxy
 
-from bridge_server.description.markdown import (
-    MADE,
-    Library,
-    Markdown,
-    anchor_of,
-    open_library,
-    picture_type,
-)
+from bridge_server.description.markdown import MADE, Library, Markdown, anchor_of, open_library, picture_type
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
@@ -132,16 +125,13 @@ def _operation(anchor: str, heading: str, fields: Document, document: Document) 
         summary=fields.get("summary", ""),
         text=fields.get("description", ""),
         tokens=[name for each in fields.get("security", ()) for name in each],
-        parameters=[_parameter(_resolved(each, document)) for each in fields.get("parameters", ())],
+        parameters=[
+            ShownParameter(each["name"], each["in"], each.get("required", False), each.get("description", ""))
+            for each in (_resolved(parameter, document) for parameter in fields.get("parameters", ()))
+        ],
         body_shapes=_shape_names(body.get("schema", {})),
         body_example=_example(body),
         answers=[_answer(status, each, document) for status, each in fields["responses"].items()],
-    )
-
-
-def _parameter(fields: Document) -> ShownParameter:
-    return ShownParameter(
-        fields["name"], fields["in"], fields.get("required", False), fields.get("description", "")
     )
 
 
@@ -182,11 +172,11 @@ def _example(content: Document) -> str:
 
 
 def _shape_names(schema: Any) -> list[str]:
+    """The names of the shapes in a schema."""
     return list(dict.fromkeys(_references(schema)))
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """The names of the shapes in a schema."""
     if isinstance(schema, Mapping):
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith(_SCHEMAS):
@@ -258,11 +248,7 @@ _LEADS = {
 _HEADERS = page_headers(form_action="'none'")
 """Only this server's scripts run, and none inside the page."""
 _INDEX_HEADERS = ready_made(
-    {
-        "Content-Type": "application/json",
-        "Cache-Control": "no-cache",
-        "X-Content-Type-Options": "nosniff",
-    }
+    {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 )
 
 
@@ -288,9 +274,11 @@ class Site:
         """The stylesheets and the script of the pages."""
         self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,
-            "api": self._api,
+            _API: lambda: self._filled("api.html", MADE[_API], _API, {"tags": self._tags}),
             "search.json": self._search,
-            "methods": self._methods,
+            "methods": lambda: self._filled(
+                "methods.html", MADE["methods"], "methods", {"document": openrpc_document()}
+            ),
             _ERRORS: self._errors,
             "try": self._try,
         }
@@ -369,13 +357,6 @@ class Site:
         leads = {name: self._markdown.page(name).lead for name in self._library.pages}
         return self._filled("start.html", "Documentation", "", {"leads": leads | _LEADS})
 
-    def _api(self) -> MadePage:
-        return self._filled("api.html", MADE[_API], _API, {"tags": self._tags})
-
-    def _methods(self) -> MadePage:
-        fields = {"document": openrpc_document()}
-        return self._filled("methods.html", MADE["methods"], "methods", fields)
-
     def _errors(self) -> MadePage:
         groups: dict[str, list[Problem]] = {}
         for problem in self._problems.values():
@@ -404,13 +385,9 @@ class Site:
             (f"{PAGES_PATH}/methods#{each['name']}", MADE["methods"], each["name"], each["summary"])
             for each in openrpc_document()["methods"]
         )
+        place = f"{PAGES_PATH}/{_ERRORS}"
         rows += (
-            (
-                f"{PAGES_PATH}/{_ERRORS}/{code}",
-                MADE[_ERRORS],
-                code,
-                f"{each.title}. {each.meaning} {each.cause}",
-            )
+            (f"{place}/{code}", MADE[_ERRORS], code, f"{each.title}. {each.meaning} {each.cause}")
             for code, each in self._problems.items()
         )
         return MadePage(json.dumps(rows, ensure_ascii=False).encode(), _INDEX_HEADERS)

@@ -67,7 +67,8 @@ def bridge(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A bridge with nothing in it (`bridge_server.kit.fixtures.Bridge`); `--bridge-url` names another."""
     url = request.config.getoption("--bridge-url")
     if url is not None:
-        _skip_with_settings(request)
+        if "bridge_node" in request.fixturenames or request.node.get_closest_marker("bridge") is not None:
+            pytest.skip("the test needs a bridge with settings of its own, and --bridge-url names another")
         with _run_of(request).deployed(url) as deployed:
             yield _noted(request, deployed)
     elif request.config.getini("bridge_scope") == "session":
@@ -165,11 +166,6 @@ def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
             raise pytest.UsageError(f"@pytest.mark.{name} takes values by name: {_EXAMPLES[name]}")
         chosen.update(marker.kwargs)
     return chosen
-
-
-def _skip_with_settings(request: pytest.FixtureRequest) -> None:
-    if "bridge_node" in request.fixturenames or request.node.get_closest_marker("bridge") is not None:
-        pytest.skip("the test needs a bridge with settings of its own, and --bridge-url names another")
 
 
 def _skip_elsewhere(request: pytest.FixtureRequest) -> None:

@@ -16,7 +16,7 @@ from bridge_server.outbox.channels import BRIDGE, Sender, about
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.testmode.models import CountedFault, FaultRule, Sent, Where
-from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents
+from bridge_server.web.traffic import Exchange, TrafficLog, contents
 
 MOST_FAULTS = 100
 
@@ -49,12 +49,12 @@ class Faults:
         self._listeners.append(listener)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
-        """Forget the rules there are, and go by these."""
+        """Put these rules in the place of all others."""
         self._rules = [self._counted(rule) for rule in rules]
         self._announce()
 
     def add(self, rules: Sequence[FaultRule]) -> None:
-        """Go by these too, after the others, which keep their counts. Raises InvalidInputError."""
+        """Add rules after the others, which keep their counts. Raises InvalidInputError."""
         if len(self._rules) + len(rules) > MOST_FAULTS:
             raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
         self._rules += map(self._counted, rules)
@@ -66,14 +66,17 @@ class Faults:
         self._announce()
 
     def strike(self, where: Where, *routes: str) -> FaultRule | None:
-        """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
-
-        An attempt is on these routes: a request on one, and one at the node on each method that it calls.
+        """Count an attempt at this place, on any of these routes; return the rule that makes it fail, or
+        None.
         """
         for counted in self._rules:
-            if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
-                self._announce()
-                return counted.rule
+            rule = counted.rule
+            if rule.where is where and rule.route in (None, *routes):
+                counted.attempts += 1
+                if counted.attempts > rule.after and (rule.times is None or counted.hits < rule.times):
+                    counted.hits += 1
+                    self._announce()
+                    return rule
         return None
 
     def _announce(self) -> None:
@@ -82,15 +85,6 @@ class Faults:
 
     def _counted(self, rule: FaultRule) -> CountedFault:
         return CountedFault(next(self._numbers), rule)
-
-
-def _hits(counted: CountedFault) -> bool:
-    rule = counted.rule
-    counted.attempts += 1
-    if counted.attempts <= rule.after or (rule.times is not None and counted.hits >= rule.times):
-        return False
-    counted.hits += 1
-    return True
 
 
 class Wanted(NamedTuple):
@@ -102,8 +96,9 @@ class Wanted(NamedTuple):
 
     def matches(self, sent: Sent) -> bool:
         """Whether the message is one of them."""
-        is_wanted = self.channel in (None, sent.channel) and self.topic in (None, sent.topic)
-        return is_wanted and (self.account is None or _is_account(sent.account, self.account))
+        known, wanted = (sent.account or "").lower(), (self.account or "").lower()
+        is_account = self.account is None or known == wanted or known.endswith(f":{wanted}")
+        return self.channel in (None, sent.channel) and self.topic in (None, sent.topic) and is_account
 
 
 class SentMessages:
@@ -137,11 +132,6 @@ class SentMessages:
         return count
 
 
-def _is_account(account: str | None, wanted: str) -> bool:
-    known = (account or "").lower()
-    return known == wanted.lower() or known.endswith(f":{wanted.lower()}")
-
-
 class Instruments(NamedTuple):
     """The instruments of one server in test mode, and the bearer token of its control routes."""
 
@@ -153,10 +143,8 @@ class Instruments(NamedTuple):
 
 
 class ObservedWebhooks:
-    """A sender of webhooks that faults strike first, and whose messages are kept for the test.
-
-    `headers_of` gives the headers that a message is sent with at a time in milliseconds; `is_push` says
-    whether the webhook stands for a device.
+    """A sender of webhooks that faults strike first, and whose messages are kept for the test. `headers_of`
+    gives the headers at a time in milliseconds; `is_push` tells webhooks that stand for a device.
     """
 
     def __init__(
@@ -187,8 +175,19 @@ class ObservedWebhooks:
                 headers=headers,
             )
         )
-        sent = contents(headers, message.body)
-        self._instruments.traffic.note(_exchange(message, channel, outcome, sent, perf_counter() - started))
+        self._instruments.traffic.note(
+            Exchange(
+                who=BRIDGE,
+                method="POST",
+                path=message.url,
+                route=channel,
+                status=outcome.status or 0,
+                milliseconds=round((perf_counter() - started) * 1_000, 1),
+                summary=outcome.reason,
+                request=contents(headers, message.body),
+                about=about(message),
+            )
+        )
         return outcome
 
     async def _attempt(self, message: OutgoingMessage, now_ms: int) -> Outcome:
@@ -209,19 +208,3 @@ def webhook_failure(fault: FaultRule) -> Outcome:
     verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
     reason = f"the receiver answered {fault.status} (ordered by the test)"
     return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
-
-
-def _exchange(
-    message: OutgoingMessage, channel: str, outcome: Outcome, sent: Contents, seconds: float
-) -> Exchange:
-    return Exchange(
-        who=BRIDGE,
-        method="POST",
-        path=message.url,
-        route=channel,
-        status=outcome.status or 0,
-        milliseconds=round(seconds * 1_000, 1),
-        summary=outcome.reason,
-        request=sent,
-        about=about(message),
-    )

@@ -71,10 +71,8 @@ class CountedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One attempt to deliver a message. `outcome` is a verdict in lower case, such as `delivered`.
-
-    `notice` is the message as the room that sent it wrote it; `headers` and `payload` are what the receiver
-    or the push provider gets.
+    """One attempt to deliver a message. `outcome` is a verdict in lower case; `notice` is the message as it
+    was written, `headers` and `payload` what the receiver or the push provider gets.
     """
 
     message_id: str

@@ -1,7 +1,4 @@
-"""The control routes: what answers them, and their rows.
-
-An underscore cannot be in a project id: no project's path is among them.
-"""
+"""The control routes. No path of a project is among them: its id has no underscore."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,20 +23,14 @@ _MOST_VALUES = 4_096
 
 
 class TestModeHandlers:
-    """One method per endpoint.
-
-    Bodies need no Content-Type: no web page may call these routes, and curl names a wrong one. `routes` are
-    the names that a rule may have, and `words` the answers that it may give, by place.
+    """One method per endpoint. `routes` are the names that a rule may have, and `words` its answers, by
+    place. Bodies need no Content-Type: no web page may call these routes, and curl names a wrong one.
     """
 
     __test__ = False
 
     def __init__(
-        self,
-        controls: Controls,
-        instruments: Instruments,
-        routes: wire.Routes,
-        words: wire.Words,
+        self, controls: Controls, instruments: Instruments, routes: wire.Routes, words: wire.Words
     ) -> None:
         self._controls = controls
         self._instruments = instruments
@@ -118,18 +109,12 @@ def testmode_routes(handlers: TestModeHandlers, access: Access) -> tuple[Route, 
 
     def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         return Route(
-            method=method,
-            path=f"{PREFIX}/{path}",
-            name=name,
-            handler=answering(work),
-            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0,
+            method=method, path=f"{PREFIX}/{path}", name=name, handler=answering(work), access=access,
+            body_limit_bytes=_BODY_LIMIT_BYTES if "body" in about else 0, who="test",
             waits=_WAIT in about.get("parameters", ()) or name == "test-move-clock",
-            access=access,
-            who="test",
-            about=About(
-                work=work, tag="Test mode", summary=summary, answers=returned(work, meaning), **about
-            ),
-        )
+            about=About(work=work, tag="Test mode", summary=summary, answers=returned(work, meaning),
+                        **about),
+        )  # fmt: skip
 
     return (
         row("POST", "reset", "test-reset", handlers.reset, "Reset the server", "It is as new."),

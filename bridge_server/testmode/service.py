@@ -86,10 +86,7 @@ class Controls:
         return ClockState(clock.now_ms(), clock.is_frozen)
 
     async def reset(self) -> ClockState:
-        """Empty tables and memory, end parked requests, and go by the machine's clock.
-
-        Raises UnavailableError.
-        """
+        """Empty tables and memory, end parked requests, set the clock right. Raises UnavailableError."""
         async with self._turn, AsyncExitStack() as stack:
             self._instruments.faults.replace(())  # one of the disk would keep the tables from being emptied
             self._signals.wake_all(changed=False)
@@ -103,9 +100,7 @@ class Controls:
         return self.reading()
 
     async def move(self, move: ClockMove) -> ClockState:
-        """Move the clock, and return when everything that became due is done. Raises UnavailableError, and
-        InvalidInputError for a time that is out of bounds.
-        """
+        """Move the clock, and finish what became due. Raises UnavailableError, InvalidInputError."""
         clock, sent = self._instruments.clock, self._instruments.sent
         async with self._turn, _in_time():
             await self._catch_up()  # an attempt that is under way belongs to the time before
@@ -139,9 +134,8 @@ async def _in_time() -> AsyncIterator[None]:
 def _move(clock: MovableClock, move: ClockMove) -> None:
     now_us = clock.now_us() + move.advance_us if move.now_us is None else move.now_us
     if not _EARLIEST_US <= now_us <= _LATEST_US:
-        fault = Fault(
-            "#/advance" if move.now_us is None else "#/now", "must lead to a year from 2000 to 2199"
-        )
+        pointer = "#/advance" if move.now_us is None else "#/now"
+        fault = Fault(pointer, "must lead to a year from 2000 to 2199")
         raise InvalidInputError("The clock cannot be set.", (fault,))
     if move.now_us is None:
         clock.advance(move.advance_us)

@@ -55,9 +55,7 @@ Advance = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maxi
 class ClockMoveShape(TypedDict):
     """Either `advance`, or `now` with or without `frozen`."""
 
-    advance: NotRequired[
-        Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 316_224_000})]
-    ]
+    advance: NotRequired[Advance]
     now: NotRequired[Moment]
     frozen: NotRequired[bool]
 
@@ -156,7 +154,11 @@ def read_clock(document: Mapping[str, Any]) -> ClockMove:
         return ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
     if "frozen" in document:
         raise _fault_at("#/frozen", "goes with 'now': a clock that is advanced goes on as it did")
-    return ClockMove(advance_us=_duration_us(advance))
+    if isinstance(advance, bool) or not isinstance(advance, int | float) or not math.isfinite(advance):
+        raise _fault_at("#/advance", "must be a number of seconds")
+    if not 0 <= advance <= _MOST_SECONDS:
+        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set 'now' to go back")
+    return ClockMove(advance_us=round(advance * 1_000_000))
 
 
 def read_wanted(query: Mapping[str, str]) -> Wanted:
@@ -200,14 +202,6 @@ def _moment_ms(moment: Any) -> int:
         return milliseconds_of(moment)
     except ValueError as error:
         raise _fault_at("#/now", str(error)) from error
-
-
-def _duration_us(seconds: Any) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise _fault_at("#/advance", "must be a number of seconds")
-    if not 0 <= seconds <= _MOST_SECONDS:
-        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set 'now' to go back")
-    return round(seconds * 1_000_000)
 
 
 def _fault_at(pointer: str, detail: str) -> InvalidInputError:
@@ -306,27 +300,31 @@ Routes: TypeAlias = Mapping[str, str]
 
 
 def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
-    """The rules in a JSON array. Raises InvalidInputError with every fault of them.
-
-    `routes` are the names that a rule may have, each of which its request stands for, and `words` the answers
-    that it may give, by place.
+    """The rules in a JSON array. Raises InvalidInputError with every fault. `routes` are the names that a
+    rule may have, each with its request, and `words` the answers that it may give, by place.
     """
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
-        raise _unreadable(Fault(_pointer(each["loc"]), _in_words(each)) for each in error.errors()) from error
+        raise _unreadable(map(_fault_in, error.errors())) from error
     named = {_without_names(request): name for name, request in routes.items()}
-    rules = [_fault(shape, named) for shape in shapes]
+    rules = []
+    for shape in shapes:
+        route = shape.route and named.get(_without_names(shape.route), shape.route)
+        how = (shape.status, shape.retry_after, shape.answer, shape.delay_ms, shape.drop)
+        rules.append(FaultRule(Where(shape.where), route, *how, shape.after, shape.times))
     wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
     if wrong:
         raise _unreadable(wrong)
     return rules
 
 
-def _in_words(error: Any) -> str:
+def _fault_in(error: Any) -> Fault:
+    pointer = "#" + "".join(f"/{step}" for step in error["loc"])
     if error["type"] != "extra_forbidden":
-        return str(error["msg"]).removeprefix("Value error, ")
-    return f"is no member of a rule. {_near_or_all(str(error['loc'][-1]), FaultShape.model_fields)}"
+        return Fault(pointer, str(error["msg"]).removeprefix("Value error, "))
+    known = _near_or_all(str(error["loc"][-1]), FaultShape.model_fields)
+    return Fault(pointer, f"is no member of a rule. {known}")
 
 
 def _without_names(request: str) -> str:
@@ -339,13 +337,10 @@ def _wrong_names(place: int, rule: FaultRule, routes: Routes, words: Words) -> I
         yield Fault(f"#/{place}/route", _unknown_route(rule.route, routes))
     known = words.get(rule.where, frozenset())
     if rule.answer is not None and known is not None and rule.answer not in known:
-        yield Fault(f"#/{place}/answer", _not_among(rule.answer, known))
-
-
-def _not_among(name: str, known: frozenset[str]) -> str:
-    if not known:
-        return "has no meaning at this place: use a status, a drop or a delay_ms"
-    return f"'{name}' is not known. {_near_or_all(name, known)}"
+        detail = "has no meaning at this place: use a status, a drop or a delay_ms"
+        if known:
+            detail = f"'{rule.answer}' is not known. {_near_or_all(rule.answer, known)}"
+        yield Fault(f"#/{place}/answer", detail)
 
 
 def _near_or_all(name: str, known: Collection[str]) -> str:
@@ -382,23 +377,3 @@ def counted_fields(counted: CountedFault) -> CountedFaultAnswer:
     }
     there = {name: value for name, value in fields.items() if value is not None}
     return cast(CountedFaultAnswer, {**there, "hits": counted.hits})
-
-
-def _fault(shape: FaultShape, named: Mapping[str, str]) -> FaultRule:
-    """The rule; `named` are the names of routes by their requests."""
-    route = shape.route
-    return FaultRule(
-        Where(shape.where),
-        route if route is None else named.get(_without_names(route), route),
-        shape.status,
-        shape.retry_after,
-        shape.answer,
-        shape.delay_ms,
-        shape.drop,
-        shape.after,
-        shape.times,
-    )
-
-
-def _pointer(location: tuple[int | str, ...]) -> str:
-    return "#" + "".join(f"/{step}" for step in location)

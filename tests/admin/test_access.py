@@ -1,19 +1,103 @@
-"""Access to the admin API: only for the bearer of the admin token, never for a web page."""
+"""Access to the admin API: for the bearer of its token, by the server's own hosts, never for a web page."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+import structlog
 
-from tests.admin.table import ANSWERS_WITHOUT_ROWS, ENDPOINTS, PROJECT, ROUTES, VALID_BODIES
-from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+PROJECT = "/admin/projects/app"
+ACCOUNT = f"/admin/accounts/{ETHEREUM}"
+ROUTES: dict[str, str] = {
+    "/admin/projects": "GET POST",
+    PROJECT: "GET DELETE",
+    f"{PROJECT}/secrets": "POST",
+    f"{PROJECT}/secrets/1": "DELETE",
+    f"{PROJECT}/account-limit": "PUT DELETE",
+    f"{PROJECT}/webhook": "PUT DELETE",
+    f"{PROJECT}/types": "GET POST",
+    f"{PROJECT}/types/news": "PUT DELETE",
+    f"{PROJECT}/subscribers": "GET",
+    f"{PROJECT}/subscribers/{ETHEREUM}": "PUT DELETE",
+    f"{PROJECT}/analytics": "GET",
+    f"{PROJECT}/notifications": "GET",
+    f"{PROJECT}/notifications/1": "GET",
+    f"{PROJECT}/notify": "POST",
+    ACCOUNT: "GET",
+    f"{ACCOUNT}/inbox": "GET",
+    f"{ACCOUNT}/inbox/read": "POST",
+    f"{ACCOUNT}/devices": "GET",
+    "/admin/approvals": "GET",
+    "/admin/approvals/12345678": "GET",
+    "/admin/wallet/accounts": "GET",
+    "/admin/wallet/transactions": "GET",
+    "/admin/wallet/signatures": "GET",
+    "/admin/outbox": "GET",
+    "/admin/outbox/1-none": "GET DELETE",
+    "/admin/outbox/1-none/retry": "POST",
+    "/admin/outbox/retry-dead": "POST",
+    "/admin/outbox/drop-dead": "POST",
+    "/admin/outbox/attempts": "GET",
+    "/admin/outbox/attempts/1": "GET",
+    "/admin/pushes/test": "POST",
+    "/admin/pushes/preview": "GET",
+    "/admin/webhooks/test": "POST",
+    "/admin/settings": "GET",
+    "/admin/traffic": "GET",
+    "/admin/traffic/1": "GET",
+    "/admin/traffic/calls/handle": "GET",
+    "/admin/clients": "GET",
+    "/admin/clients/192.0.2.1": "GET",
+    "/admin/clients/me": "GET",
+    "/admin/sessions": "GET",
+    "/admin/sessions/handle": "GET DELETE",
+    "/admin/topics": "GET",
+    "/admin/stats": "GET",
+}
+"""Every route, as a client would list them."""
+ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in methods.split()]
+WITHOUT_ROWS = {path for path in ROUTES if path.startswith(ACCOUNT) or path.count("/") == 2}
+
+
+WITHOUT_ROWS |= {
+    "/admin/wallet/accounts", "/admin/wallet/transactions", "/admin/wallet/signatures",
+    "/admin/outbox/retry-dead", "/admin/outbox/drop-dead", "/admin/outbox/attempts", "/admin/pushes/preview",
+    "/admin/webhooks/test", "/admin/clients/192.0.2.1", "/admin/clients/me",
+}  # fmt: skip
+
+
+WITHOUT_ROWS -= {"/admin/traffic"}
+
+
+"""Paths that are answered on a server on which nothing has happened, and which keeps no traffic."""
+
+
+VALID_BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/admin/projects"): {"name": "App"},
+    ("PUT", f"{PROJECT}/account-limit"): {"per_hour": 1, "burst": 1},
+    ("PUT", f"{PROJECT}/webhook"): {"url": "https://app.example/hook"},
+    ("POST", f"{PROJECT}/types"): {"name": "News"},
+    ("PUT", f"{PROJECT}/types/news"): {"name": "News"},
+    ("PUT", f"{PROJECT}/subscribers/{ETHEREUM}"): {},
+    ("POST", "/admin/outbox/retry-dead"): {"destination": "https://app.example:443"},
+    ("POST", "/admin/outbox/drop-dead"): {"destination": "https://app.example:443"},
+    ("POST", "/admin/pushes/test"): {"topic": "nobody-has-registered-it"},
+    ("POST", "/admin/webhooks/test"): {"url": "http://127.0.0.1:1/nothing-listens-here"},
+    ("POST", f"{PROJECT}/notify"): {
+        "notification": {"type": "news", "title": "Title", "body": "Body"},
+        "audience": {"accounts": [ETHEREUM]},
+    },
+    ("POST", f"{ACCOUNT}/inbox/read"): {"ids": ["1"]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,107 +107,126 @@ async def server_without_token(tmp_path_factory: pytest.TempPathFactory) -> Asyn
         yield server
 
 
-async def attempt(
-    server: RunningServer, method: str, path: str, headers: dict[str, str] | None = None
-) -> Answer:
+async def attempt(server: RunningServer, method: str, path: str, headers: dict[str, str]) -> Answer:
     fields = VALID_BODIES.get((method, path))
     return await ask(server, method, path, None if fields is None else orjson.dumps(fields), headers)
 
 
-@each_row(("method", "path"), ENDPOINTS, empties=True)
-async def test_every_request_without_the_token_gets_an_identical_401(
-    admin: AdminClient, method: str, path: str
-) -> None:
+async def test_every_request_without_the_token_gets_an_identical_401(admin: AdminClient) -> None:
     secret = await admin.create("app", "news")
     before = (await admin.get(PROJECT)).body
-    nothing = (await attempt(admin.server, "GET", "/admin/projects")).problem(401)
+    nothing = (await attempt(admin.server, "GET", "/admin/projects", {})).problem(401)
+    sent = [{}, *({"Authorization": each} for each in (
+        "Bearer wrong", f"Bearer {secret}", f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, "Bearer",
+    ))]  # fmt: skip
 
-    for sent in (None, "Bearer wrong", f"Bearer {secret}", f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, "Bearer"):
-        headers = {} if sent is None else {"Authorization": sent}
-        answer = await attempt(admin.server, method, path, headers)
+    for method, path in ENDPOINTS:
+        for headers in sent:
+            answer = await attempt(admin.server, method, path, headers)
 
-        assert {**answer.problem(401), "instance": ""} == {**nothing, "instance": ""}
-        assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert {**answer.problem(401), "instance": ""} == {**nothing, "instance": ""}, (method, path)
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert (await admin.get(PROJECT)).body == before
 
 
-@each_row(("method", "path"), sorted(ENDPOINTS, key=lambda endpoint: endpoint == ("POST", "/admin/projects")))
 @pytest.mark.own_server
-async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient, method: str, path: str) -> None:
-    answer = await attempt(admin.server, method, path, BEARER)
+async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient) -> None:
+    for method, path in sorted(ENDPOINTS, key=lambda endpoint: endpoint == ("POST", "/admin/projects")):
+        answer = await attempt(admin.server, method, path, BEARER)
 
-    is_there = path in ANSWERS_WITHOUT_ROWS
-    assert answer.status == (200 if is_there else 404)
+        assert answer.status == (200 if path in WITHOUT_ROWS else 404), (method, path)
+        if path.startswith(PROJECT):
+            assert answer.problem(404)["type"].endswith(":project-not-found"), (method, path)
 
 
-@each_row(("method", "path"), ENDPOINTS)
-async def test_a_server_without_the_token_has_no_admin_api(
-    server_without_token: RunningServer, method: str, path: str
+async def test_another_host_is_refused_whatever_the_token_and_without_one_there_is_no_admin_api(
+    admin: AdminClient, server_without_token: RunningServer
 ) -> None:
-    answer = await attempt(server_without_token, method, path, BEARER)
+    for method, path in ENDPOINTS:
+        rebound = await ask(admin.server, method, path, headers={**BEARER, "Host": "rebound.example:8080"})
+        assert "rpc_hosts" in rebound.problem(403)["detail"], (method, path)
 
-    assert answer.problem(404)["type"].endswith(":not-found")
+        missing = await attempt(server_without_token, method, path, BEARER)
+        assert missing.problem(404)["type"].endswith(":not-found"), (method, path)
 
 
-@each_row(("path", "methods"), ROUTES.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
-    admin: AdminClient, path: str, methods: set[str]
+    admin: AdminClient,
 ) -> None:
-    allowed = methods | ({"HEAD"} if "GET" in methods else set())
+    for path, methods in ROUTES.items():
+        allowed = {*methods.split(), *(["HEAD"] if "GET" in methods else [])}
+        for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed):
+            answer = await ask(admin.server, method, path, b"{}", BEARER)
 
-    for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - methods):
-        answer = await ask(admin.server, method, path, b"{}", BEARER)
-
-        answer.problem(405)
-        assert answer.headers["Allow"] == ", ".join(sorted(allowed))
-
-
-async def test_no_web_page_may_read_an_answer(admin: AdminClient) -> None:
-    answer = await ask(
-        admin.server, "GET", "/admin/projects", headers={**BEARER, "Origin": "https://page.example"}
-    )
-
-    assert answer.json == {"projects": []}
-    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+            answer.problem(405)
+            assert answer.headers["Allow"] == ", ".join(sorted(allowed)), (method, path)
 
 
-@each_row(("method", "path"), VALID_BODIES)
-async def test_a_body_may_be_as_large_as_the_setting_says(tmp_path: Path, method: str, path: str) -> None:
-    fields = orjson.dumps(VALID_BODIES[method, path])
-    async with running_server(tmp_path, admin_token=ADMIN_TOKEN, notify_body_limit=200) as server:
-        fits = await ask(server, method, path, fields.ljust(200), BEARER)
-        larger = await ask(server, method, path, fields.ljust(201), BEARER)
+async def test_no_web_page_may_read_an_answer_or_learns_by_a_preflight(admin: AdminClient) -> None:
+    page = {**BEARER, "Origin": "https://page.example"}
+    preflight = {
+        "Host": "rebound.example",
+        "Origin": "http://rebound.example",
+        "Access-Control-Request-Method": "GET",
+    }
 
-    assert fits.status in (200, 404)
-    larger.problem(413)
+    read = await ask(admin.server, "GET", "/admin/projects", headers=page)
+    asked = await ask(admin.server, "OPTIONS", "/admin/projects", headers=preflight)
+
+    assert (read.json, asked.status) == ({"projects": []}, 405)
+    names = [*read.headers, *asked.headers]
+    assert not [name for name in names if name.lower().startswith("access-control")]
+
+
+async def test_this_machine_the_public_url_and_hosts_of_the_settings_are_answered_up_to_the_body_limit(
+    tmp_path: Path,
+) -> None:
+    names: dict[str, Any] = {"public_url": "https://bridge.example", "rpc_hosts": ["tools.example"]}
+    async with running_server(tmp_path, admin_token=ADMIN_TOKEN, notify_body_limit=200, **names) as server:
+        for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "bridge.example", "tools.example"):
+            answer = await ask(server, "GET", "/admin/projects", headers={**BEARER, "Host": host})
+            assert answer.status == 200, host
+        for (method, path), fields in VALID_BODIES.items():
+            body = orjson.dumps(fields)
+            (await ask(server, method, path, body.ljust(201), BEARER)).problem(413)
+            fits = await ask(server, method, path, body.ljust(200), BEARER)
+            assert fits.status in (200, 404), (method, path)
+
+
+@pytest.mark.own_server
+@each_row(
+    ("headers", "status", "remedy"),
+    [
+        ({"Host": "rebound.example"}, 403, "The admin API does not answer to the host 'rebound.example'"),
+        ({"Authorization": "Bearer wrong"}, 401, "The bearer token is missing or wrong: send the value of"),
+    ],
+)
+async def test_a_refusal_is_a_log_line_with_its_remedy(
+    admin: AdminClient, headers: dict[str, str], status: int, remedy: str
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            answer = await ask(admin.server, "GET", "/admin/projects", headers={**BEARER, **headers})
+            assert answer.status == status
+
+    [line] = [line for line in logs if line["event"] == "admin_refused"]
+    assert line["reason"].startswith(remedy)
+    assert (line["client"], line["times"], line["log_level"]) == ("127.0.0.1", 1, "warning")
 
 
 @each_row(
-    "path",
+    "place",
     [
-        "/admin/projects/%ff%fe",
-        "/admin/projects/%ed%a0%80",
-        "/admin/projects/%00",
-        "/admin/projects/a%2Fb",
-        "/admin/projects/app%0A",
-        "/admin/projects/{app}",
-        "/admin/projects/" + "a" * 128,
-        "/admin/projects/" + "a" * 129,
-        "/admin/projects/%ff/types/%ff",
-        "/admin/projects/app/types/%ed%a0%80",
-        "/admin/projects/app/secrets/999999999999999999",
-        "/admin/projects/app/secrets/9999999999999999999",
-        "/admin/projects/app/secrets/-1",
-        "/admin/projects/app/secrets/%D9%A1",
-        "/admin/projects/app/secrets/one",
-        "/admin/projects/app/subscribers/" + "a" * 500,
+        "%ff%fe", "%ed%a0%80", "%00", "a%2Fb", "app%0A", "{app}", "a" * 128, "a" * 129, "%ff/types/%ff",
+        "app/types/%ed%a0%80", "app/secrets/999999999999999999", "app/secrets/9999999999999999999",
+        "app/secrets/-1", "app/secrets/%D9%A1", "app/secrets/one", "app/subscribers/" + "a" * 500,
     ],
     empties=True,
-)
-async def test_ids_that_nothing_has_are_404(admin: AdminClient, path: str) -> None:
+)  # fmt: skip
+async def test_ids_that_nothing_has_are_404(admin: AdminClient, place: str) -> None:
     await admin.create("app", "news")
 
-    (await admin.delete(path)).problem(404)
+    (await admin.delete(f"/admin/projects/{place}")).problem(404)
 
 
 async def test_a_path_of_bytes_that_are_no_text_names_nothing(admin: AdminClient) -> None:

@@ -45,185 +45,108 @@ async def send(admin: AdminClient, secret: str, type_id: str, accounts: int) -> 
     assert (await admin.notify("app", secret, type_id, *wanted)).json["sent"] == wanted
 
 
-async def test_a_project_that_sent_nothing_has_no_rate(admin: AdminClient, secret: str) -> None:
+async def test_a_project_that_sent_nothing_has_no_rate_and_30_days_that_end_today(
+    admin: AdminClient, secret: str
+) -> None:
+    others = await admin.create("other", "news")
+    await admin.subscribe("other", plain_account(1))
+    await admin.notify("other", others, "news", plain_account(1))
+
     report = (await admin.get(ANALYTICS)).json
 
     days = report.pop("by_day")
     assert report == {
-        "project_id": "app",
-        "from": "2026-12-17",
-        "to": "2027-01-15",
-        "total": NOTHING,
-        "types": [],
-    }
+        "project_id": "app", "from": "2026-12-17", "to": "2027-01-15", "total": NOTHING, "types": [],
+    }  # fmt: skip
     assert [days[0]["day"], days[-1]["day"], len(days)] == ["2026-12-17", "2027-01-15", 30]
     assert all(day == {"day": day["day"], **NOTHING, "types": []} for day in days)
-
-
-async def test_every_day_has_its_figures_by_type(admin: AdminClient, secret: str) -> None:
-    await send(admin, secret, "deals", 2)
-    await send(admin, secret, "news", 4)
-    admin.clock.advance(2 * DAY)
-    await send(admin, secret, "deals", 3)
-    record_reads(admin, "deals", "2027-01-15", 1)
-
-    report = (await admin.get(f"{ANALYTICS}?from=2027-01-15&to=2027-01-17")).json
-
-    news, deals = {"type_id": "news", **figures(4)}, {"type_id": "deals", **figures(2, 1, 0, 0.5)}
-    assert report["by_day"] == [
-        {"day": "2027-01-15", **figures(6, 1, 0, 1 / 6), "types": [news, deals]},
-        {"day": "2027-01-16", **NOTHING, "types": []},
-        {"day": "2027-01-17", **figures(3), "types": [{"type_id": "deals", **figures(3)}]},
-    ]
 
 
 async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret: str) -> None:
     await send(admin, secret, "deals", 2)
     await send(admin, secret, "deals", 1)
-    admin.clock.advance(2 * DAY)
     await send(admin, secret, "news", 4)
+    admin.clock.advance(2 * DAY)
     await send(admin, secret, "deals", 3)
     record_reads(admin, "deals", "2027-01-15", 1)
-    record_reads(admin, "news", "2027-01-17", 4)
+    record_reads(admin, "news", "2027-01-15", 4)
 
-    report = (await admin.get(ANALYTICS)).json
+    report = (await admin.get(f"{ANALYTICS}?from=2027-01-15&to=2027-01-17")).json
 
-    assert report["to"] == "2027-01-17"
     assert report["total"] == figures(10, 5, 0, 0.5)
+    first = {"deals": figures(3, 1, 0, 1 / 3), "news": figures(4, 4, 0, 1.0)}
+    days = [{"day": "2027-01-15", **first["deals"]}, {"day": "2027-01-17", **figures(3)}]
     assert report["types"] == [
-        {
-            "type_id": "deals",
-            "total": figures(6, 1, 0, 1 / 6),
-            "days": [
-                {"day": "2027-01-15", **figures(3, 1, 0, 1 / 3)},
-                {"day": "2027-01-17", **figures(3)},
-            ],
-        },
-        {
-            "type_id": "news",
-            "total": figures(4, 4, 0, 1.0),
-            "days": [{"day": "2027-01-17", **figures(4, 4, 0, 1.0)}],
-        },
+        {"type_id": "news", "total": first["news"], "days": [{"day": "2027-01-15", **first["news"]}]},
+        {"type_id": "deals", "total": figures(6, 1, 0, 1 / 6), "days": days},
+    ]
+    by_type = [{"type_id": name, **first[name]} for name in ("news", "deals")]
+    assert report["by_day"] == [
+        {"day": "2027-01-15", **figures(7, 5, 0, 5 / 7), "types": by_type},
+        {"day": "2027-01-16", **NOTHING, "types": []},
+        {"day": "2027-01-17", **figures(3), "types": [{"type_id": "deals", **figures(3)}]},
     ]
 
 
-async def test_read_rate_leaves_out_notifications_marked_in_bulk(admin: AdminClient, secret: str) -> None:
+async def test_read_rate_leaves_out_notifications_marked_in_bulk_and_a_removed_type_keeps_its_figures(
+    admin: AdminClient, secret: str
+) -> None:
     await send(admin, secret, "news", 4)
     headers = {"Authorization": f"Bearer {secret}"}
 
     marked = await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)
-
-    assert marked.json == {"marked": 4}
-    assert (await admin.get(ANALYTICS)).json["total"] == figures(4, 0, 4, None)
-
-
-async def test_a_removed_type_keeps_its_figures(admin: AdminClient, secret: str) -> None:
-    await send(admin, secret, "news", 4)
-
     await admin.delete("/admin/projects/app/types/news")
 
-    assert [kind["type_id"] for kind in (await admin.get(ANALYTICS)).json["types"]] == ["news"]
+    assert marked.json == {"marked": 4}
+    report = (await admin.get(ANALYTICS)).json
+    assert report["total"] == figures(4, 0, 4, None)
+    assert [kind["type_id"] for kind in report["types"]] == ["news"]
 
 
-@pytest.mark.parametrize(
-    ("query", "days"),
-    [
+async def test_both_ends_of_a_period_belong_to_it(admin: AdminClient, secret: str) -> None:
+    for _ in range(3):
+        await send(admin, secret, "news", 1)
+        admin.clock.advance(DAY)
+    admin.clock.advance(-DAY)
+
+    for query, days in (
         ("?from=2027-01-15&to=2027-01-17", ["2027-01-15", "2027-01-16", "2027-01-17"]),
         ("?from=2027-01-16&to=2027-01-16", ["2027-01-16"]),
         ("?from=2027-01-16", ["2027-01-16", "2027-01-17"]),
         ("?to=2027-01-16", ["2027-01-15", "2027-01-16"]),
         ("?from=2027-01-18&to=2028-01-01", []),
         ("?to=1970-02-01", []),
-    ],
-)
-async def test_both_ends_of_a_period_belong_to_it(
-    admin: AdminClient, secret: str, query: str, days: list[str]
+    ):
+        types = (await admin.get(ANALYTICS + query)).json["types"]
+        assert [day["day"] for kind in types for day in kind["days"]] == days, query
+
+
+async def test_a_period_that_cannot_be_is_refused(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    for query in (
+        "from=yesterday", "to=", "from=2027-1-1", "from=20270101", "to=2027-02-30", "to=2027-W01-1",
+        "from=%D9%A1", "from=2027-01-01T00:00:00Z", "from=2027-01-16&to=2027-01-15", "from=2027-01-16",
+        "from=2026-01-15&to=2027-01-16", "to=1969-12-31", "to=0001-01-01", "from=9999-12-31",
+        "from=1970-01-01&to=9999-12-31",
+    ):  # fmt: skip
+        assert (await admin.get(f"{ANALYTICS}?{query}")).status == 400, query
+
+
+async def test_a_period_has_366_days_at_most_and_may_lie_at_an_end_of_the_calendar(
+    admin: AdminClient,
 ) -> None:
-    for _ in range(3):
-        await send(admin, secret, "news", 1)
-        admin.clock.advance(DAY)
-    admin.clock.advance(-DAY)
-
-    types = (await admin.get(ANALYTICS + query)).json["types"]
-
-    assert [day["day"] for kind in types for day in kind["days"]] == days
-
-
-async def test_the_usual_period_is_the_30_days_that_end_today(admin: AdminClient, secret: str) -> None:
-    await send(admin, secret, "news", 1)
-    admin.clock.advance(29 * DAY)
-    assert (await admin.get(ANALYTICS)).json["total"]["sent"] == 1
-
-    admin.clock.advance(DAY)
-
-    assert (await admin.get(ANALYTICS)).json["total"]["sent"] == 0
-
-
-async def test_another_projects_figures_are_not_counted(admin: AdminClient, secret: str) -> None:
-    others = await admin.create("other", "news")
-    await admin.subscribe("other", plain_account(1))
-    await admin.notify("other", others, "news", plain_account(1))
-
-    assert (await admin.get(ANALYTICS)).json["total"] == NOTHING
-
-
-@each_row(
-    "query",
-    [
-        "?from=yesterday",
-        "?to=",
-        "?from=2027-1-1",
-        "?from=20270101",
-        "?to=2027-02-30",
-        "?to=2027-W01-1",
-        "?from=%D9%A1",
-        "?from=2027-01-01T00:00:00Z",
-        "?from=2027-01-16&to=2027-01-15",
-        "?from=2027-01-16",
-        "?from=2026-01-15&to=2027-01-16",
-        "?to=1969-12-31",
-        "?to=0001-01-01",
-        "?from=9999-12-31",
-        "?from=1970-01-01&to=9999-12-31",
-    ],
-    empties=True,
-)
-async def test_a_period_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
     await admin.create("app")
 
-    (await admin.get(ANALYTICS + query)).problem(400)
-
-
-async def test_366_days_may_be_asked_at_once(admin: AdminClient) -> None:
-    await admin.create("app")
-
-    answer = await admin.get(f"{ANALYTICS}?from=2026-01-15&to=2027-01-15")
-
-    assert (answer.json["from"], answer.json["to"]) == ("2026-01-15", "2027-01-15")
-
-
-@each_row(
-    ("query", "first", "last"),
-    [
+    for query, first, last in (
+        ("?from=2026-01-15&to=2027-01-15", "2026-01-15", "2027-01-15"),
         ("?to=1970-01-01", "1970-01-01", "1970-01-01"),
         ("?to=1970-01-30", "1970-01-01", "1970-01-30"),
         ("?to=1970-01-31", "1970-01-02", "1970-01-31"),
         ("?to=9999-12-31", "9999-12-02", "9999-12-31"),
-    ],
-    empties=True,
-)
-async def test_a_period_may_lie_at_an_end_of_the_calendar(
-    admin: AdminClient, query: str, first: str, last: str
-) -> None:
-    await admin.create("app")
-
-    report = (await admin.get(ANALYTICS + query)).json
-
-    assert (report["from"], report["to"], report["types"]) == (first, last, [])
-
-
-async def test_figures_of_an_unknown_project_are_not_found(admin: AdminClient) -> None:
-    (await admin.get("/admin/projects/none/analytics")).problem(404)
+    ):
+        report = (await admin.get(ANALYTICS + query)).json
+        assert (report["from"], report["to"], report["types"]) == (first, last, []), query
 
 
 @each_row(

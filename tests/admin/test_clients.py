@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from bridge_server.web.recorder import MOST_ADDRESSES, PERIOD_SECONDS, Clients
-from tests.admin.observed import Observed, observing
+from tests.admin.conftest import Observed, observing
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
-from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -89,37 +88,29 @@ async def test_a_client_has_buckets_and_the_moments_at_which_they_are_full(obser
     assert {"requests", "new-clients", "subscription-bytes"} <= buckets.keys()
 
 
-async def test_an_address_that_is_exempt_has_no_buckets(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data") as observed:
-        await observed.bridge.get("/hello")
-
-        client = (await observed.admin.get("/admin/clients/127.0.0.1")).json
-
-    assert (client["exempt"], client["buckets"]) == (True, [])
-    assert client["last_hour"]["requests"] == 1
-    assert client["connections"] == 0  # of exempt clients they are not counted
+async def test_what_cannot_be_read_is_refused(observed: Observed) -> None:
+    for query in ("by=x", "last=2h", "last=0m", "last=x", "last=61m", "last=", "limit=0", "limit=1001"):
+        problem = (await observed.admin.get(f"/admin/clients?{query}")).problem(400)
+        assert query.partition("=")[0] in problem["detail"], query
+    for address in ("x", "192.0.2.256", "%00", "192.0.2.1%0A", "a" * 128):
+        (await observed.admin.get(f"/admin/clients/{address}")).problem(400)
 
 
-async def test_waits_are_counted_while_they_last(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
+async def test_waits_and_sockets_are_counted_while_they_last(observed: Observed) -> None:
+    server, session_id = observed.admin.server, await observed.bridge.open_session()
     poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
 
     (waiting,) = await clients(observed, "?by=waits")
     await observed.bridge.update(session_id)
     await poll
     (client,) = await clients(observed, "?by=waits")
+    async with server.client.ws_connect(f"{server.url}/", headers={"X-Forwarded-For": "192.0.2.9"}):
+        (connected,) = await clients(observed, "?by=sockets")
+        shown = (await observed.admin.get("/admin/clients/192.0.2.9")).json
 
     assert (waiting["waiting"], waiting["waits"]) == (1, 1)
     assert (client["waiting"], client["waits"]) == (0, 1)
-
-
-async def test_a_socket_is_counted(observed: Observed) -> None:
-    server = observed.admin.server
-    async with server.client.ws_connect(f"{server.url}/", headers={"X-Forwarded-For": "192.0.2.9"}):
-        (client,) = await clients(observed, "?by=sockets")
-        shown = (await observed.admin.get("/admin/clients/192.0.2.9")).json
-
-    assert (client["address"], client["sockets"], shown["open_sockets"]) == ("192.0.2.9", 1, 1)
+    assert (connected["address"], connected["sockets"], shown["open_sockets"]) == ("192.0.2.9", 1, 1)
 
 
 async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed: Observed) -> None:
@@ -136,22 +127,7 @@ async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed:
     assert len(await clients(observed, "?last=start")) == 2
 
 
-@each_row("query", ["by=x", "last=2h", "last=0m", "last=x", "last=61m", "last=", "limit=0", "limit=1001"])
-async def test_a_query_that_cannot_be_read_is_refused(observed: Observed, query: str) -> None:
-    assert (
-        query.partition("=")[0]
-        in (await observed.admin.get(f"/admin/clients?{query}")).problem(400)["detail"]
-    )
-
-
-@each_row("address", ["x", "192.0.2.256", "%00", "192.0.2.1%0A", "a" * 128])
-async def test_a_text_that_is_no_address_is_refused(observed: Observed, address: str) -> None:
-    (await observed.admin.get(f"/admin/clients/{address}")).problem(400)
-
-
-async def test_of_many_addresses_a_thousand_are_kept_and_the_heaviest_among_them(
-    observed: Observed,
-) -> None:
+async def test_of_many_addresses_a_thousand_are_kept_and_the_heaviest_among_them(observed: Observed) -> None:
     for _ in range(10):
         await ask_from(observed, "198.51.100.1")
     for _ in range(5):
@@ -167,7 +143,8 @@ async def test_of_many_addresses_a_thousand_are_kept_and_the_heaviest_among_them
     assert refused[0]["address"] == "198.51.100.2"
 
 
-def test_the_tables_of_all_periods_are_bounded() -> None:
+def test_the_tables_of_all_periods_and_the_names_of_limits_are_bounded() -> None:
+    """White-box: no test makes 150,000 requests."""
     clock = ManualClock()
     clients = Clients(clock)
     for period in range(30):
@@ -176,31 +153,27 @@ def test_the_tables_of_all_periods_are_bounded() -> None:
         clients.figures("heavy").refuse("requests")
         clock.advance(PERIOD_SECONDS)
         clients.turn()
+    for number in range(100):
+        clients.figures("heavy").refuse(f"limit-{number}")
 
     assert len(clients.now) <= MOST_ADDRESSES
     assert len(clients._before) <= MOST_ADDRESSES
     assert len(clients._periods) < 12
     (heavy,) = clients.heaviest("refused", 5, last_seconds=None)
-    assert (heavy.address, heavy.figures.refused) == ("heavy", 30)
+    assert (heavy.address, heavy.figures.refused) == ("heavy", 130)
+    (lately,) = clients.heaviest("refused", 1, last_seconds=60)
+    assert len(lately.figures.refused_by) <= 17
+    assert lately.figures.refused_by["other"] == 84
 
 
-def test_names_of_limits_are_bounded() -> None:
-    clients = Clients(ManualClock())
-    for number in range(100):
-        clients.figures("x").refuse(f"limit-{number}")
-
-    (client,) = clients.heaviest("refused", 1, last_seconds=3600)
-
-    assert len(client.figures.refused_by) <= 17
-    assert client.figures.refused_by["other"] == 84
-
-
-async def test_a_request_is_said_how_it_came(tmp_path: Path) -> None:
+async def test_a_request_is_said_how_it_came_and_an_exempt_address_has_no_buckets(tmp_path: Path) -> None:
     async with observing(tmp_path / "data", trusted_proxies="127.0.0.1") as observed:
         server = observed.admin.server
         headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "X-Forwarded-For": "203.0.113.7"}
         through_proxy = (await ask(server, "GET", "/admin/clients/me", b"", headers)).json
+        await observed.bridge.get("/hello")
         directly = (await observed.admin.get("/admin/clients/me")).json
+        client = (await observed.admin.get("/admin/clients/127.0.0.1")).json
 
     assert through_proxy == {
         "peer": "127.0.0.1", "forwarded_for": "203.0.113.7", "trusted": True, "address": "203.0.113.7",
@@ -209,3 +182,5 @@ async def test_a_request_is_said_how_it_came(tmp_path: Path) -> None:
     assert directly == {
         "peer": "127.0.0.1", "forwarded_for": None, "trusted": True, "address": "127.0.0.1", "exempt": True
     }  # fmt: skip
+    assert (client["exempt"], client["buckets"], client["last_hour"]["requests"]) == (True, [], 1)
+    assert client["connections"] == 0  # of exempt clients they are not counted

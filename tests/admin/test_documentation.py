@@ -1,4 +1,4 @@
-"""The page about the admin API: its requests run with curl, on a server on which something has happened."""
+"""The requests with curl on the pages about the admin API and notifications run as they are written."""
 
 import asyncio
 import os
@@ -20,6 +20,14 @@ COMMANDS = [
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     for line in block.replace("\\\n", "").splitlines()
     if line.startswith("curl ")
+]
+_PAGE = (Path(__file__).parents[2] / "docs" / "notify.md").read_text("utf-8")
+_BLOCKS = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
+_COMMANDS = [
+    command
+    for block in _BLOCKS
+    if block.startswith("curl ")
+    for command in re.split(r"\n(?=curl )", block.strip())
 ]
 
 
@@ -47,3 +55,23 @@ async def test_the_requests_with_curl_are_answered(tmp_path: Path) -> None:
 
     assert len(answers) >= 8
     assert all(isinstance(answer, dict) for answer in answers)
+
+
+async def _answer(admin: AdminClient, secret: str, command: str) -> dict[str, object]:
+    variables = {**os.environ, "URL": admin.server.url, "ADMIN_TOKEN": ADMIN_TOKEN, "SECRET": secret}
+    process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=variables, stdout=PIPE)
+    async with asyncio.timeout(60):
+        printed, _ = await process.communicate()
+    assert process.returncode == 0, command
+    answer: dict[str, object] = orjson.loads(printed)
+    return answer
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_requests_are_answered(admin: AdminClient) -> None:
+    secret = await admin.create("example-app", "price-alert")
+    await admin.subscribe("example-app", ETHEREUM)
+
+    sent, dry_run = [await _answer(admin, secret, command) for command in _COMMANDS]
+
+    assert sent == dry_run == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None, "total": 1}

@@ -1,4 +1,4 @@
-"""Notifications that were sent, as the operator sees them: figures, and what became of each account."""
+"""Notifications of a project: sent by the operator, and what became of each account."""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
-from tests.support.asking import ask
+from tests.support.asking import Answer, ask
 from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.server import running_server
-
-pytestmark = pytest.mark.own_server
 
 SENT = "/admin/projects/app/notifications"
 NOW = "2027-01-15T08:00:00.000Z"
 DAY = 86_400
 SOME = [plain_account(number) for number in range(6)]
+NOTIFY = "/admin/projects/app/notify"
+CONTENT = {"type": "news", "title": "Title", "body": "Body"}
+NOTHING: dict[str, Any] = {"sent": [], "failed": [], "not_found": [], "next": None, "total": 2}
 
 
 def figures(sent: int, **more: Any) -> dict[str, Any]:
@@ -64,49 +65,28 @@ async def mark_all(admin: AdminClient, secret: str) -> None:
     assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
 
 
-async def test_they_are_listed_newest_first_with_their_figures(admin: AdminClient, secret: str) -> None:
+@pytest.mark.own_server
+async def test_they_are_listed_newest_first_with_their_figures_page_by_page(
+    admin: AdminClient, secret: str
+) -> None:
     await admin.notify("app", secret, "news", SOME[0], notification_id="first")
     admin.clock.advance(60)
     await admin.notify("app", secret, "deals", *SOME[:2], SOME[4], "test:chain:nobody")
 
     page = (await admin.get(SENT)).json
+    first = (await admin.get(f"{SENT}?limit=1")).json
+    second = (await admin.get(f"{SENT}?limit=1&after={first['next']}")).json
 
-    assert page == {
-        "notifications": [
-            {
-                "number": 2,
-                "sent_at": "2027-01-15T08:01:00.000Z",
-                "type": "deals",
-                "title": "Title",
-                "notification_id": None,
-                "figures": figures(2, rate_limited=1),
-            },
-            {
-                "number": 1,
-                "sent_at": NOW,
-                "type": "news",
-                "title": "Title",
-                "notification_id": "first",
-                "figures": figures(1),
-            },
-        ],
-        "next": None,
-    }
+    common = {"title": "Title", "notification_id": None}
+    newer = {**common, "number": 2, "sent_at": "2027-01-15T08:01:00.000Z", "type": "deals",
+             "figures": figures(2, rate_limited=1)}  # fmt: skip
+    older = {**common, "number": 1, "sent_at": NOW, "type": "news", "notification_id": "first",
+             "figures": figures(1)}  # fmt: skip
+    assert page == {"notifications": [newer, older], "next": None}
+    assert (first["notifications"], second) == ([newer], {"notifications": [older], "next": None})
 
 
-async def test_pages_follow_one_another(admin: AdminClient, secret: str) -> None:
-    for each in SOME[:3]:
-        await admin.notify("app", secret, "news", each)
-        admin.clock.advance(1)
-
-    first = (await admin.get(f"{SENT}?limit=2")).json
-    second = (await admin.get(f"{SENT}?limit=2&after={first['next']}")).json
-
-    assert [one["number"] for one in first["notifications"]] == [3, 2]
-    assert [one["number"] for one in second["notifications"]] == [1]
-    assert second["next"] is None
-
-
+@pytest.mark.own_server
 async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it_missed_first(
     admin: AdminClient, secret: str
 ) -> None:
@@ -119,14 +99,8 @@ async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it
     at = "2027-01-15T08:00:01.000Z"
     nothing = {"at": at, "read_at": None, "limited_until": None}
     assert shown == {
-        "number": 2,
-        "sent_at": at,
-        "type": "news",
-        "title": "Title",
-        "notification_id": None,
-        "figures": figures(1, rate_limited=1, type_not_subscribed=1),
-        "body": "Body",
-        "url": None,
+        "number": 2, "sent_at": at, "type": "news", "title": "Title", "notification_id": None,
+        "figures": figures(1, rate_limited=1, type_not_subscribed=1), "body": "Body", "url": None,
         "accounts": [
             {"account": SOME[0], "outcome": "rate_limited", **nothing}
             | {"limited_until": "2027-01-15T09:00:00.000Z"},
@@ -134,9 +108,10 @@ async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it
             {"account": SOME[1], "outcome": "sent", **nothing},
         ],
         "next": None,
-    }
+    }  # fmt: skip
 
 
+@pytest.mark.own_server
 async def test_a_call_that_reached_nobody_is_shown_if_it_missed_a_subscriber(
     admin: AdminClient, secret: str
 ) -> None:
@@ -146,6 +121,7 @@ async def test_a_call_that_reached_nobody_is_shown_if_it_missed_a_subscriber(
     assert [one["figures"] for one in await notifications(admin)] == [figures(0, type_not_subscribed=1)]
 
 
+@pytest.mark.own_server
 async def test_a_later_call_that_reaches_an_account_takes_its_failure_back(
     admin: AdminClient, secret: str
 ) -> None:
@@ -159,6 +135,7 @@ async def test_a_later_call_that_reaches_an_account_takes_its_failure_back(
     assert await outcomes(admin, 2) == {SOME[4]: "type_not_subscribed", SOME[1]: "sent", SOME[0]: "sent"}
 
 
+@pytest.mark.own_server
 async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, secret: str) -> None:
     await admin.notify("app", secret, "news", *SOME[:3], notification_id="x")
     user_reads(admin, 0)
@@ -173,49 +150,30 @@ async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, se
     assert list((await outcomes(admin, 1)).values()) == ["read", "bulk_marked", "bulk_marked", "sent"]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "expected"),
-    [
-        ("sent", [SOME[1], SOME[2]]),
+@pytest.mark.own_server
+async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
+    admin: AdminClient, secret: str
+) -> None:
+    await admin.notify("app", secret, "deals", SOME[3])
+    for each in (SOME[2:4], SOME[:2], SOME[4:]):
+        await admin.notify("app", secret, "news", *each, notification_id="x")
+    user_reads(admin, 0)
+
+    for outcome, expected in (
+        ("sent", [SOME[2], SOME[1]]),
         ("read", [SOME[0]]),
         ("bulk_marked", []),
         ("rate_limited", [SOME[3]]),
         ("type_not_subscribed", [SOME[4], SOME[5]]),
-    ],
-)
-async def test_accounts_are_filtered_by_outcome_page_by_page(
-    admin: AdminClient, secret: str, outcome: str, expected: list[str]
-) -> None:
-    await admin.notify("app", secret, "deals", SOME[3])
-    await admin.notify("app", secret, "news", *SOME)
-    user_reads(admin, 0)
-
-    found, after = [], ""
-    for _ in range(4):
-        page = (await admin.get(f"{SENT}/2?outcome={outcome}&limit=1{after}")).json
-        found += [entry["account"] for entry in page["accounts"]]
-        after = f"&after={page['next']}"
-        if page["next"] is None:
-            break
-
-    assert found == expected
+    ):
+        pages = await admin.pages(f"{SENT}/2?outcome={outcome}", "accounts", 1)
+        assert [entry["account"] for page in pages for entry in page] == expected, outcome
+    pages = await admin.pages(f"{SENT}/2", "accounts", 2)
+    found = [entry["account"] for page in pages for entry in page]
+    assert found == [*SOME[3:], SOME[2], SOME[0], SOME[1]]
 
 
-async def test_every_account_comes_once_over_several_calls_and_pages(admin: AdminClient, secret: str) -> None:
-    for each in (SOME[2:4], SOME[:2], SOME[4:]):
-        await admin.notify("app", secret, "news", *each, notification_id="x")
-
-    found, after = [], ""
-    while True:
-        page = (await admin.get(f"{SENT}/1?limit=2{after}")).json
-        found += [entry["account"] for entry in page["accounts"]]
-        if page["next"] is None:
-            break
-        after = f"&after={page['next']}"
-
-    assert found == [*SOME[4:], SOME[2], SOME[3], SOME[0], SOME[1]]
-
-
+@pytest.mark.own_server
 async def test_an_account_that_has_left_is_still_named(admin: AdminClient, secret: str) -> None:
     ethereum = "eip155:137:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
     await admin.subscribe("app", ethereum)
@@ -228,32 +186,24 @@ async def test_an_account_that_has_left_is_still_named(admin: AdminClient, secre
     assert sorted(named) == ["eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb", SOME[0]]
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        (f"{SENT}?after=x", 400),
-        (f"{SENT}?after=-1", 400),
-        (f"{SENT}?after={'9' * 19}", 400),
-        (f"{SENT}?limit=0", 400),
-        (f"{SENT}/1?after=1", 400),
-        (f"{SENT}/1?after={'9' * 19}.1", 400),
-        (f"{SENT}/1?outcome=lost", 400),
-        (f"{SENT}/2", 404),
-        (f"{SENT}/999999999999999999", 404),
-        (f"{SENT}/x", 404),
-        ("/admin/projects/other/notifications/1", 404),
-        ("/admin/projects/none/notifications", 404),
-    ],
-)
+@pytest.mark.own_server
 async def test_an_unknown_notification_and_an_unreadable_query_are_refused(
-    admin: AdminClient, secret: str, path: str, status: int
+    admin: AdminClient, secret: str
 ) -> None:
     await admin.create("other", "news")
     await admin.notify("app", secret, "news", SOME[0])
 
-    (await admin.get(path)).problem(status)
+    for query in (
+        "?after=x", "?after=-1", f"?after={'9' * 19}", "?limit=0", "/1?after=1", f"/1?after={'9' * 19}.1",
+        "/1?outcome=lost",
+    ):  # fmt: skip
+        assert (await admin.get(SENT + query)).status == 400, query
+    for path in ("app/notifications/2", "app/notifications/999999999999999999", "app/notifications/x",
+                 "other/notifications/1", "none/notifications"):  # fmt: skip
+        assert (await admin.get(f"/admin/projects/{path}")).status == 404, path
 
 
+@pytest.mark.own_server
 async def test_failures_are_kept_for_their_time_and_figures_stay(admin: AdminClient, secret: str) -> None:
     await admin.notify("app", secret, "news", SOME[0], SOME[4])
     await admin.notify("app", secret, "news", SOME[5])
@@ -267,6 +217,7 @@ async def test_failures_are_kept_for_their_time_and_figures_stay(admin: AdminCli
     assert (await notifications(admin))[0]["figures"] == figures(1, type_not_subscribed=1)
 
 
+@pytest.mark.own_server
 async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(tmp_path: Path) -> None:
     async with running_server(tmp_path, admin_token=ADMIN_TOKEN, max_missed_accounts=5) as server:
         admin = AdminClient(server)
@@ -286,12 +237,10 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
         others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
         assert len(others) == 5
         with database_of(server.settings) as database:
-            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [
-                (5,),
-                (5,),
-            ]
+            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [(5,), (5,)]
 
 
+@pytest.mark.own_server
 async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
     admin: AdminClient, secret: str
 ) -> None:
@@ -314,3 +263,124 @@ async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
     assert (first["accounts"], first["next"]) == ([], "1.5998")
     assert [entry["account"] for entry in second["accounts"]] == ["test:crowd:7000"]
     assert second["next"] is None
+
+
+async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) -> Answer:
+    fields = {"notification": CONTENT, "notification_id": "walk", "audience": audience, **more}
+    return await admin.post(NOTIFY + query, fields)
+
+
+def subscribe_crowd(admin: AdminClient, count: int, like: str) -> list[str]:
+    """So many more subscribers with the types of this one; returns their account ids in order."""
+    crowd = [f"test:crowd:{number:08d}" for number in range(count)]
+    with database_of(admin.server.settings) as database:
+        database.executemany("INSERT INTO accounts (account_key) VALUES (?)", [(each,) for each in crowd])
+        database.execute(
+            """
+            INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
+            SELECT model.project, accounts.account_key, accounts.id, accounts.account_key, model.type_set, 0
+            FROM subscriptions AS model CROSS JOIN accounts ON accounts.account_key LIKE 'test:crowd:%'
+            WHERE model.account_key = ?
+            """,
+            (like,),
+        )
+        database.execute(
+            "UPDATE type_sets SET subscribers = subscribers + ?"
+            " WHERE id = (SELECT type_set FROM subscriptions WHERE account_key = ?)",
+            (count, like),
+        )
+    return crowd
+
+
+def inboxes(admin: AdminClient) -> list[tuple[Any, ...]]:
+    """How many deliveries each account has that has any."""
+    with database_of(admin.server.settings) as database:
+        return database.execute("SELECT account, count(*) FROM deliveries GROUP BY account")
+
+
+@pytest.fixture
+async def two_subscribers(admin: AdminClient) -> None:
+    """A project with two subscribers: the first has chosen everything, the second only deals."""
+    await admin.create("app", "news", "deals")
+    await admin.subscribe("app", plain_account(1))
+    await admin.subscribe("app", plain_account(2), ["deals"])
+
+
+@pytest.mark.usefixtures("two_subscribers")
+async def test_a_notification_goes_to_the_accounts_that_are_meant_within_their_limit(
+    admin: AdminClient,
+) -> None:
+    first, second, stranger = (plain_account(number) for number in (1, 2, 3))
+    lacks_type = {"account": second, "reason": "type_not_subscribed"}
+
+    named = await send(admin, {"accounts": [first, second, stranger]}, notification_id=None)
+    assert named.json == {
+        "sent": [first], "failed": [lacks_type], "not_found": [stranger], "next": None, "total": 3
+    }  # fmt: skip
+    assert inboxes(admin) == [(1, 1)]
+    for number, (audience, failed) in enumerate(
+        (("all", [lacks_type]), ({"type": "news"}, []), ({"type": "deals"}, [lacks_type]))
+    ):
+        answer = (await send(admin, audience, notification_id=str(number))).json
+        assert (answer["sent"], answer["failed"], answer["next"]) == ([first], failed, None), audience
+    await admin.put("/admin/projects/app/account-limit", {"per_hour": 1, "burst": 1})
+    await send(admin, {"type": "news"}, notification_id="last")
+    limited = await send(admin, {"type": "news"}, notification_id="another")
+    failure = {"account": first, "reason": "rate_limited", "retry_after": 3_600}
+    assert limited.json == {**NOTHING, "failed": [failure], "total": 1}
+    assert (await send(admin, "all", after=second)).json == {**NOTHING, "total": None}
+
+
+@pytest.mark.usefixtures("two_subscribers")
+async def test_a_dry_run_of_every_audience_answers_the_same_and_changes_nothing(admin: AdminClient) -> None:
+    subscribe_crowd(admin, 600, plain_account(1))
+    for audience in ("all", {"type": "deals"}, {"accounts": [plain_account(1)]}):
+        dry = await send(admin, audience, "?dry_run=1", notification_id=None)
+        assert inboxes(admin) == []
+        assert await notifications(admin) == []
+        assert dry.status == 200
+    for unclear in ("?dry_run=please", "?dry-run=1"):
+        (await send(admin, "all", unclear)).problem(400)
+        assert inboxes(admin) == []
+
+    dry = await send(admin, "all", "?dry_run=1")
+
+    assert (await send(admin, "all")).body == dry.body
+
+
+@pytest.mark.usefixtures("two_subscribers")
+async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch(admin: AdminClient) -> None:
+    crowd = subscribe_crowd(admin, 5_100, plain_account(2))  # they have chosen deals only
+    await admin.subscribe("app", crowd[-1])
+
+    first = (await send(admin, {"type": "news"})).json
+    second = (await send(admin, {"type": "news"}, after=first["next"])).json
+
+    assert (first["sent"], first["next"]) == ([plain_account(1)], crowd[4_997])
+    assert (second["sent"], second["next"]) == ([crowd[-1]], None)
+
+
+@pytest.mark.usefixtures("two_subscribers")
+async def test_a_faulty_request_is_named_and_nothing_is_sent(admin: AdminClient) -> None:
+    accounts = [plain_account(1)]
+    audiences: list[Any] = [
+        None, "everybody", {}, {"accounts": []}, {"accounts": accounts, "type": "news"}, {"type": 1},
+    ]  # fmt: skip
+    faults: list[tuple[str, dict[str, Any]]] = [
+        *(("#/audience", {"audience": each}) for each in audiences),
+        ("#/audience/type", {"audience": {"type": "none"}}),
+        ("#/audience/accounts/0", {"audience": {"accounts": ["nobody"]}}),
+        ("#/audience/accounts", {"audience": {"accounts": [1]}}),
+        ("#/audience/accounts", {"audience": {"accounts": accounts * 501}}),
+        ("#/notification_id", {"notification_id": None}),
+        ("#/notificationId", {"notificationId": "x"}),
+        ("#/after", {"after": 1}),
+        ("#/notification/type", {"notification": {**CONTENT, "type": "none"}}),
+        ("#/notification/title", {"notification": {**CONTENT, "title": ""}}),
+    ]  # fmt: skip
+
+    for place, fields in faults:
+        problem = (await send(admin, **{"audience": "all", **fields})).problem(400)
+        assert place in [error["pointer"] for error in problem["errors"]], fields
+    assert inboxes(admin) == []
+    assert await notifications(admin) == []

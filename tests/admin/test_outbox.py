@@ -1,7 +1,6 @@
-"""The outbox over the admin API: listed by state, shown without secrets, sent again, dropped."""
+"""The outbox: messages by state without their secrets, attempts, and tests of webhooks and pushes."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,25 @@ import orjson
 import pytest
 
 from bridge_server.assembly.command_line import operations
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.outbox.channels import MOST_ATTEMPTS, AttemptLog
 from bridge_server.outbox.delivery import DELAYS_SECONDS
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, Purpose
+from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.outbox.store import enqueue
-from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.asking import ask
 from tests.support.eventually import eventually
-from tests.support.rows import each_row
-from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver, hang, status
+from tests.support.problems import pointers
+from tests.support.push_client import TOPIC, PushClient
+from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver, hang, reset, status
 
 OUTBOX = "/admin/outbox"
 SECRET = "whsec_" + "A" * 32
+ATTEMPTS = "/admin/outbox/attempts"
+TEST = "/admin/webhooks/test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,8 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, receiver: WebhookReceiver) -> AsyncIterator[Desk]:
-    """The server looks every few milliseconds at what has become due."""
-    settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_secret": SECRET}
-    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, **settings) as server:
-        yield Desk(AdminClient(server), receiver)
+def desk(admin: AdminClient, receiver: WebhookReceiver) -> Desk:
+    return Desk(admin, receiver)
 
 
 async def test_a_message_that_failed_waits_and_says_why(desk: Desk) -> None:
@@ -91,11 +94,12 @@ async def test_a_message_that_failed_waits_and_says_why(desk: Desk) -> None:
     assert (found["destination"], found["attempts"], found["status"]) == (desk.destination, 1, 503)
     assert found["error"] == "the receiver answered 503"
     assert found["next_attempt_at"] > found["created_at"]
-    assert await desk.listed("?state=due") == await desk.listed("?state=dead") == []
-    assert (
-        await desk.listed("?purpose=device") == await desk.listed("?destination=https://a.example:443") == []
-    )
-    assert await desk.listed(f"?purpose=project-event&destination={desk.destination}") == [found]
+    for query in ("state=due", "state=dead", "purpose=device", "destination=https://a.example:443",
+                  "kind=push", "kind=push&state=waiting"):  # fmt: skip
+        assert await desk.listed(f"?{query}") == [], query
+    for query in (f"purpose=project-event&destination={desk.destination}", "kind=webhook",
+                  "kind=webhook&state=waiting"):  # fmt: skip
+        assert await desk.listed(f"?{query}") == [found], query
 
 
 async def test_an_event_of_a_project_is_shown_with_its_body_and_no_secret(desk: Desk) -> None:
@@ -145,6 +149,7 @@ async def test_retrying_sends_a_message_before_its_time(desk: Desk) -> None:
     (await desk.admin.post(f"{OUTBOX}/{found['id']}/retry")).problem(404)
 
 
+@pytest.mark.own_server
 async def test_a_dead_letter_that_two_operators_retry_is_put_back_once(desk: Desk) -> None:
     [found] = await desk.die()
     before = len(desk.receiver.requests)
@@ -158,15 +163,6 @@ async def test_a_dead_letter_that_two_operators_retry_is_put_back_once(desk: Des
 
     await desk.gone()
     assert len(desk.receiver.requests) == before + 1
-
-
-async def test_a_dead_one_begins_its_attempts_anew(desk: Desk) -> None:
-    [found] = await desk.die()
-
-    await desk.admin.post(f"{OUTBOX}/{found['id']}/retry")
-
-    [again] = await desk.come_to("waiting", attempts=2)
-    assert (again["id"], again["died_at"]) == (found["id"], None)
 
 
 async def test_a_message_that_is_being_sent_is_left_alone(desk: Desk) -> None:
@@ -205,17 +201,10 @@ async def test_a_dropped_message_is_not_sent_even_if_it_was_next(desk: Desk) -> 
         (await desk.admin.delete(f"{OUTBOX}/{each}")).problem(404)
 
 
-async def test_two_that_drop_one_message_drop_it_once(desk: Desk) -> None:
-    [found] = await desk.die()
-
-    answers = await asyncio.gather(*(desk.admin.delete(f"{OUTBOX}/{found['id']}") for _ in range(2)))
-
-    assert sorted(answer.status for answer in answers) == [200, 404]
-    assert await desk.listed() == []
-
-
-async def test_all_dead_ones_of_a_destination_are_retried_or_dropped(desk: Desk) -> None:
-    await desk.die(3)
+@pytest.mark.own_server
+async def test_all_dead_ones_of_a_destination_are_retried_or_dropped_once_each(desk: Desk) -> None:
+    dead = await desk.die(3)
+    assert await desk.admin.pages(f"{OUTBOX}?state=dead", "messages", 2) == [dead[:2], dead[2:]]
     other = {"destination": "https://app.example:443"}
     own = {"destination": desk.destination}
 
@@ -223,16 +212,22 @@ async def test_all_dead_ones_of_a_destination_are_retried_or_dropped(desk: Desk)
     assert (await desk.admin.post(f"{OUTBOX}/drop-dead", other)).json == {"messages": 0}
     found = await asyncio.gather(*(desk.admin.post(f"{OUTBOX}/retry-dead", own) for _ in range(2)))
     assert sum(answer.json["messages"] for answer in found) == 3
-    await desk.come_to("waiting", 3, attempts=2)
+    again = await desk.come_to("waiting", 3, attempts=2)  # their attempts have begun anew
+    assert [each["died_at"] for each in again] == [None] * 3
 
     for attempts, seconds in enumerate(DELAYS_SECONDS[1:], 2):
         await desk.come_to("waiting", 3, attempts)
         desk.admin.clock.advance(seconds * 1.3)
-    await desk.come_to("dead", 3)
-    assert (await desk.admin.post(f"{OUTBOX}/drop-dead", own)).json == {"messages": 3}
+    first, *_ = await desk.come_to("dead", 3)
+    answers = await asyncio.gather(*(desk.admin.delete(f"{OUTBOX}/{first['id']}") for _ in range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 404]
+    assert (await desk.admin.post(f"{OUTBOX}/drop-dead", own)).json == {"messages": 2}
     assert await desk.listed() == []
+    await desk.admin.subscribe("app", plain_account(9))
+    assert len(await desk.come_to("waiting")) == len(await desk.listed()) == 1
 
 
+@pytest.mark.own_server
 async def test_dead_ones_that_are_retried_are_delivered_once_each(desk: Desk) -> None:
     await desk.die(3)
     before = len(desk.receiver.requests)
@@ -245,48 +240,19 @@ async def test_dead_ones_that_are_retried_are_delivered_once_each(desk: Desk) ->
     assert len(ids) == len(set(ids)) == 3
 
 
-@pytest.mark.parametrize("state", ["", "&state=waiting", "&state=dead"])
-async def test_pages_have_every_message_once_newest_first(desk: Desk, state: str) -> None:
-    if state == "&state=dead":
-        await desk.die(5)
-    else:
-        desk.receiver.otherwise = status(500)
-        await desk.owe(5)
-        await desk.come_to("waiting", 5, 1)
-    whole = await desk.listed(f"?limit=10{state}")
-
-    pages: list[Any] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await desk.admin.get(f"{OUTBOX}?limit=2{state}&after={after}")).json
-        pages.append(page["messages"])
-        after = page["next"]
-
-    assert [len(page) for page in pages] == [2, 2, 1]
-    assert [each for page in pages for each in page] == whole
-    rows = [int(each["id"].partition("-")[0]) for each in whole]
-    assert state == "&state=dead" or rows == sorted(rows, reverse=True)
-
-
-@each_row("query", ["state=sent", "after=x", "after=1-", "after=1-2-3", "limit=0"])
-async def test_a_query_that_means_nothing_is_refused(desk: Desk, query: str) -> None:
-    (await desk.admin.get(f"{OUTBOX}?{query}")).problem(400)
-
-
-@each_row("fields", [{}, {"destination": ""}, {"destination": 1}, {"destination": None}])
-async def test_dead_ones_of_no_destination_are_refused(desk: Desk, fields: dict[str, Any]) -> None:
-    (await desk.admin.post(f"{OUTBOX}/drop-dead", fields)).problem(400)
-
-
-async def test_the_figures_follow_what_the_operator_does(desk: Desk) -> None:
-    first, *_ = await desk.die(3)
-    await desk.admin.delete(f"{OUTBOX}/{first['id']}")
-    await desk.admin.post(f"{OUTBOX}/drop-dead", {"destination": desk.destination})
+async def test_pages_have_every_message_once_newest_first(desk: Desk) -> None:
     desk.receiver.otherwise = status(500)
-    await desk.admin.subscribe("app", ETHEREUM)
+    await desk.owe(5)
+    await desk.come_to("waiting", 5, 1)
 
-    assert len(await desk.come_to("waiting")) == 1
-    assert len(await desk.listed()) == 1
+    for chosen in ("", "?state=waiting"):
+        [whole] = await desk.admin.pages(OUTBOX + chosen, "messages", 10)
+        pages = await desk.admin.pages(OUTBOX + chosen, "messages", 2)
+
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert [each for page in pages for each in page] == whole
+        rows = [int(each["id"].partition("-")[0]) for each in whole]
+        assert rows == sorted(rows, reverse=True)
 
 
 @pytest.mark.parametrize("purpose", ["push", "device", "call-webhook", "topic-webhook", "unknown"])
@@ -306,3 +272,159 @@ async def test_no_message_shows_its_token_its_texts_or_its_secret(desk: Desk, pu
     assert shown["subject"] == ("the-subject" if purpose == "device" else "the-subj…")
     for private in (b"token", b"private", b"whole-topic", b"whsec"):
         assert private not in answer.body
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """Services for pushes that take everything, and webhooks on this machine."""
+    settings = {"admin_token": ADMIN_TOKEN, "allow_private_webhooks": True}
+    return {**settings, "push_log": True, "webhook_secret": SECRET}
+
+
+async def attempts(admin: AdminClient, count: int, query: str = "") -> list[dict[str, Any]]:
+    """The attempts, once there are so many."""
+    found: list[dict[str, Any]] = []
+
+    async def enough() -> bool:
+        found[:] = (await admin.get(f"{ATTEMPTS}{query}")).json["attempts"]
+        return len(found) == count
+
+    await eventually(enough)
+    return found
+
+
+async def owe(admin: AdminClient, receiver: WebhookReceiver, count: int) -> None:
+    await admin.create("app", "news")
+    await admin.put("/admin/projects/app/webhook", {"url": receiver.url("/secret-path")})
+    for number in range(count):
+        await admin.subscribe("app", plain_account(number))
+
+
+@pytest.mark.own_server
+async def test_each_attempt_is_listed_with_its_outcome_and_no_content(
+    admin: AdminClient, receiver: WebhookReceiver
+) -> None:
+    receiver.script += [status(500), status(200)]
+    await owe(admin, receiver, 1)
+    [failed] = await attempts(admin, 1)
+    [message] = (await admin.get("/admin/outbox")).json["messages"]
+    whole = (await admin.get(f"/admin/outbox/{message['id']}")).json
+    await admin.post(f"/admin/outbox/{message['id']}/retry")
+
+    delivered, again = await attempts(admin, 2)
+
+    assert again == failed
+    assert whole["last_attempts"] == [failed]
+    assert (failed["outcome"], failed["status"], failed["failure"]) == (
+        "failed",
+        500,
+        "the receiver answered 500",
+    )
+    assert (delivered["outcome"], delivered["status"], delivered["failure"]) == ("delivered", 200, None)
+    assert (delivered["channel"], delivered["purpose"], delivered["subject"]) == (
+        "webhook",
+        "project-event",
+        "app",
+    )
+    answer = await admin.get(f"{ATTEMPTS}/{failed['number']}")
+    assert {**failed, **answer.json} == {**failed, "body": None}
+    assert b"secret-path" not in answer.body
+    assert (await admin.get(ATTEMPTS)).json["outcomes"] == {"webhook": {"failed": 1, "delivered": 1}}
+
+
+async def test_attempts_are_filtered_and_come_page_by_page(
+    admin: AdminClient, receiver: WebhookReceiver, server: RunningServer
+) -> None:
+    await owe(admin, receiver, 3)
+    assert (await PushClient(server).register()).status == 200
+    assert (await PushClient(server).push()).status == 200
+    whole = await attempts(admin, 4)
+
+    assert await admin.pages(ATTEMPTS, "attempts", 3) == [whole[:3], whole[3:]]
+    [push] = await attempts(admin, 1, "?kind=push")
+    assert (push["channel"], push["purpose"], push["subject"]) == ("log", "push", TOPIC[:8] + "…")
+    assert len(await attempts(admin, 3, f"?kind=webhook&destination=http://127.0.0.1:{receiver.port}")) == 3
+    assert await attempts(admin, 0, "?destination=fcm") == []
+
+
+async def test_what_means_nothing_is_refused(desk: Desk) -> None:
+    for query in ("state=sent", "after=x", "after=1-", "after=1-2-3", "limit=0", "kind=letter"):
+        (await desk.admin.get(f"{OUTBOX}?{query}")).problem(400)
+    for query in ("kind=letter", "after=x", "limit=0"):
+        (await desk.admin.get(f"{ATTEMPTS}?{query}")).problem(400)
+    for number in ("1000", "x", "9" * 19):
+        (await desk.admin.get(f"{ATTEMPTS}/{number}")).problem(404)
+    for fields in ({}, {"destination": ""}, {"destination": 1}, {"destination": None}):
+        (await desk.admin.post(f"{OUTBOX}/drop-dead", fields)).problem(400)
+    for fields in ({}, {"url": "ftp://a.example"}, {"url": "nowhere"}, {"url": 1}):
+        assert pointers((await desk.admin.post(TEST, fields)).problem(400)) == ["#/url"]
+
+
+async def test_a_test_push_goes_to_the_client_of_the_topic(
+    admin: AdminClient, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    await PushClient(server).register(type="webhook", token=receiver.url("/device"))
+    receiver.script += [status(200), status(500), status(410)]
+
+    answers = [(await admin.post("/admin/pushes/test", {"topic": TOPIC})).json for _ in range(3)]
+
+    assert [each["delivered"] for each in answers] == [True, False, False]
+    assert [each["status"] for each in answers] == [200, None, None]
+    assert "500" in answers[1]["failure"]
+    assert [got.path for got in receiver.requests] == ["/device"] * 3
+    (await admin.post("/admin/pushes/test", {"topic": TOPIC})).problem(404)
+    (await admin.post("/admin/pushes/test", {"topic": ""})).problem(400)
+
+
+async def test_a_preview_is_in_the_clients_language(admin: AdminClient) -> None:
+    german = (await admin.get("/admin/pushes/preview?peer_name=Shop&language=de_AT.UTF-8")).json
+    hebrew = (await admin.get("/admin/pushes/preview?language=iw")).json
+
+    assert german == {
+        "title": "Shop", "body": "Neue Anfrage von Shop", "language": "de", "direction": "ltr",
+    }  # fmt: skip
+    assert (hebrew["title"], hebrew["language"], hebrew["direction"]) == (hebrew["body"], "he", "rtl")
+    (await admin.get(f"/admin/pushes/preview?peer_name={'x' * 1025}")).problem(400)
+
+
+def test_no_more_attempts_are_kept_than_500() -> None:
+    log, message = AttemptLog(SystemClock()), OutgoingMessage("m", "fcm:token", b"{}", Purpose("push"))
+    for _ in range(MOST_ATTEMPTS + 1):
+        log.note(message, Outcome(Verdict.DELIVERED), 1.0)
+
+    assert [each.number for each in log.before(None)] == list(range(MOST_ATTEMPTS + 1, 1, -1))
+    assert log.find(1) is None
+    assert log.outcomes == {"fcm": {"delivered": MOST_ATTEMPTS + 1}}
+    assert {each.body for each in log.before(None)} == {None}
+
+
+async def test_a_receiver_that_takes_a_test_gets_one_signed_message(desk: Desk) -> None:
+    tested = (await desk.admin.post(TEST, {"url": desk.receiver.url("/hook?a=b")})).json
+
+    (got,) = desk.receiver.requests
+    assert got.path == "/hook?a=b"
+    assert orjson.loads(got.body)["event"] == "test"
+    moment_ms = int(got.headers["webhook-timestamp"]) * 1000
+    signed = WebhookSigner(SECRET).headers(tested["message_id"], got.body, moment_ms)
+    assert {name: got.headers[name] for name in signed} == signed
+    assert tested == {**tested, "delivered": True, "status": 200, "failure": None}
+    assert tested["milliseconds"] >= 0
+
+
+async def test_a_receiver_that_refuses_a_test_is_answered_with_its_status_and_asked_once(
+    desk: Desk, tmp_path: Path
+) -> None:
+    codes = (301, 404, 410, 500)
+    desk.receiver.script += [*map(status, codes), reset]
+
+    for number, code in enumerate((*codes, None), 1):
+        tested = (await desk.admin.post(TEST, {"url": desk.receiver.url()})).json
+        assert (tested["delivered"], tested["status"]) == (False, code)
+        assert str(code or "") in tested["failure"] != ""
+        assert len(desk.receiver.requests) == number
+    assert await desk.listed() == []
+    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN) as guarded:
+        tested = (await AdminClient(guarded).post(TEST, {"url": desk.receiver.url()})).json
+    assert (tested["delivered"], tested["status"]) == (False, None)
+    assert tested["failure"]
+    assert len(desk.receiver.requests) == 5  # none at a private address

@@ -1,19 +1,26 @@
-"""Making, listing, showing and deleting projects."""
+"""Projects: made, listed, shown and deleted, with their secrets, limits, types and webhooks."""
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
 
-from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.asking import ask
 from tests.support.engines import database_of
+from tests.support.eventually import eventually
 from tests.support.problems import pointers
 from tests.support.rows import each_row
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.500Z"
 SERVERS_LIMIT = {"per_hour": 2, "burst": 50, "own": False}
+SECRETS = "/admin/projects/app/secrets"
+LIMIT = "/admin/projects/app/account-limit"
+PROJECT = "/admin/projects/app"
+_STAYS = {"irn_id_blocks", "accounts", "outbox", "buckets"}
+"""What knows nothing of projects."""
 
 
 async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> None:
@@ -47,68 +54,38 @@ async def test_an_id_that_is_left_out_is_made(admin: AdminClient, fields: dict[s
 
 
 @each_row("project_id", ["a", "-", "0-a", "x" * 64])
-async def test_an_id_at_its_bounds_is_taken(admin: AdminClient, project_id: str) -> None:
-    await admin.create(project_id)
+async def test_an_id_and_a_name_at_their_bounds_are_taken(admin: AdminClient, project_id: str) -> None:
+    name = "😀" * len(project_id)
 
-    assert (await admin.get(f"/admin/projects/{project_id}")).json["project_id"] == project_id
+    made = await admin.post("/admin/projects", {"name": name, "project_id": project_id})
 
-
-@each_row("length", [1, 64])
-async def test_a_name_is_counted_in_code_points(admin: AdminClient, length: int) -> None:
-    name = "😀" * length
-
-    assert (await admin.post("/admin/projects", {"name": name})).json["name"] == name
+    shown = (await admin.get(f"/admin/projects/{project_id}")).json
+    assert (made.json["name"], shown["name"], shown["project_id"]) == (name, name, project_id)
 
 
-@each_row(
-    ("fields", "where"),
-    [
-        ({}, ["#/name"]),
-        ({"name": None}, ["#/name"]),
-        ({"name": 1}, ["#/name"]),
-        ({"name": ""}, ["#/name"]),
-        ({"name": "x" * 65}, ["#/name"]),
-        ({"name": "a\nb"}, ["#/name"]),
-        ({"name": "a\0b"}, ["#/name"]),
-        ({"name": "App", "project_id": ""}, ["#/project_id"]),
-        ({"name": "App", "project_id": "x" * 65}, ["#/project_id"]),
-        ({"name": "App", "project_id": "App"}, ["#/project_id"]),
-        ({"name": "App", "project_id": "a_b"}, ["#/project_id"]),
-        ({"name": "App", "project_id": "ä"}, ["#/project_id"]),
-        ({"name": "App", "project_id": "a\n"}, ["#/project_id"]),
-        ({"name": "App", "project_id": "١"}, ["#/project_id"]),
-        ({"name": "App", "project_id": 7}, ["#/project_id"]),
+async def test_every_fault_is_named_and_nothing_is_made(admin: AdminClient) -> None:
+    names = ({}, *({"name": name} for name in (None, 1, "", "x" * 65, "a\nb", "a\0b")))
+    ids = ("", "x" * 65, "App", "a_b", "ä", "a\n", "١", 7, "session", "call-status", "v1", "rpc", "inbox",
+           "admin", "console")  # fmt: skip
+    faults: list[tuple[dict[str, Any], list[str]]] = [
+        *((fields, ["#/name"]) for fields in names),
+        *(({"name": "App", "project_id": each}, ["#/project_id"]) for each in ids),
         ({"name": "", "project_id": "session"}, ["#/name", "#/project_id"]),
-        *(
-            ({"name": "App", "project_id": reserved}, ["#/project_id"])
-            for reserved in ("session", "call-status", "v1", "rpc", "inbox", "admin", "console")
-        ),
-    ],
-)
-async def test_every_fault_is_named_and_nothing_is_made(
-    admin: AdminClient, fields: dict[str, Any], where: list[str]
-) -> None:
-    problem = (await admin.post("/admin/projects", fields)).problem(400)
+    ]
 
-    assert pointers(problem) == where
+    for fields, where in faults:
+        problem = (await admin.post("/admin/projects", fields)).problem(400)
+        assert pointers(problem) == where, fields
     assert (await admin.get("/admin/projects")).json == {"projects": []}
 
 
-@each_row("body", [b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}'])
-async def test_body_other_than_a_plain_json_object_is_refused(admin: AdminClient, body: bytes) -> None:
-    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+async def test_body_other_than_a_plain_json_object_is_refused(admin: AdminClient) -> None:
+    headers, path = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, "/admin/projects"
 
-    (await ask(admin.server, "POST", "/admin/projects", body, headers)).problem(400)
-
-
-async def test_a_body_that_is_not_declared_as_json_is_refused(admin: AdminClient) -> None:
-    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-
-    answer = await ask(
-        admin.server, "POST", "/admin/projects", b'{"name":"App"}', headers, content_type="text/plain"
-    )
-
-    answer.problem(415)
+    for body in (b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}'):
+        (await ask(admin.server, "POST", path, body, headers)).problem(400)
+    sound = b'{"name":"App"}'
+    (await ask(admin.server, "POST", path, sound, headers, content_type="text/plain")).problem(415)
 
 
 async def test_an_id_that_is_taken_is_a_conflict_and_changes_nothing(admin: AdminClient) -> None:
@@ -211,3 +188,160 @@ async def test_a_project_of_another_id_is_not_found(admin: AdminClient) -> None:
     for path in ("/admin/projects/other", "/admin/projects/APP", "/admin/projects/app%20"):
         assert (await admin.get(path)).problem(404)["type"].endswith(":project-not-found")
         assert (await admin.delete(path)).problem(404)["type"].endswith(":project-not-found")
+
+
+@pytest.mark.own_server
+async def test_two_secrets_pass_until_they_are_revoked_and_a_third_is_refused(admin: AdminClient) -> None:
+    old = await admin.create("app")
+    new = (await admin.post(SECRETS)).json
+    assert (new.keys(), new["number"]) == ({"number", "secret"}, 2)
+    assert [await admin.opens("app", each) for each in (old, new["secret"])] == [True, True]
+
+    refused = await admin.post(SECRETS)
+    revoked = await admin.delete(f"{SECRETS}/1")
+
+    assert refused.problem(409)["type"].endswith(":too-many-secrets")
+    assert revoked.json == {"success": True}
+    assert [await admin.opens("app", each) for each in (old, new["secret"])] == [False, True]
+    assert [secret["number"] for secret in (await admin.get(PROJECT)).json["secrets"]] == [2]
+    await admin.delete(f"{SECRETS}/2")
+    third = (await admin.post(SECRETS)).json
+    assert third["number"] == 3
+    assert [await admin.opens("app", each) for each in (new["secret"], third["secret"])] == [False, True]
+
+
+async def test_one_of_many_simultaneous_rotations_succeeds(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    answers = await asyncio.gather(*(admin.post(SECRETS) for _ in range(10)))
+
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 9
+
+
+async def test_a_secret_that_is_gone_or_another_projects_is_not_found(admin: AdminClient) -> None:
+    await admin.create("app")
+    others = await admin.create("other")
+
+    for number in (0, 2, 99):
+        answer = await admin.delete(f"{SECRETS}/{number}")
+        assert answer.problem(404)["type"].endswith(":secret-not-found")
+    assert await admin.opens("other", others)
+    assert not await admin.opens("app", others)
+
+
+@each_row(
+    ("per_hour", "burst"),
+    [(1, 1), (7, 3), (0.001, 1_000_000), (1_000_000, 1_000_000), (0.001, 1), (2.5, 50)],
+    empties=True,
+)
+async def test_a_limit_is_shown_as_it_was_set_and_can_be_charged(
+    admin: AdminClient, per_hour: float, burst: int
+) -> None:
+    secret, account = await admin.create("app", "news"), plain_account(1)
+    await admin.subscribe("app", account)
+
+    for _ in range(2):
+        answer = await admin.put(LIMIT, {"per_hour": per_hour, "burst": burst})
+
+        assert answer.json == {"per_hour": per_hour, "burst": burst, "own": True}
+    assert (await admin.get(PROJECT)).json["account_limit"] == answer.json
+    assert (await admin.notify("app", secret, "news", account)).json["sent"] == [account]
+    for _ in range(2):
+        assert (await admin.delete(LIMIT)).json == {"success": True}
+    assert (await admin.get(PROJECT)).json["account_limit"] == SERVERS_LIMIT
+
+
+@each_row("burst", [1, 3], empties=True)
+async def test_a_limit_applies_from_the_next_request(admin: AdminClient, burst: int) -> None:
+    secret = await admin.create("app", "news")
+    account = plain_account(1)
+    await admin.subscribe("app", account)
+
+    await admin.put(LIMIT, {"per_hour": 1, "burst": burst})
+
+    sent = [(await admin.notify("app", secret, "news", account)).json["sent"] for _ in range(burst + 1)]
+    assert sent == [[account]] * burst + [[]]
+
+
+async def test_a_limit_out_of_range_is_refused_and_the_old_one_stays(admin: AdminClient) -> None:
+    await admin.create("app")
+    before = (await admin.put(LIMIT, {"per_hour": 7, "burst": 3})).json
+    both = ["#/per_hour", "#/burst"]
+    faults: list[tuple[dict[str, Any], list[str]]] = [
+        *(({"per_hour": per_hour, "burst": burst}, both) for per_hour, burst in (
+            ("2", "3"), (0, 0), (1_000_000.5, 1_000_001), (0.0009, 1.5), (-1, 10**18), (True, True),
+            (None, None),
+        )),
+        ({}, both), ({"per_hour": 1e-300, "burst": 1}, ["#/per_hour"]), ({"per_hour": 1}, ["#/burst"]),
+    ]  # fmt: skip
+
+    for fields, where in faults:
+        assert pointers((await admin.put(LIMIT, fields)).problem(400)) == where, fields
+    assert (await admin.get(PROJECT)).json["account_limit"] == before
+
+
+def tables(admin: AdminClient) -> dict[str, int]:
+    """How many rows each table has that has any."""
+    with database_of(admin.server.settings) as database:
+        counts = {name: database.execute(f"SELECT count(*) FROM {name}")[0][0] for name in database.tables()}
+    return {name: count for name, count in counts.items() if count and name not in _STAYS}
+
+
+async def fill(admin: AdminClient, project_id: str) -> str:
+    """Make a project that has left something in every table that knows of projects; returns its secret."""
+    secret = await admin.create(project_id, "news", "deals")
+    for number in range(3):
+        await admin.subscribe(project_id, plain_account(number))
+    await admin.subscribe(project_id, plain_account(4), ["deals"])
+    accounts = [plain_account(number) for number in range(3)]
+    await admin.notify(project_id, secret, "news", *accounts, plain_account(4))
+    await admin.notify(project_id, secret, "news", plain_account(4))
+    await admin.notify(project_id, secret, "news", *accounts, notification_id="once")
+    await admin.delete(f"/admin/projects/{project_id}/types/news")
+    return secret
+
+
+async def test_soon_no_row_of_it_is_left_and_others_keep_theirs(admin: AdminClient) -> None:
+    await fill(admin, "other")
+    others = tables(admin)
+    await fill(admin, "app")
+    assert tables(admin) == {name: 2 * count for name, count in others.items()}
+    assert others.keys() >= {
+        "projects", "project_secrets", "notification_types", "type_sets", "type_set_members", "subscriptions",
+        "notifications", "covered_accounts", "sendings", "deliveries", "account_buckets", "daily_figures",
+        "missed_accounts",
+    }  # fmt: skip
+
+    await admin.delete(PROJECT)
+
+    async def swept() -> bool:
+        return tables(admin) == others
+
+    await eventually(swept)
+
+
+async def test_a_deleted_project_is_gone_at_once_and_one_that_is_made_again_under_its_id_is_empty(
+    admin: AdminClient,
+) -> None:
+    old_secret = await fill(admin, "app")
+
+    assert (await admin.delete(PROJECT)).json == {"success": True}
+
+    (await admin.get(PROJECT)).problem(404)
+    (await admin.delete(PROJECT)).problem(404)
+    assert (await admin.get("/admin/projects")).json == {"projects": []}
+    for path in ("types", "subscribers", "analytics"):
+        (await admin.get(f"{PROJECT}/{path}")).problem(404)
+    assert not await admin.opens("app", old_secret)
+    secret = await admin.create("app", "news")
+    shown = (await admin.get(PROJECT)).json
+    assert (shown["subscribers"], len(shown["types"]), len(shown["secrets"])) == (0, 1, 1)
+    assert await admin.subscribed_types("app") == {}
+    assert (await admin.get(f"{PROJECT}/analytics")).json["types"] == []
+    assert not await admin.opens("app", old_secret)
+    await admin.subscribe("app", plain_account(1))
+    again = await admin.notify("app", secret, "news", plain_account(1), notification_id="once")
+    assert again.json["sent"] == [plain_account(1)]
+    assert (await admin.get(f"{PROJECT}/analytics")).json["total"]["sent"] == 1
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert (await ask(admin.server, "GET", "/app/subscribers", headers=headers)).json == [plain_account(1)]

@@ -1,25 +1,23 @@
-"""Sessions: listed without their ids, shown with what happened in them, and ended."""
+"""Sessions and topics: listed without their ids, shown with what happened in them, and ended."""
 
-from collections.abc import AsyncIterator
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from bridge_server.admin.other_processes import Reply
+from bridge_server.admin.topics import kinds_of, merged_topics
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.recorder import Activities
-from tests.admin.observed import Observed, observing
+from tests.admin.conftest import Observed, observing
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
+from tests.support.irn_client import Identity, irn_connected
 from tests.support.rows import each_row
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.000Z"
-
-
-@pytest.fixture
-async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
-    async with observing(tmp_path / "data") as running:
-        yield running
+THIRTY_DAYS = "2027-02-14T08:00:00.000Z"
 
 
 async def test_a_new_session_is_listed_without_its_id(observed: Observed) -> None:
@@ -31,17 +29,10 @@ async def test_a_new_session_is_listed_without_its_id(observed: Observed) -> Non
     assert session_id not in answer.body.decode()
     assert len(session.pop("handle")) == 22
     assert session == {
-        "id": f"{session_id[:8]}…",
-        "generation": "plain",
-        "dapp": None,
-        "approved": False,
-        "push": None,
-        "calls_waiting": 0,
-        "created_at": NOW,
-        "expires_at": "2027-01-16T08:00:00.000Z",
-        "dapp_seen_at": NOW,
-        "wallet_seen_at": None,
-    }
+        "id": f"{session_id[:8]}…", "generation": "plain", "dapp": None, "approved": False, "push": None,
+        "calls_waiting": 0, "created_at": NOW, "expires_at": "2027-01-16T08:00:00.000Z",
+        "dapp_seen_at": NOW, "wallet_seen_at": None,
+    }  # fmt: skip
 
 
 async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: Observed) -> None:
@@ -53,20 +44,17 @@ async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: O
     await observed.admin.get("/admin/sessions")  # what was put off is seen now, as it is soon in any case
     observed.bridge.clock.advance(60)
     await observed.bridge.status(first)
+    for number in range(20):
+        await observed.bridge.session(f"nothing-{number}")  # is not remembered
+    await BridgeClient(observed.admin.server, "/compat/v0.7").send("POST", "/session/new", {})
 
-    (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
+    older, session = (await observed.admin.get("/admin/sessions")).json["sessions"]
 
     assert (session["dapp"], session["approved"], session["calls_waiting"]) == ("<script>", True, 1)
     assert (session["dapp_seen_at"], session["wallet_seen_at"]) == (LATER, NOW)
-
-
-async def test_a_session_of_generation_07_is_known_as_such(observed: Observed) -> None:
-    bridge = BridgeClient(observed.admin.server, "/compat/v0.7")
-    await bridge.send("POST", "/session/new", {})
-
-    (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
-
-    assert session["generation"] == "0.7"
+    assert (session["generation"], older["generation"]) == ("plain", "0.7")
+    observed.bridge.clock.advance(24 * 3600)
+    assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []  # they have expired
 
 
 async def test_after_a_restart_nothing_was_seen(tmp_path: Path) -> None:
@@ -80,16 +68,19 @@ async def test_after_a_restart_nothing_was_seen(tmp_path: Path) -> None:
 
 async def test_pages_have_every_session_once_newest_first(observed: Observed) -> None:
     ids = [await observed.bridge.open_session() for _ in range(5)]
-    shown: list[str] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
-        shown += [each["handle"] for each in page["sessions"]]
-        after = page["next"]
 
+    pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
+
+    shown = [each["handle"] for page in pages for each in page]
     assert len(shown) == len(set(shown)) == 5
+    for session_id in ids:  # which is no handle
+        (await observed.admin.get(f"/admin/sessions/{session_id}")).problem(404)
+        (await observed.admin.delete(f"/admin/sessions/{session_id}")).problem(404)
     await observed.admin.delete(f"/admin/sessions/{shown[0]}")
     assert [(await observed.bridge.session(each)).status for each in ids] == [204] * 4 + [404]
+    for query in ("sessions?after=x", "sessions?after=-1", "sessions?after=%D9%A1",
+                  f"sessions?after={'9' * 19}", "topics?after=elsewhere"):  # fmt: skip
+        (await observed.admin.get(f"/admin/{query}")).problem(400)
 
 
 async def test_the_timeline_of_a_session_and_its_requests(observed: Observed) -> None:
@@ -126,33 +117,6 @@ async def test_an_ended_session_is_gone_with_its_calls(observed: Observed) -> No
     (await observed.admin.get(path)).problem(404)
 
 
-async def test_an_expired_session_is_not_listed(observed: Observed) -> None:
-    await observed.bridge.open_session()
-    observed.bridge.clock.advance(24 * 3600)
-
-    assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []
-
-
-@each_row("after", ["x", "-1", "%D9%A1", "9" * 19])
-async def test_a_page_that_begins_nowhere_is_refused(observed: Observed, after: str) -> None:
-    (await observed.admin.get(f"/admin/sessions?after={after}")).problem(400)
-
-
-async def test_the_id_itself_is_no_handle(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-
-    (await observed.admin.get(f"/admin/sessions/{session_id}")).problem(404)
-    (await observed.admin.delete(f"/admin/sessions/{session_id}")).problem(404)
-    assert (await observed.bridge.session(session_id)).status == 204
-
-
-async def test_ids_that_nothing_has_are_not_remembered(observed: Observed) -> None:
-    for number in range(20):
-        await observed.bridge.session(f"nothing-{number}")
-
-    assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []
-
-
 def test_only_so_many_sessions_are_kept() -> None:
     clock: Clock = ManualClock()
     seen = Activities(clock, most=100)
@@ -174,11 +138,84 @@ async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
         await observed.bridge.end(await observed.bridge.open_session())
     observed.bridge.clock.advance(23 * 3600)
     last = await observed.bridge.open_session()
-    pages: list[list[str]] = []
-    after: str | None = ""
-    while after is not None:
-        page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
-        pages.append([each["id"][:8] for each in page["sessions"]])
-        after = page["next"]
 
-    assert (pages[0], pages[-1]) == ([last[:8]], [first[:8]])
+    pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
+
+    assert [each["id"][:8] for each in pages[0]] == [last[:8]]
+    assert [each["id"][:8] for each in pages[-1]] == [first[:8]]
+
+
+def _topic(name: str) -> str:
+    """Topics that differ in their first characters, as those of clients do."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+async def test_a_topic_is_listed_with_its_sockets_and_waiting_messages(observed: Observed) -> None:
+    server, topic = observed.bridge.server, _topic("pairing")
+    wallet = Identity()
+    async with irn_connected(server.client, server.url, wallet) as away:
+        await away.subscribe(topic)
+    async with irn_connected(server.client, server.url, Identity()) as dapp:
+        await dapp.subscribe(topic)
+        await dapp.publish(topic, "a proposal", tag=1100)
+
+        answer = await observed.admin.get("/admin/topics")
+        (listed,) = answer.json["topics"]
+
+        assert topic not in answer.body.decode()
+        assert listed == {
+            "topic": f"{topic[:8]}…", "kind": "pairing", "subscribers": 2, "sockets": 1,
+            "messages_waiting": 1, "bytes_waiting": listed["bytes_waiting"],
+            "expires_at": listed["expires_at"],
+        }  # fmt: skip
+        assert listed["bytes_waiting"] > len("a proposal")
+    async with irn_connected(server.client, server.url, wallet) as back:
+        await back.message()
+        await back.settled()
+        (listed,) = (await observed.admin.get("/admin/topics")).json["topics"]
+
+    assert (listed["sockets"], listed["messages_waiting"]) == (1, 0)
+
+
+async def test_pages_have_every_topic_once_also_of_one_moment(observed: Observed) -> None:
+    server, topics = observed.bridge.server, [_topic(f"topic {number}") for number in range(5)]
+    async with irn_connected(server.client, server.url, Identity()) as client:
+        await client.ask("irn_batchSubscribe", {"topics": topics[1:]})
+        observed.bridge.clock.advance(1)
+        await client.subscribe(topics[0])
+
+        pages = await observed.admin.pages("/admin/topics", "topics", 2)
+
+    shown = [each["topic"] for page in pages for each in page]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert shown[0] == f"{topics[0][:8]}…"
+    assert sorted(shown) == sorted(f"{each[:8]}…" for each in topics)
+
+
+@each_row(
+    ("summaries", "kind"),
+    [
+        (["irn_publish, tag 1108, 412 B to topic 9f2c6a01…: delivered"], "session"),
+        (["wc_proposeSession, tag 1100, 880 B to topic 9f2c6a01…: waiting"], "pairing"),
+        (
+            ["tag 1101, 1 B to topic 9f2c6a01…: waiting", "tag 1108, 1 B to topic 9f2c6a01…: waiting"],
+            "pairing",
+        ),
+        (["tag 4001, 1 B to topic 9f2c6a01…: waiting", "irn_subscribe, topic 9f2c6a01…"], None),
+    ],
+)
+def test_the_kind_is_that_of_the_newest_known_tag(summaries: list[str], kind: str | None) -> None:
+    assert kinds_of(summaries).get("9f2c6a01…") == kind
+
+
+def test_sockets_of_all_processes_are_added() -> None:
+    def listed(topic: str, kind: str | None, sockets: int) -> dict[str, object]:
+        return {"topic": topic, "kind": kind, "sockets": sockets, "expires_at": THIRTY_DAYS}
+
+    own = {"topics": [listed("a", None, 1)], "next": None}
+    other = Reply(2, "http://b", {"topics": [listed("a", "session", 2), listed("b", None, 9)]})
+
+    merged = merged_topics(1, own, [other, Reply(3, "http://c", None, "is away")])
+
+    assert merged["topics"] == [listed("a", "session", 3)]
+    assert [each["number"] for each in merged["processes"]] == [1, 2, 3]

@@ -1,34 +1,37 @@
-"""Subscribing accounts, changing their types, listing them in pages."""
+"""Subscribers of a project and the notification types that they choose; its webhook hears of both."""
 
 from typing import Any
 from urllib.parse import quote
 
+import orjson
+
+from bridge_server.outbox.sender import WebhookSigner
+from bridge_server.projects.models import TypeId, type_id_of_name
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.problems import pointers
 from tests.support.rows import each_row
+from tests.support.webhook_receiver import WebhookReceiver
 
 SUBSCRIBERS = "/admin/projects/app/subscribers"
 NOW = "2027-01-15T08:00:00.000Z"
+TYPES = "/admin/projects/app/types"
+WEBHOOK = "/admin/projects/app/webhook"
 
 
 @each_row("fields", [{}, {"notification_types": None}], empties=True)
 async def test_an_account_is_subscribed_to_every_type_when_none_is_named(
     admin: AdminClient, fields: dict[str, Any]
 ) -> None:
-    await admin.create("app", "news", "deals")
-
-    answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", fields)
-
-    assert answer.json == {"account": ETHEREUM, "notification_types": ["news", "deals"], "subscribed_at": NOW}
-    assert (await admin.get(SUBSCRIBERS)).json == {"subscribers": [answer.json], "next": None}
-
-
-async def test_types_are_listed_once_each_in_the_projects_order(admin: AdminClient) -> None:
     await admin.create("app", "news", "deals", "alerts")
 
-    answer = await admin.subscribe("app", ETHEREUM, ["alerts", "news", "alerts"])
+    answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", fields)
+    others = await admin.subscribe("app", plain_account(1), ["alerts", "news", "alerts"])
 
-    assert answer.json["notification_types"] == ["news", "alerts"]
+    every = ["news", "deals", "alerts"]
+    assert answer.json == {"account": ETHEREUM, "notification_types": every, "subscribed_at": NOW}
+    assert others.json["notification_types"] == ["news", "alerts"]  # in the project's order
+    page = (await admin.get(SUBSCRIBERS)).json
+    assert page == {"subscribers": [answer.json, others.json], "next": None}
 
 
 async def test_subscribing_again_changes_the_types_and_keeps_the_time(admin: AdminClient) -> None:
@@ -43,84 +46,61 @@ async def test_subscribing_again_changes_the_types_and_keeps_the_time(admin: Adm
     assert (await admin.get("/admin/projects/app")).json["subscribers"] == 1
 
 
-@each_row(
-    "spelling",
-    [
-        quote(ETHEREUM, safe=""),
-        ETHEREUM.lower(),
-        ETHEREUM.replace(":1:", ":137:"),
+async def test_another_spelling_is_the_same_account(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+
+    for spelling in (
+        quote(ETHEREUM, safe=""), ETHEREUM.lower(), ETHEREUM.replace(":1:", ":137:"),
         ETHEREUM.replace(":1:", ":0001:"),
-    ],
-    empties=True,
-)
-async def test_another_spelling_is_the_same_account(admin: AdminClient, spelling: str) -> None:
-    await admin.create("app", "news")
-    await admin.subscribe("app", ETHEREUM)
+    ):  # fmt: skip
+        await admin.subscribe("app", ETHEREUM)
+        await admin.subscribe("app", spelling)
 
-    await admin.subscribe("app", spelling)
-
-    assert (await admin.get("/admin/projects/app")).json["subscribers"] == 1
-    assert (await admin.delete(f"{SUBSCRIBERS}/{spelling}")).json == {"success": True}
-    assert await admin.subscribed_types("app") == {}
+        assert (await admin.get("/admin/projects/app")).json["subscribers"] == 1
+        assert (await admin.delete(f"{SUBSCRIBERS}/{spelling}")).json == {"success": True}
+        assert await admin.subscribed_types("app") == {}
 
 
-@each_row("address", ["a%b", "%" * 128, "%3A", "%2F", "x" * 128], empties=True)
-async def test_an_address_of_another_namespace_is_taken_to_the_letter(
-    admin: AdminClient, address: str
-) -> None:
+async def test_an_address_of_another_namespace_is_taken_to_the_letter(admin: AdminClient) -> None:
     await admin.create("app")
-    account = f"abcdefgh:{'r' * 32}:{address}"
 
-    answer = await admin.subscribe("app", quote(account))
+    for address in ("a%b", "%" * 128, "%3A", "%2F", "x" * 128):
+        account = f"abcdefgh:{'r' * 32}:{address}"
+        answer = await admin.subscribe("app", quote(account))
 
-    assert answer.json["account"] == account
-    assert (await admin.delete(f"{SUBSCRIBERS}/{quote(account)}")).json == {"success": True}
+        assert answer.json["account"] == account
+        assert (await admin.delete(f"{SUBSCRIBERS}/{quote(account)}")).json == {"success": True}
 
 
-@each_row(
-    "account",
-    [
-        "nonsense",
-        "eip155:1:0x12",
-        ETHEREUM.replace("0xab", "0xAB"),
-        ETHEREUM + "%0A",
-        ETHEREUM.replace("eip155", "EIP155"),
-        "eip155:%D9%A1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
-        "%ed%a0%80",
-    ],
-    empties=True,
-)
-async def test_malformed_account_is_refused(admin: AdminClient, account: str) -> None:
+async def test_malformed_account_is_refused(admin: AdminClient) -> None:
     await admin.create("app", "news")
 
-    (await admin.subscribe("app", account)).problem(400)
-    (await admin.delete(f"{SUBSCRIBERS}/{account}")).problem(400)
-
+    for account in (
+        "nonsense", "eip155:1:0x12", ETHEREUM.replace("0xab", "0xAB"), ETHEREUM + "%0A",
+        ETHEREUM.replace("eip155", "EIP155"), "%ed%a0%80",
+        "eip155:%D9%A1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb",
+    ):  # fmt: skip
+        assert (await admin.subscribe("app", account)).status == 400, account
+        assert (await admin.delete(f"{SUBSCRIBERS}/{account}")).status == 400, account
     assert await admin.subscribed_types("app") == {}
 
 
-@each_row(
-    ("types", "where"),
-    [
-        ("news", ["#/notification_types"]),
-        ({}, ["#/notification_types"]),
-        ([1, "news", None], ["#/notification_types/0", "#/notification_types/2"]),
-        (["other", "news", "gone"], ["#/notification_types/0", "#/notification_types/2"]),
-        (["news"] * 257, ["#/notification_types"]),
-    ],
-    empties=True,
-)
 async def test_types_that_the_project_does_not_have_are_named_and_nothing_changes(
-    admin: AdminClient, types: Any, where: list[str]
+    admin: AdminClient,
 ) -> None:
     await admin.create("app", "news", "gone")
     await admin.create("other", "other")
     await admin.delete("/admin/projects/app/types/gone")
     await admin.subscribe("app", ETHEREUM, [])
+    faults: list[tuple[Any, list[str]]] = [
+        ("news", [""]), ({}, [""]), (["news"] * 257, [""]), ([1, "news", None], ["/0", "/2"]),
+        (["other", "news", "gone"], ["/0", "/2"]),
+    ]  # fmt: skip
 
-    answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", {"notification_types": types})
+    for types, places in faults:
+        answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", {"notification_types": types})
 
-    assert pointers(answer.problem(400)) == where
+        assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
     assert await admin.subscribed_types("app") == {ETHEREUM: []}
 
 
@@ -134,104 +114,231 @@ async def test_an_account_that_is_not_subscribed_cannot_be_unsubscribed(admin: A
     assert second.problem(404)["type"].endswith(":subscription-not-found")
 
 
-async def test_pages_hold_every_subscriber_once_in_order(admin: AdminClient) -> None:
+@each_row("search", ["", "?search=test:"], empties=True)
+async def test_pages_hold_every_subscriber_once_in_order(admin: AdminClient, search: str) -> None:
     await admin.create("app", "news")
-    accounts = [plain_account(number) for number in range(7)]
+    accounts = [plain_account(number) for number in range(101)]
     for account in reversed(accounts):
         await admin.subscribe("app", account)
 
-    pages = []
-    after: str | None = ""
-    while after is not None:
-        page = (await admin.get(f"{SUBSCRIBERS}?limit=3&after={quote(after)}")).json
-        pages.append([entry["account"] for entry in page["subscribers"]])
-        after = page["next"]
+    pages = await admin.pages(SUBSCRIBERS + search, "subscribers", 40)
 
-    assert pages == [accounts[:3], accounts[3:6], accounts[6:]]
-
-
-async def test_a_last_page_that_is_full_says_so(admin: AdminClient) -> None:
-    await admin.create("app")
-    for number in range(3):
-        await admin.subscribe("app", plain_account(number))
-
-    assert (await admin.get(f"{SUBSCRIBERS}?limit=3")).json["next"] is None
-    assert (await admin.get(f"{SUBSCRIBERS}?limit=2")).json["next"] == plain_account(1)
-
-
-async def test_a_page_has_100_unless_asked_otherwise(admin: AdminClient) -> None:
-    await admin.create("app")
-    for number in range(101):
-        await admin.subscribe("app", plain_account(number))
-
+    found = [[entry["account"] for entry in page] for page in pages]
+    assert found == [accounts[:40], accounts[40:80], accounts[80:]]
     assert len((await admin.get(SUBSCRIBERS)).json["subscribers"]) == 100
+    assert len(await admin.pages(SUBSCRIBERS + search, "subscribers", 101)) == 1
 
 
-@each_row("limit", ["0", "1001", "-1", "", "x", "1.5", "%D9%A1", "9" * 5000], empties=True)
-async def test_a_page_size_out_of_range_is_refused(admin: AdminClient, limit: str) -> None:
-    await admin.create("app")
-
-    assert "limit" in (await admin.get(f"{SUBSCRIBERS}?limit={limit}")).problem(400)["detail"]
-
-
-@each_row("after", ["zzz", "%00", "%ff", "%ed%a0%80", "%F0%9F%98%80", "~" * 4000], empties=True)
-async def test_a_page_may_begin_anywhere(admin: AdminClient, after: str) -> None:
+async def test_a_page_size_out_of_range_is_refused_but_a_page_may_begin_anywhere(admin: AdminClient) -> None:
     await admin.create("app")
     await admin.subscribe("app", ETHEREUM)
 
-    page = (await admin.get(f"{SUBSCRIBERS}?after={after}")).json
-
-    assert page["next"] is None
-    assert len(page["subscribers"]) == (1 if after == "%00" else 0)
-
-
-async def test_subscribers_of_an_unknown_project_are_not_found(admin: AdminClient) -> None:
-    path = "/admin/projects/none/subscribers"
-
-    for answer in (
-        await admin.get(path),
-        await admin.put(f"{path}/{ETHEREUM}", {}),
-        await admin.delete(f"{path}/{ETHEREUM}"),
-    ):
-        assert answer.problem(404)["type"].endswith(":project-not-found")
+    for limit in ("0", "1001", "-1", "", "x", "1.5", "%D9%A1", "9" * 5000):
+        problem = (await admin.get(f"{SUBSCRIBERS}?limit={limit}")).problem(400)
+        assert "limit" in problem["detail"], limit
+    for after in ("zzz", "%00", "%ff", "%ed%a0%80", "%F0%9F%98%80", "~" * 4000):
+        page = (await admin.get(f"{SUBSCRIBERS}?after={after}")).json
+        assert (page["next"], len(page["subscribers"])) == (None, 1 if after == "%00" else 0), after
 
 
-@each_row(
-    ("search", "found"),
-    [
+async def test_subscribers_are_found_by_account_address_or_beginning(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+    others = [plain_account(number) for number in range(3)]
+    for account in (ETHEREUM, *others):
+        await admin.subscribe("app", account)
+
+    for search, found in (
         (ETHEREUM, [ETHEREUM]),
         (ETHEREUM.lower(), [ETHEREUM]),
         (ETHEREUM.replace(":1:", ":5:"), [ETHEREUM]),
         (ETHEREUM.rpartition(":")[2], [ETHEREUM]),
         ("eip155:1:0xab16", [ETHEREUM]),
-        ("test:chain:0000000", [plain_account(number) for number in range(3)]),
-        (plain_account(1), [plain_account(1)]),
+        ("test:chain:0000000", others),
+        (others[1], [others[1]]),
         ("test:chain:9", []),
         ("%F0%9F%98%80", []),
-        ("", [ETHEREUM, *(plain_account(number) for number in range(3))]),
+        ("", [ETHEREUM, *others]),
+    ):
+        answer = await admin.get(f"{SUBSCRIBERS}?search={search}")
+        assert [entry["account"] for entry in answer.json["subscribers"]] == found, search
+
+
+async def listed(admin: AdminClient) -> list[str]:
+    return [kind["type_id"] for kind in (await admin.get(TYPES)).json["types"]]
+
+
+async def test_a_type_is_answered_and_listed(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    answer = await admin.post(TYPES, {"name": "Breaking news", "type_id": "News.1_a-Z"})
+
+    assert answer.json == {"type_id": "News.1_a-Z", "name": "Breaking news", "created_at": NOW}
+    assert (await admin.get(TYPES)).json == {"types": [answer.json]}
+
+
+async def test_an_id_that_is_left_out_is_made(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    names = ["News", "news!", "Price alerts", "NEWS", "Änderung", "速報", "News 2"]
+
+    made = [(await admin.post(TYPES, {"name": name})).json["type_id"] for name in names]
+
+    assert made == ["news", "news-2", "price-alerts", "news-3", "anderung", "type", "news-2-2"]
+    assert await listed(admin) == made
+
+
+@each_row(
+    ("name", "taken", "made"),
+    [
+        ("x" * 64, [], "x" * 64),
+        ("x" * 64, ["x" * 64], "x" * 59 + "-2"),
+        ("x" * 63 + " y", [], "x" * 63),
+        ("  --  ", [], "type"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", [], "full-width"),
+        ("News", ["news-2"], "news"),
+        ("News", ["news", "news-2", "news-3"], "news-4"),
     ],
-    empties=True,
 )
-async def test_subscribers_are_found_by_account_address_or_beginning(
-    admin: AdminClient, search: str, found: list[str]
+def test_an_id_is_made_from_the_name(name: str, taken: list[str], made: str) -> None:
+    assert type_id_of_name(name, set(map(TypeId, taken))) == made
+
+
+async def test_every_fault_of_a_type_is_named_and_nothing_is_made(admin: AdminClient) -> None:
+    await admin.create("app")
+    both = ["#/name", "#/type_id"]
+    faults: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, ["#/name"]), ({"name": "", "type_id": ""}, both),
+        ({"name": "x" * 65, "type_id": "x" * 65}, both), ({"name": "a\tb", "type_id": "a b"}, both),
+        ({"name": [], "type_id": {}}, both), ({"name": "News", "type_id": "a/b"}, ["#/type_id"]),
+    ]  # fmt: skip
+
+    for fields, where in faults:
+        assert pointers((await admin.post(TYPES, fields)).problem(400)) == where, fields
+    assert await listed(admin) == []
+
+
+async def test_an_id_is_the_projects_own(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+    await admin.create("other", "news")
+
+    again = await admin.post(TYPES, {"name": "Again", "type_id": "news"})
+
+    assert again.problem(409)["type"].endswith(":type-exists")
+    assert (await admin.get(TYPES)).json["types"][0]["name"] == "Type"
+
+
+async def test_a_type_is_renamed_and_keeps_everything_else(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+    await admin.subscribe("app", ETHEREUM)
+    admin.clock.advance(60)
+
+    for _ in range(2):
+        answer = await admin.put(f"{TYPES}/news", {"name": "News today"})
+
+        assert answer.json == {"type_id": "news", "name": "News today", "created_at": NOW}
+    assert (await admin.get(TYPES)).json == {"types": [answer.json]}
+    assert await admin.subscribed_types("app") == {ETHEREUM: ["news"]}
+
+
+async def test_a_name_that_may_not_be_leaves_the_old_one(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+
+    for name in ("", "x" * 65, None, 1, "a\x7fb"):
+        assert pointers((await admin.put(f"{TYPES}/news", {"name": name})).problem(400)) == ["#/name"]
+    assert (await admin.get(TYPES)).json["types"][0]["name"] == "Type"
+
+
+async def test_a_removed_type_leaves_every_subscription_and_is_new_when_it_is_made_again(
+    admin: AdminClient,
+) -> None:
+    secret = await admin.create("app", "news", "deals")
+    await admin.create("other", "news")
+    accounts = [plain_account(number) for number in range(3)]
+    for account, types in zip(accounts, (["news"], ["news", "deals"], ["deals"]), strict=True):
+        await admin.subscribe("app", account, types)
+    await admin.subscribe("other", ETHEREUM)
+    assert (await admin.notify("app", secret, "news", accounts[0])).json["sent"] == accounts[:1]
+
+    assert (await admin.delete(f"{TYPES}/news")).json == {"success": True}
+
+    left = dict(zip(accounts, ([], ["deals"], ["deals"]), strict=True))
+    assert await listed(admin) == ["deals"]
+    assert await admin.subscribed_types("app") == left
+    assert await admin.subscribed_types("other") == {ETHEREUM: ["news"]}
+    (await admin.notify("app", secret, "news", accounts[0])).problem(400)
+    await admin.post(TYPES, {"name": "Again", "type_id": "news"})
+    assert await admin.subscribed_types("app") == left
+    await admin.subscribe("app", plain_account(9))
+    assert await admin.subscribed_types("app") == left | {plain_account(9): ["news", "deals"]}
+
+
+async def test_the_256th_type_is_taken_and_no_more(admin: AdminClient) -> None:
+    await admin.create("app", *(f"type-{number}" for number in range(255)))
+
+    last = await admin.post(TYPES, {"name": "Last"})
+    refused = await admin.post(TYPES, {"name": "One more"})
+
+    assert last.status == 200
+    assert refused.problem(409)["type"].endswith(":too-many-types")
+    assert len(await listed(admin)) == 256
+
+
+async def test_an_unknown_type_is_not_found(admin: AdminClient) -> None:
+    await admin.create("app")
+    await admin.create("other", "news")
+
+    for answer in (await admin.put(f"{TYPES}/news", {"name": "News"}), await admin.delete(f"{TYPES}/news")):
+        assert answer.problem(404)["type"].endswith(":type-not-found")
+
+
+async def test_a_webhook_is_answered_with_another_secret_each_time(admin: AdminClient) -> None:
+    await admin.create("app")
+    url = "https://app.example/hook?a=b"
+
+    first, second = [(await admin.put(WEBHOOK, {"url": url})).json for _ in range(2)]
+
+    assert first == {"url": url, "signing_secret": first["signing_secret"]}
+    assert first["signing_secret"].startswith("whsec_")
+    assert first["signing_secret"] != second["signing_secret"]
+    assert (await admin.get("/admin/projects/app")).json["webhook"] == url
+
+
+async def test_webhook_gets_subscriptions_signed_with_its_secret(
+    admin: AdminClient, receiver: WebhookReceiver
 ) -> None:
     await admin.create("app", "news")
-    for account in (ETHEREUM, *(plain_account(number) for number in range(3))):
-        await admin.subscribe("app", account)
+    secret = (await admin.put(WEBHOOK, {"url": receiver.url()})).json["signing_secret"]
 
-    answer = await admin.get(f"{SUBSCRIBERS}?search={search}")
+    await admin.subscribe("app", ETHEREUM)
+    await receiver.got(1)
 
-    assert [entry["account"] for entry in answer.json["subscribers"]] == found
+    (got,) = receiver.requests
+    assert orjson.loads(got.body)["event"] == "subscribed"
+    moment_ms = int(got.headers["webhook-timestamp"]) * 1000
+    signed = WebhookSigner(secret).headers(got.headers["webhook-id"], got.body, moment_ms)
+    assert got.headers["webhook-signature"] == signed["webhook-signature"]
 
 
-async def test_a_search_goes_on_page_by_page(admin: AdminClient) -> None:
-    await admin.create("app", "news")
-    for number in range(3):
-        await admin.subscribe("app", plain_account(number))
+async def test_a_removed_webhook_hears_no_more(admin: AdminClient, receiver: WebhookReceiver) -> None:
+    await admin.create("app")
+    await admin.put(WEBHOOK, {"url": receiver.url("/removed")})
 
-    first = (await admin.get(f"{SUBSCRIBERS}?search=test:&limit=2")).json
-    second = (await admin.get(f"{SUBSCRIBERS}?search=test:&limit=2&after={first['next']}")).json
+    for _ in range(2):
+        assert (await admin.delete(WEBHOOK)).json == {"success": True}
+    await admin.subscribe("app", ETHEREUM)
 
-    assert first["next"] == plain_account(1)
-    assert [entry["account"] for entry in second["subscribers"]] == [plain_account(2)]
-    assert second["next"] is None
+    assert (await admin.get("/admin/projects/app")).json["webhook"] is None
+    await admin.put(WEBHOOK, {"url": receiver.url("/kept")})
+    await admin.delete(f"/admin/projects/app/subscribers/{ETHEREUM}")
+    await receiver.got(1)
+    assert [got.path for got in receiver.requests] == ["/kept"]
+
+
+async def test_webhook_url_other_than_http_is_refused(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    for url in (None, 7, "", "app.example/hook", "ftp://app.example", "https://", "https://app.example/é",
+                "https://app.example/" + "x" * 2048):  # fmt: skip
+        assert pointers((await admin.put(WEBHOOK, {"url": url})).problem(400)) == ["#/url"], url
+    assert pointers((await admin.put(WEBHOOK, {})).problem(400)) == ["#/url"]
+    assert (await admin.get("/admin/projects/app")).json["webhook"] is None

@@ -1,9 +1,9 @@
-"""The record of requests in production: what it shows, what it leaves out, and how it is followed."""
+"""The record of requests in production: what it shows, how it is followed, and the lifetime of a call."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -11,7 +11,7 @@ import pytest
 
 from bridge_server.admin.traffic_stream import MOST_STREAMS
 from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
-from tests.admin.observed import Observed, change_of, observing, stream_of
+from tests.admin.conftest import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
 from tests.support.asking import ask
 from tests.support.rows import each_row
@@ -20,12 +20,6 @@ from tests.support.webhook_receiver import open_receiver, status
 
 BEARER = f"Bearer {ADMIN_TOKEN}"
 PAYLOAD = "c0ffee" * 20
-
-
-@pytest.fixture
-async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
-    async with observing(tmp_path / "data") as running:
-        yield running
 
 
 async def test_requests_are_listed_newest_first_without_contents_and_with_short_ids(
@@ -43,18 +37,7 @@ async def test_requests_are_listed_newest_first_without_contents_and_with_short_
     assert called["call"]["id"] == f"{call_id[:8]}…"
     assert called["session"]["handle"] == opened["session"]["handle"]
     text = (await observed.admin.get("/admin/traffic")).body.decode()
-    assert PAYLOAD not in text
-    assert session_id not in text
-    assert call_id not in text
-
-
-async def test_a_request_for_the_head_alone_is_shown_as_such(observed: Observed) -> None:
-    await observed.bridge.get("/hello")
-    await ask(observed.admin.server, "HEAD", "/hello")
-
-    shown = [(each["method"], each["route"], each["status"]) for each in await observed.traffic()]
-
-    assert shown == [("HEAD", "hello", 200), ("GET", "hello", 200)]
+    assert not [each for each in (PAYLOAD, session_id, call_id) if each in text]
 
 
 async def test_polls_are_shown_without_what_aiohttp_has_in_private(
@@ -74,43 +57,52 @@ async def test_polls_are_shown_without_what_aiohttp_has_in_private(
         assert (client["address"], client["requests"], client["waits"]) == ("127.0.0.1", 4, 1)
 
 
-async def test_pages_go_back_to_the_oldest(observed: Observed) -> None:
-    for _ in range(5):
+async def test_pages_go_back_to_the_oldest_and_news_in_order_to_the_newest(observed: Observed) -> None:
+    for _ in range(4):
         await observed.bridge.get("/hello")
+    await ask(observed.admin.server, "HEAD", "/hello")
 
-    first = (await observed.admin.get("/admin/traffic?limit=2")).json
-    second = (await observed.admin.get(f"/admin/traffic?limit=2&after={first['next']}")).json
-    third = (await observed.admin.get(f"/admin/traffic?limit=2&after={second['next']}")).json
+    async def page(query: str) -> tuple[list[int], Any]:
+        answer = (await observed.admin.get(f"/admin/traffic?limit=2&{query}")).json
+        return [each["number"] for each in answer["requests"]], answer
 
-    pages = [[each["number"] for each in page["requests"]] for page in (first, second, third)]
-    assert pages == [[5, 4], [3, 2], [1]]
-    assert third["next"] is None
-    assert change_of(first["last"]) == 5
-
-
-async def test_one_request_is_shown_by_its_number(observed: Observed) -> None:
-    await observed.bridge.get("/hello")
-
+    first, newest = await page("")
+    second, older = await page(f"after={newest['next']}")
+    third, oldest = await page(f"after={older['next']}")
+    assert (first, second, third) == ([5, 4], [3, 2], [1])
+    assert (oldest["next"], change_of(newest["last"])) == (None, 5)
+    assert (newest["requests"][0]["method"], newest["requests"][1]["method"]) == ("HEAD", "GET")
+    first, news = await page("since=0")
+    second, later = await page(f"since={news['last']}")
+    third, last = await page(f"since={later['last']}")
+    assert (first, second, third) == ([1, 2], [3, 4], [5])
+    assert change_of(last["last"]) == 5
     assert (await observed.admin.get("/admin/traffic/1")).json["route"] == "hello"
-    assert (await observed.admin.get("/admin/traffic/2")).problem(404)["type"].endswith("request-not-kept")
+    assert (await observed.admin.get("/admin/traffic/6")).problem(404)["type"].endswith("request-not-kept")
 
 
 async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
     for _ in range(MOST_REQUESTS + 5):
         await observed.bridge.get("/hello")
 
-    newest = (await observed.admin.get("/admin/traffic?limit=1000")).json
-    kept = (await observed.admin.get(f"/admin/traffic?limit=1000&after={newest['next']}")).json["requests"]
-
-    assert (kept[0]["number"], kept[-1]["number"]) == (MOST_REQUESTS + 5 - 1000, 6)
+    (await observed.admin.get("/admin/traffic/5")).problem(404)
+    assert (await observed.admin.get("/admin/traffic/6")).json["number"] == 6
 
 
-@pytest.mark.parametrize(
-    ("chosen", "numbers"),
-    [
-        ("", [6, 5, 4, 3, 2, 1]),
+async def test_a_filter_chooses(observed: Observed) -> None:
+    session_id = await observed.bridge.open_session()
+    await observed.bridge.session(session_id)
+    await observed.bridge.session("none")
+    await observed.bridge.update(session_id)
+    await observed.bridge.send("POST", f"/session/{session_id}/call/new", {})
+    await observed.bridge.get("/nowhere")
+    call_id = await observed.bridge.request_call(session_id)
+    handle = (await observed.traffic("?filter=route:request-call"))[0]["session"]["handle"]
+
+    for chosen, numbers in (
+        ("", [7, 6, 5, 4, 3, 2, 1]),
         ("route:session", [3, 2]),
-        ("-route:session", [6, 5, 4, 1]),
+        ("-route:session", [7, 6, 5, 4, 1]),
         ("status:404", [6, 3]),
         ("status:4xx", [6, 5, 3]),
         ("-status:2xx", [6, 5, 3]),
@@ -123,34 +115,16 @@ async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
         ("unrouted", [6]),
         ("route:session -is:errors", [2]),
         ("not-a-word", []),
-    ],
-)
-async def test_a_filter_chooses(observed: Observed, chosen: str, numbers: list[int]) -> None:
-    session_id = await observed.bridge.open_session()
-    await observed.bridge.session(session_id)
-    await observed.bridge.session("none")
-    await observed.bridge.update(session_id)
-    await observed.bridge.send("POST", f"/session/{session_id}/call/new", {})
-    await observed.bridge.get("/nowhere")
-
-    assert [each["number"] for each in await observed.traffic(f"?filter={chosen}")] == numbers
+        *((f"session:{quote(name)}", [7, 5, 4, 2, 1])
+          for name in (handle, session_id, session_id[:8], f"{session_id[:8]}…")),
+        (f"call:{call_id}", [7]),
+    ):  # fmt: skip
+        assert [each["number"] for each in await observed.traffic(f"?filter={chosen}")] == numbers, chosen
+    assert (await observed.traffic("?filter=status:404"))[1]["summary"] == "Session not found"
 
 
-async def test_a_filter_finds_a_session_by_handle_by_id_and_by_its_beginning(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-    await observed.bridge.get("/hello")
-    call_id = await observed.bridge.request_call(session_id)
-    await observed.bridge.status(call_id)
-    handle = (await observed.traffic("?filter=route:request-call"))[0]["session"]["handle"]
-
-    for name in (handle, session_id, session_id[:8], f"{session_id[:8]}…"):
-        assert await observed.routes(f"?filter=session:{quote(name)}") == ["request-call", "open-session"]
-    assert await observed.routes(f"?filter=call:{call_id}") == ["call-status", "request-call"]
-
-
-@each_row(
-    ("query", "word"),
-    [
+async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(observed: Observed) -> None:
+    for query, word in (
         ("filter=nothing:x", "nothing"),
         ("filter=status:abc", "status"),
         ("filter=is:odd", "errors"),
@@ -162,12 +136,8 @@ async def test_a_filter_finds_a_session_by_handle_by_id_and_by_its_beginning(obs
         ("since=1&wait=x", "wait"),
         ("wait=5", "since"),
         ("limit=0", "limit"),
-    ],
-)
-async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(
-    observed: Observed, query: str, word: str
-) -> None:
-    assert word in (await observed.admin.get(f"/admin/traffic?{query}")).problem(400)["detail"]
+    ):
+        assert word in (await observed.admin.get(f"/admin/traffic?{query}")).problem(400)["detail"], query
 
 
 async def test_a_long_poll_is_shown_while_it_waits_and_keeps_its_number(observed: Observed) -> None:
@@ -185,18 +155,11 @@ async def test_a_long_poll_is_shown_while_it_waits_and_keeps_its_number(observed
     assert answered["waited"] > 0
     assert answered["change"] > waiting["change"]
     assert (await observed.admin.get("/admin/traffic/2")).json["status"] == 200
-
-
-async def test_a_poll_whose_client_leaves_is_shown_so(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-    poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
-    poll.cancel()
+    left = await observed.waiting_poll(f"/session/{session_id}/calls?wait=20")
+    left.cancel()
     last = (await observed.admin.get("/admin/traffic")).json["last"]
-
-    changed = (await observed.admin.get(f"/admin/traffic?since={last}&wait=20&filter=is:waits")).json
-
-    assert [(each["number"], each["status"]) for each in changed["requests"]] in ([(2, 499)], [])
-    assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499
+    await observed.admin.get(f"/admin/traffic?since={last}&wait=20&filter=is:waits")
+    assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499  # its client has left
 
 
 async def test_a_client_that_waits_for_news_gets_the_next_request(observed: Observed) -> None:
@@ -212,18 +175,6 @@ async def test_a_client_that_waits_for_news_gets_the_next_request(observed: Obse
     assert change_of(answer["last"]) == 3
 
 
-async def test_news_come_in_order_and_go_on_where_they_were_cut(observed: Observed) -> None:
-    for _ in range(3):
-        await observed.bridge.get("/hello")
-
-    first = (await observed.admin.get("/admin/traffic?since=0&limit=2")).json
-    second = (await observed.admin.get(f"/admin/traffic?since={first['last']}&limit=2")).json
-
-    assert [each["number"] for each in first["requests"]] == [1, 2]
-    assert [each["number"] for each in second["requests"]] == [3]
-    assert change_of(second["last"]) == 3
-
-
 async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Observed) -> None:
     await observed.admin.get("/admin/projects")
     await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
@@ -234,14 +185,6 @@ async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Ob
     assert await observed.traffic() == []
 
 
-async def test_a_refusal_is_recorded_with_its_title(observed: Observed) -> None:
-    await observed.bridge.session("none")
-
-    (refused,) = await observed.traffic()
-
-    assert (refused["status"], refused["summary"]) == (404, "Session not found")
-
-
 async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed: Observed) -> None:
     async with open_receiver() as receiver:
         receiver.script.append(status(503))
@@ -249,20 +192,18 @@ async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed
         session_id = await observed.bridge.open_session()
         push = {"type": "fcm", "token": "device-token", "webhook": webhook}
         await observed.bridge.update(session_id, push=push)
-        await observed.bridge.request_call(session_id)
+        call_id = await observed.bridge.request_call(session_id)
         query = "?since=0&wait=20&filter=who:bridge"
 
         (sent,) = (await observed.admin.get(f"/admin/traffic{query}")).json["requests"]
+        life = await life_of(observed, call_id)
 
-        assert (sent["route"], sent["status"], sent["summary"]) == (
-            "webhook",
-            503,
-            "the receiver answered 503",
-        )
-        assert sent["path"] == receiver.url()
-        assert sent["session"]["id"] == f"{session_id[:8]}…"
-        assert "secret" not in str(sent)
-        assert "device-token" not in str(sent)
+    told = [step for step in life["steps"] if step["step"] == "told"]
+    assert (sent["route"], sent["status"], sent["path"]) == ("webhook", 503, receiver.url())
+    assert sent["summary"] == told[0]["outcome"] == "the receiver answered 503"
+    assert sent["session"]["id"] == f"{session_id[:8]}…"
+    assert (life["state"], told[0]["request"]["status"]) == ("waiting", 503)
+    assert not [each for each in ("secret", "device-token") if each in f"{sent}{life}"]
 
 
 async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) -> None:
@@ -278,7 +219,9 @@ async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) 
         )
 
 
-async def test_the_stream_has_what_comes_and_completes_what_waited(observed: Observed) -> None:
+async def test_the_stream_has_what_comes_completes_what_waited_and_goes_on_after_its_last_event(
+    observed: Observed,
+) -> None:
     session_id = await observed.bridge.open_session()
     async with stream_of(observed, "?filter=-route:update-session") as stream:
         poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
@@ -286,17 +229,15 @@ async def test_the_stream_has_what_comes_and_completes_what_waited(observed: Obs
         await observed.bridge.update(session_id)
         await poll
         answered = await stream.next()
+    for path in ("/hello", "/info", "/hello"):
+        await observed.bridge.get(path)
+    first = (await observed.traffic("?filter=route:hello"))[-1]
+    async with stream_of(observed, **{"Last-Event-ID": str(first["change"])}) as stream:
+        later = [(await stream.next())["route"] for _ in range(2)]
 
     assert (waiting["number"], waiting["status"]) == (2, None)
     assert (answered["number"], answered["status"]) == (2, 200)
-
-
-async def test_a_stream_goes_on_after_the_last_event(observed: Observed) -> None:
-    for path in ("/hello", "/info", "/hello"):
-        await observed.bridge.get(path)
-
-    async with stream_of(observed, **{"Last-Event-ID": "1"}) as stream:
-        assert [(await stream.next())["route"] for _ in range(2)] == ["info", "hello"]
+    assert later == ["info", "hello"]
 
 
 async def test_of_many_requests_at_once_the_newest_are_streamed(observed: Observed) -> None:
@@ -311,26 +252,17 @@ async def test_of_many_requests_at_once_the_newest_are_streamed(observed: Observ
     assert (first["number"], last["number"]) == (51, 150)
 
 
-async def test_only_so_many_streams_may_be_open(observed: Observed) -> None:
-    server = observed.admin.server
+async def test_only_so_many_streams_may_be_open_and_they_end_when_the_server_stops(tmp_path: Path) -> None:
     headers = {"Authorization": BEARER}
-    url = f"{server.url}/admin/traffic/stream"
-    streams = [await server.client.get(url, headers=headers) for _ in range(MOST_STREAMS)]
-
-    refused = await ask(server, "GET", "/admin/traffic/stream", headers=headers)
-
-    assert refused.problem(429)["type"].endswith("too-many-streams")
-    for stream in streams:
-        stream.close()
-
-
-async def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as client:
         async with observing(tmp_path / "data") as observed:
-            url, headers = f"{observed.admin.server.url}/admin/traffic/stream", {"Authorization": BEARER}
-            stream = await client.get(url, headers=headers)
+            url = f"{observed.admin.server.url}/admin/traffic/stream"
+            streams = [await client.get(url, headers=headers) for _ in range(MOST_STREAMS)]
 
-        assert await stream.text() == "retry: 2000\n\n"
+            refused = await ask(observed.admin.server, "GET", "/admin/traffic/stream", headers=headers)
+
+        assert refused.problem(429)["type"].endswith("too-many-streams")
+        assert [await stream.text() for stream in streams] == ["retry: 2000\n\n"] * MOST_STREAMS
 
 
 @each_row("setting", [False, None])
@@ -369,3 +301,67 @@ async def test_only_so_many_waiting_polls_are_shown(
 
     assert shown == [4, 3]
     assert len(await observed.traffic("?filter=is:waits -status:204")) == 3
+
+
+async def life_of(observed: Observed, call_id: str) -> dict[str, Any]:
+    (asked,) = await observed.traffic(f"?filter=route:request-call call:{call_id}")
+    life: dict[str, Any] = (await observed.admin.get(f"/admin/traffic/calls/{asked['call']['handle']}")).json
+    return life
+
+
+async def test_a_call_from_its_request_to_the_reading_of_its_status(observed: Observed) -> None:
+    session_id = await observed.bridge.open_session()
+    await observed.bridge.calls(session_id)
+    call_id = await observed.bridge.request_call(session_id, PAYLOAD)
+    for step in (
+        observed.bridge.calls(session_id),
+        observed.bridge.call(session_id, call_id),
+        observed.bridge.status(call_id),
+        observed.bridge.answer(call_id, PAYLOAD),
+        observed.bridge.calls(session_id),
+        observed.bridge.status(call_id),
+    ):
+        observed.bridge.clock.advance(1)
+        await step
+
+    life = await life_of(observed, call_id)
+
+    steps = [step["step"] for step in life["steps"]]
+    assert steps == ["asked", "fetched", "fetched", "answered", "status read", "expires"]
+    assert life["state"] == "answered"
+    assert life["session"]["id"] == f"{session_id[:8]}…"
+    assert life["steps"][0]["request"]["route"] == "request-call"
+    assert PAYLOAD not in str(life)
+    assert call_id not in str(life)
+
+
+async def test_the_database_knows_what_the_record_does_not(tmp_path: Path) -> None:
+    async with observing(tmp_path / "data") as observed:
+        session_id = await observed.bridge.open_session()
+        call_id = await observed.bridge.request_call(session_id)
+        await observed.bridge.answer(call_id)
+    async with observing(tmp_path / "data", traffic=False) as observed:
+        (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
+        shown = (await observed.admin.get(f"/admin/sessions/{session['handle']}")).json
+        handle = next(each["call"]["handle"] for each in shown["timeline"] if each["event"] == "asked")
+
+        life = (await observed.admin.get(f"/admin/traffic/calls/{handle}")).json
+
+        assert [step["step"] for step in life["steps"]] == ["asked", "answered", "expires"]
+        assert {step["request"] for step in life["steps"]} == {None}
+
+
+async def test_a_call_that_is_gone_is_known_as_far_as_the_record_goes(observed: Observed) -> None:
+    session_id = await observed.bridge.open_session()
+    call_id = await observed.bridge.request_call(session_id)
+    await observed.bridge.end(session_id)
+
+    life = await life_of(observed, call_id)
+
+    assert (life["state"], life["expires_at"]) == ("gone", None)
+    assert [step["step"] for step in life["steps"]] == ["asked"]
+
+
+@each_row("handle", ["x", "A" * 22, "%00", "A" * 23, "%C3%A9" * 22, "=" * 22])
+async def test_a_handle_that_names_no_call_is_not_found(observed: Observed, handle: str) -> None:
+    (await observed.admin.get(f"/admin/traffic/calls/{handle}")).problem(404)

@@ -1,6 +1,8 @@
-"""The wallet over the admin API: accounts, transactions, signatures."""
+"""The wallet: accounts, transactions, signatures, and requests that wait for approval."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,32 +10,31 @@ import orjson
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.rows import each_row
-from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-from tests.support.server import RunningServer, running_server
+from tests.support.eventually import eventually
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
+from tests.support.server import running_server
 
 ACCOUNTS = "/admin/wallet/accounts"
 OTHER = "0x" + "12" * 20
 MESSAGES = [f"0x{number:02x}" for number in range(5)]
+MESSAGE = "0x68656c6c6f"
+ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+SETTINGS: dict[str, Any] = {
+    "admin_token": ADMIN_TOKEN, "admin_wallet": True, "dev_accounts": True, "dev_account_count": 1,
+    "light_kdf": True, "node_url": "http://127.0.0.1:1", "chain_id": 1,
+}  # fmt: skip
+"""One account for development, key files, and a node that nobody can reach."""
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A wallet with one account for development, key files, and a node that nobody can reach."""
-    settings: dict[str, Any] = {"dev_accounts": True, "dev_account_count": 1, "light_kdf": True}
-    settings |= {"admin_wallet": True, "node_url": "http://127.0.0.1:1", "chain_id": 1}
-    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, **settings) as running:
-        yield running
+async def admin(tmp_path: Path) -> AsyncIterator[AdminClient]:
+    async with running_server(tmp_path / "data", **SETTINGS) as server:
+        yield AdminClient(server)
 
 
 @pytest.fixture
-def admin(server: RunningServer) -> AdminClient:
-    return AdminClient(server)
-
-
-@pytest.fixture
-def rpc(server: RunningServer) -> RpcClient:
-    return RpcClient(server)
+def rpc(admin: AdminClient) -> RpcClient:
+    return RpcClient(admin.server)
 
 
 async def test_accounts_have_their_kind_and_lock_state(admin: AdminClient, rpc: RpcClient) -> None:
@@ -63,33 +64,22 @@ async def test_an_account_is_unlocked_for_a_time_and_locked(admin: AdminClient, 
     assert (await rpc.error("eth_sign", address, "0x00")).code == 4100
 
 
-@each_row(
-    ("fields", "status"),
-    [
+async def test_an_unlock_that_fails_changes_nothing(admin: AdminClient, rpc: RpcClient) -> None:
+    address = await rpc.call("personal_newAccount", "a passphrase")
+
+    for fields, status in (
         ({"passphrase": "wrong"}, 403),
         ({"passphrase": "a passphrase", "seconds": -1}, 400),
         ({"passphrase": "a passphrase", "seconds": 10**10}, 400),
         ({"passphrase": None}, 400),
         ({}, 400),
-    ],
-)
-async def test_an_unlock_that_fails_changes_nothing(
-    admin: AdminClient, rpc: RpcClient, fields: dict[str, Any], status: int
-) -> None:
-    address = await rpc.call("personal_newAccount", "a passphrase")
-
-    problem = (await admin.post(f"{ACCOUNTS}/{address}/unlock", fields)).problem(status)
-
-    assert "a passphrase" not in str(problem)
-    assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
-
-
-@each_row(("account", "status"), [(OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)])
-async def test_only_accounts_with_key_files_are_unlocked_and_locked(
-    admin: AdminClient, account: str, status: int
-) -> None:
-    (await admin.post(f"{ACCOUNTS}/{account}/unlock", {"passphrase": "p"})).problem(status)
-    (await admin.post(f"{ACCOUNTS}/{account}/lock")).problem(status)
+    ):
+        problem = (await admin.post(f"{ACCOUNTS}/{address}/unlock", fields)).problem(status)
+        assert "a passphrase" not in str(problem)
+        assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
+    for account, status in ((OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)):
+        (await admin.post(f"{ACCOUNTS}/{account}/unlock", {"passphrase": "p"})).problem(status)
+        (await admin.post(f"{ACCOUNTS}/{account}/lock")).problem(status)
 
 
 async def test_transactions_are_listed_newest_first_by_state(admin: AdminClient, rpc: RpcClient) -> None:
@@ -126,12 +116,10 @@ async def test_a_transaction_that_came_signed_shows_to_whom_and_how_much(
     assert raw not in str(found)
 
 
-@each_row("query", ["state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"])
-async def test_a_query_that_means_nothing_is_refused(admin: AdminClient, query: str) -> None:
-    (await admin.get(f"/admin/wallet/transactions?{query}")).problem(400)
-
-
-async def test_signatures_are_listed_newest_first(admin: AdminClient, rpc: RpcClient) -> None:
+async def test_signatures_are_listed_newest_first_and_what_means_nothing_is_refused(
+    admin: AdminClient, rpc: RpcClient
+) -> None:
+    assert (await admin.get("/admin/wallet/signatures")).json == {"signatures": [], "next": None}
     signed = [await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS) for message in MESSAGES]
     lines = [orjson.loads(line) for line in rpc.server.settings.audit_file.read_bytes().splitlines()]
 
@@ -141,7 +129,137 @@ async def test_signatures_are_listed_newest_first(admin: AdminClient, rpc: RpcCl
     assert len(signed) == len(lines)
     assert first["signatures"] + second["signatures"] == lines[::-1]
     assert second["next"] is None
+    for query in ("state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"):
+        (await admin.get(f"/admin/wallet/transactions?{query}")).problem(400)
+    for after in ("x", "waiting-", "settled--1", "waiting-1234567890123456789"):
+        problem = (await admin.get(f"/admin/approvals?after={after}")).problem(400)
+        assert "after" in problem["detail"], after
 
 
-async def test_nothing_signed_is_an_empty_list(admin: AdminClient) -> None:
-    assert (await admin.get("/admin/wallet/signatures")).json == {"signatures": [], "next": None}
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A wallet that asks before it signs, its client, and its operator."""
+
+    admin: AdminClient
+    rpc: RpcClient
+
+    def asks(self, message: str = MESSAGE) -> "asyncio.Task[Any]":
+        return asyncio.create_task(self.rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS))
+
+    async def listed(self, query: str = "") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.admin.get(f"/admin/approvals{query}")).json["approvals"]
+        return found
+
+    async def waiting(self, count: int = 1) -> list[str]:
+        """The ids of those that wait, once they are so many."""
+        found: list[str] = []
+
+        async def enough() -> bool:
+            found[:] = [each["id"] for each in await self.listed() if each["state"] == "pending"]
+            return len(found) == count
+
+        await eventually(enough)
+        return found
+
+    async def decide(self, approval: str, decision: str) -> dict[str, Any]:
+        answer: dict[str, Any] = (await self.admin.post(f"/admin/approvals/{approval}/{decision}")).json
+        return answer
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with running_server(tmp_path / "data", **SETTINGS, approve="queue") as server:
+        yield Desk(AdminClient(server), RpcClient(server))
+
+
+async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: Desk) -> None:
+    asking = desk.asks()
+    [approval] = await desk.waiting()
+
+    decided = await desk.decide(approval, "approve")
+
+    assert (decided["id"], decided["state"]) == (approval, "approved")
+    assert decided["decided_at"] is not None
+    assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS
+    for decision in ("approve", "reject"):
+        answer = await desk.admin.post(f"/admin/approvals/{approval}/{decision}")
+        assert answer.problem(409)["detail"] == "The request is not waiting any more: it is approved."
+    for name, status in (("abc", 400), ("none", 404), ("%25%25%25%25", 404)):
+        (await desk.admin.get(f"/admin/approvals/{name}")).problem(status)
+        (await desk.admin.post(f"/admin/approvals/{name}/approve")).problem(status)
+
+
+async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
+    asking = desk.asks()
+    [approval] = await desk.waiting()
+
+    assert (await desk.decide(approval[:4], "reject"))["state"] == "rejected"
+
+    with pytest.raises(RpcError, match="4001"):
+        await asking
+    assert (await desk.admin.get("/admin/wallet/signatures")).json["signatures"] == []
+
+
+async def test_a_request_is_shown_with_its_data_and_their_description_in_words(desk: Desk) -> None:
+    asking = desk.asks()
+    [approval] = await desk.waiting()
+
+    [listed] = await desk.listed()
+    shown = (await desk.admin.get(f"/admin/approvals/{approval}")).json
+    await desk.decide(approval, "reject")
+    await asyncio.gather(asking, return_exceptions=True)
+
+    assert listed == {
+        "id": approval, "state": "pending", "method": "personal_sign", "account": ACCOUNT,
+        "client": "127.0.0.1", "origin": None, "request_id": listed["request_id"],
+        "asked_at": listed["asked_at"], "expires_at": listed["expires_at"], "decided_at": None,
+    }  # fmt: skip
+    text = shown.pop("text")
+    assert shown == {**listed, "subject": MESSAGE}
+    assert {"label": "account", "text": ACCOUNT} in text
+    assert any("hello" in line["text"] for line in text)
+
+
+async def test_waiting_requests_come_before_settled_requests_page_by_page(desk: Desk) -> None:
+    asking = [desk.asks()]
+    [first] = await desk.waiting()
+    asking.append(desk.asks())
+    second = next(each for each in await desk.waiting(2) if each != first)
+    await desk.decide(first, "reject")
+    asking.append(desk.asks())
+    third = next(each for each in await desk.waiting(2) if each != second)
+    await desk.decide(third, "reject")
+
+    pages = await desk.admin.pages("/admin/approvals", "approvals", 1)
+
+    await desk.decide(second, "reject")
+    await asyncio.gather(*asking, return_exceptions=True)
+    assert [[each["id"] for each in page] for page in pages] == [[second], [third], [first]]
+
+
+async def test_two_operators_at_once_decide_once_and_nobody_when_the_time_is_over(desk: Desk) -> None:
+    asking = desk.asks()
+    [approval] = await desk.waiting()
+
+    answers = await asyncio.gather(
+        *(desk.admin.post(f"/admin/approvals/{approval}/{each}") for each in ("approve", "reject"))
+    )
+
+    await asyncio.gather(asking, return_exceptions=True)
+    assert sorted(answer.status for answer in answers) == [200, 409]
+    asking = desk.asks()
+    [approval] = await desk.waiting()
+    desk.admin.clock.advance(301)
+    (await desk.admin.post(f"/admin/approvals/{approval}/approve")).problem(409)
+    assert (await desk.listed())[0]["state"] == "expired"
+    asking.cancel()
+
+
+async def test_without_the_setting_nobody_decides_here(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, dev_accounts=True) as server:
+        admin = AdminClient(server)
+        paths = [f"/admin/approvals/12345678/{each}" for each in ("approve", "reject")]
+        paths += [f"/admin/wallet/accounts/{ACCOUNT}/{each}" for each in ("unlock", "lock")]
+
+        for path in paths:
+            assert "no such route" in (await admin.post(path, {"passphrase": "p"})).problem(404)["detail"]

@@ -7,6 +7,7 @@ import pty
 import socket
 import stat
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from click.testing import CliRunner, Result
 
-from bridge_server.cli.commands import commands
 from bridge_server.ethereum.keystore import ScryptCost, make_keystore, read_keystore
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
 from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
+from tests.cli.conftest import Invoke, SetUp
+from tests.cli.operating import Operating
 from tests.support.forked_process import fork_server
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
@@ -40,51 +41,10 @@ def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(derivations, "_PAUSE_SECONDS", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class AccountCommands:
-    """Runs `account` commands on one data directory, with something on standard input."""
-
-    data_dir: Path
-
-    def __call__(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> Result:
-        """Whatever becomes of the command, but for an exception that it does not handle."""
-        words = ["account", *map(str, arguments), "--data-dir", str(self.data_dir)]
-        result = CliRunner().invoke(commands, words, input=stdin, prog_name="bridge-server")
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
-
-    def text(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> str:
-        """What a command printed that must succeed."""
-        result = self(*arguments, stdin=stdin)
-        assert (result.exit_code, result.stderr) == (0, "")
-        return result.stdout
-
-    def json(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> Any:
-        """The one JSON document that it printed."""
-        return json.loads(self.text(*arguments, "--json", stdin=stdin))
-
-    def refusal(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> str:
-        """The one line that a command said that must fail."""
-        result = self(*arguments, stdin=stdin)
-        assert (result.exit_code, result.stdout) == (2, "")
-        (line,) = result.stderr.splitlines()
-        return line.removeprefix("bridge-server: ")
-
-    @property
-    def keystore(self) -> Path:
-        return self.data_dir / "keystore"
-
-
 @pytest.fixture
-def account(tmp_path: Path) -> AccountCommands:
-    return AccountCommands(tmp_path / "data")
-
-
-@pytest.fixture
-def passphrase_file(tmp_path: Path) -> Path:
-    file = tmp_path / "passphrase"
-    file.write_text(f"{PASSPHRASE}\nanother line\n")
-    return file
+def account(invoke: Invoke, tmp_path: Path) -> Operating:
+    """`account` commands, with a passphrase on standard input."""
+    return Operating(invoke, tmp_path / "data", "account", f"{PASSPHRASE}\n")
 
 
 def key_file(number: int = 1, passphrase: str = PASSPHRASE) -> bytes:
@@ -99,51 +59,64 @@ def opened(file: str | Path, passphrase: bytes = PASSPHRASE.encode()) -> str:
     return SigningKey(read_keystore(Path(file).read_bytes()).open(passphrase)).address
 
 
-def test_a_new_account_is_a_key_file_under_the_passphrase(account: AccountCommands) -> None:
-    made = account.json("new")
-
-    assert opened(made["file"]) == made["address"]
-    assert Path(made["file"]).parent == account.keystore
-    assert stat.S_IMODE(Path(made["file"]).stat().st_mode) == 0o600
-    assert not (account.data_dir / "bridge.sqlite3").exists()
-
-
-def test_new_account_prints_its_address_and_its_key_file(
-    account: AccountCommands,
+def test_a_new_account_is_a_key_file_under_the_passphrase(
+    account: Operating, set_up: SetUp, tmp_path: Path
 ) -> None:
+    made = account.json("new")
+    set_up(keystore_dir=tmp_path / "elsewhere")
     address, line = account.text("new").splitlines()
 
+    assert opened(made["file"]) == made["address"]
+    assert Path(made["file"]).parent == account.data_dir / "keystore"
+    assert stat.S_IMODE(Path(made["file"]).stat().st_mode) == 0o600
+    assert not (account.data_dir / "bridge.sqlite3").exists()
     (listed,) = account.json("list")["accounts"]
     assert (address, line) == (listed["address"], f"key file: {listed['file']}")
+    assert Path(listed["file"]).parent == tmp_path / "elsewhere"
 
 
-def test_the_passphrase_is_the_first_line_of_a_file(account: AccountCommands, passphrase_file: Path) -> None:
-    made = account.json("new", "--passphrase-file", passphrase_file, stdin="")
+def test_a_passphrase_is_taken_as_the_bytes_of_the_first_line_that_it_is(
+    account: Operating, tmp_path: Path
+) -> None:
+    for passphrase in (b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""):
+        (tmp_path / "passphrase").write_bytes(passphrase + b"\nanother line\n")
+        by_input = account.json("new", stdin=passphrase + b"\r\n")
+        by_file = account.json("new", "--passphrase-file", tmp_path / "passphrase", stdin="")
 
-    assert opened(made["file"]) == made["address"]
-
-
-@each_row("passphrase", [b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""])
-def test_a_passphrase_is_taken_as_the_bytes_that_it_is(account: AccountCommands, passphrase: bytes) -> None:
-    made = account.json("new", stdin=passphrase + b"\r\n")
-
-    assert opened(made["file"], passphrase) == made["address"]
-
-
-def test_missing_passphrase_is_reported(account: AccountCommands) -> None:
-    refusal = account.refusal("new", stdin="")
-
-    assert refusal == "there is no passphrase: write it to standard input, or name a --passphrase-file"
-    assert not account.keystore.exists()
+        for made in (by_input, by_file):
+            assert opened(made["file"], passphrase) == made["address"]
 
 
-def test_missing_passphrase_file_is_reported(account: AccountCommands, tmp_path: Path) -> None:
-    refusal = account.refusal("new", "--passphrase-file", tmp_path / "nothing")
+@each_row(
+    ("arguments", "stdin", "refusal"),
+    [
+        (("new",), "", "there is no passphrase: write it to standard input, or name a --passphrase-file"),
+        (("new", "--passphrase-file", "/no"), None, "/no cannot be read: No such file or directory"),
+        (("export", ADDRESS), None, f"there is no key file of {ADDRESS} in {{keystore}}"),
+        (
+            ("unlock", ADDRESS, "--url", "http://127.0.0.1:9"),
+            b"\xff\n",
+            "the passphrase is not text in UTF-8: it cannot be sent to the server",
+        ),
+        (("unlock", ADDRESS), None, "the server listens on any free port: name its address with --url"),
+        (
+            ("import",),
+            f"{KEY}\n{PASSPHRASE}\n",
+            "standard input gives the key: name the passphrase's file with --passphrase-file",
+        ),
+    ],
+)
+def test_a_command_that_lacks_something_says_what_to_do(
+    account: Operating, set_up: SetUp, arguments: tuple[str, ...], stdin: str | bytes | None, refusal: str
+) -> None:
+    set_up(port=0)
+    keystore = account.data_dir / "keystore"
 
-    assert refusal == f"{tmp_path / 'nothing'} cannot be read: No such file or directory"
+    assert account.refusal(*arguments, stdin=stdin) == refusal.format(keystore=keystore)
+    assert not keystore.exists()
 
 
-def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -> None:
+def test_a_terminal_is_asked_twice_and_shows_nothing(account: Operating) -> None:
     terminal, end = pty.openpty()
     command = ["account", "new", "--data-dir", str(account.data_dir)]
     with (account.data_dir.parent / "out").open("wb") as out:
@@ -167,17 +140,17 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -
     assert process.wait(60) == 0
     os.close(terminal)
 
-    (file,) = account.keystore.iterdir()
+    (file,) = (account.data_dir / "keystore").iterdir()
     assert opened(file, b"the same") == Path(out.name).read_text().splitlines()[0]
     assert b"the same" not in shown
 
 
 def test_accounts_are_listed_with_where_their_keys_are(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+    account: Operating, set_up: SetUp, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BRIDGE_DEV_ACCOUNTS", "true")
-    monkeypatch.setenv("BRIDGE_DEV_ACCOUNT_COUNT", "1")
-    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS", f"{2:064x}")
+    (tmp_path / "keys").write_text(f"# of the shop\n{KEY}\n")
+    set_up(dev_accounts=True, dev_account_count=1, private_keys=f"{2:064x}")
+    set_up(private_keys_file=tmp_path / "keys")
     made = account.json("new")
 
     accounts = account.json("list")["accounts"]
@@ -185,6 +158,7 @@ def test_accounts_are_listed_with_where_their_keys_are(
     assert accounts == [
         {"address": DEVELOPMENT, "source": "development", "file": None},
         {"address": SigningKey((2).to_bytes(32)).address, "source": "raw-key", "file": None},
+        {"address": ADDRESS, "source": "raw-key", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
     ]
     assert [line.split() for line in account.text("list").splitlines()] == [
@@ -193,189 +167,113 @@ def test_accounts_are_listed_with_where_their_keys_are(
     ]
 
 
-def test_empty_list_of_accounts_is_reported(account: AccountCommands) -> None:
+def test_empty_list_of_accounts_is_reported(account: Operating, set_up: SetUp) -> None:
     assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
+    set_up(private_keys=f"{2:064x}")
+    with server_process(account.data_dir, "--set", "private_keys=none") as server:
+        assert account.text("list").startswith(f"the server at {server.url} has no accounts")
+        assert account.json("list") == {"accounts": []}
 
 
-def test_the_accounts_of_the_server_that_runs_are_listed(account: AccountCommands) -> None:
+def test_the_accounts_of_the_server_that_runs_are_listed_with_what_these_settings_know_of_them(
+    account: Operating,
+) -> None:
     made = account.json("new")
-    flags = ("--dev-accounts", "--set", "dev_account_count=1")
+    flags = ("--dev-accounts", "--set", "dev_account_count=1", "--set", f"private_keys={2:064x}")
 
     with server_process(account.data_dir, *flags):
         accounts = account.json("list")["accounts"]
 
     assert accounts == [
         {"address": DEVELOPMENT, "source": "development", "file": None},
+        {"address": SigningKey((2).to_bytes(32)).address, "source": "server", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
     ]
 
 
-def test_accounts_of_a_server_that_these_settings_lack_are_listed_as_the_servers(
-    account: AccountCommands,
-) -> None:
-    raw = SigningKey((2).to_bytes(32)).address
-    keys = ("--set", f"private_keys={2:064x}")
-
-    with server_process(account.data_dir, "--dev-accounts", "--set", "dev_account_count=1", *keys):
-        accounts = account.json("list")["accounts"]
-
-    assert [(each["address"], each["source"]) for each in accounts] == [
-        (DEVELOPMENT, "development"),
-        (raw, "server"),
-    ]
-
-
-def test_a_server_that_runs_without_accounts_is_said_to_have_none(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS", f"{2:064x}")
-    with server_process(account.data_dir, "--set", "private_keys=none") as server:
-        assert account.text("list").startswith(f"the server at {server.url} has no accounts")
-        assert account.json("list") == {"accounts": []}
-
-
-def test_a_server_that_does_not_tell_is_listed_as_the_settings_say(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+def test_a_server_tells_the_bearer_of_its_token_and_is_listed_as_the_settings_say_otherwise(
+    account: Operating, set_up: SetUp
 ) -> None:
     made = account.json("new")
-    with server_process(account.data_dir, environment={"BRIDGE_RPC_TOKEN": "speak-friend"}):
-        result = account("list", "--json")
-
-    assert [row["address"] for row in json.loads(result.stdout)["accounts"]] == [made["address"]]
-    (line,) = result.stderr.splitlines()
-    assert "rpc_token" in line
-
-
-def test_a_server_that_has_the_previous_token_yet_tells(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
     with server_process(account.data_dir, environment={"BRIDGE_RPC_TOKEN": "the first"}):
-        monkeypatch.setenv("BRIDGE_RPC_TOKEN", "the second")
-        monkeypatch.setenv("BRIDGE_RPC_TOKEN_PREVIOUS", "the first")
-        made = account.json("new")
+        without = account("list", "--json")
+        set_up(rpc_token="the second", rpc_token_previous="the first")
+        listed = account.json("list")["accounts"]
+        unlocked = account.json("unlock", made["address"], "--seconds", "0")
 
-        assert account.json("list")["accounts"][0]["address"] == made["address"]
-        assert account.json("unlock", made["address"])["address"] == made["address"]
-
-
-def test_another_directory_of_key_files_may_be_named(
-    account: AccountCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRIDGE_KEYSTORE_DIR", str(tmp_path / "elsewhere"))
-
-    made = account.json("new")
-
-    assert Path(made["file"]).parent == tmp_path / "elsewhere"
+    assert [row["address"] for row in json.loads(without.stdout)["accounts"]] == [made["address"]]
+    (line,) = without.stderr.splitlines()
+    assert "rpc_token" in line
+    assert listed[0]["address"] == made["address"]
+    assert unlocked == {"address": made["address"], "seconds": 0}
 
 
-@pytest.mark.parametrize("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
-def test_a_private_key_is_imported_from_a_file(
-    account: AccountCommands, tmp_path: Path, spelled: str
+@pytest.mark.parametrize(
+    ("file", "spelled"),
+    [
+        ("key", KEY), ("key", KEY[2:]), ("key", f"  {KEY.upper().replace('X', 'x')}\n\n"), ("-", KEY),
+        (None, KEY),
+    ],
+)  # fmt: skip
+def test_a_private_key_is_imported_once_from_a_file_or_standard_input(
+    account: Operating, tmp_path: Path, file: str | None, spelled: str
 ) -> None:
     (tmp_path / "key").write_text(spelled)
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    source = [] if file is None else [tmp_path / file if file == "key" else file]
+    command = ("import", *source, "--passphrase-file", tmp_path / "passphrase")
 
-    imported = account.json("import", tmp_path / "key")
-
-    assert imported["address"] == opened(imported["file"]) == ADDRESS
-
-
-@pytest.mark.parametrize("file", [(), ("-",)])
-def test_a_private_key_is_imported_from_standard_input(
-    account: AccountCommands, passphrase_file: Path, file: tuple[str, ...]
-) -> None:
-    imported = account.json("import", *file, "--passphrase-file", passphrase_file, stdin=KEY)
+    imported = account.json(*command, stdin=spelled)
 
     assert imported["address"] == opened(imported["file"]) == ADDRESS
+    assert "never overwritten" in account.refusal(*command, stdin=spelled)
+    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
 
 
-def test_a_key_file_is_imported_as_it_is(account: AccountCommands, tmp_path: Path) -> None:
+def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_bytes(key_file())
 
     imported = account.json("import", tmp_path / "key.json")
 
     assert imported["address"] == ADDRESS
     assert Path(imported["file"]).read_bytes() == key_file()
+    assert account.text("export", ADDRESS.lower(), stdin="").encode() == key_file() + b"\n"
 
 
-def test_a_key_file_is_not_imported_with_a_wrong_passphrase(account: AccountCommands, tmp_path: Path) -> None:
-    (tmp_path / "key.json").write_bytes(key_file(passphrase="another"))
-
-    refusal = account.refusal("import", tmp_path / "key.json")
-
-    assert refusal == "The key file cannot be opened: the passphrase is wrong, or the file is damaged."
-    assert account.json("list") == {"accounts": []}
-
-
-@each_row("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
-def test_malformed_key_is_refused_and_not_repeated(
-    account: AccountCommands, tmp_path: Path, content: str
+def test_what_is_no_key_of_the_passphrase_is_refused_and_not_repeated(
+    account: Operating, tmp_path: Path
 ) -> None:
-    (tmp_path / "key").write_text(content)
+    key, other = tmp_path / "key", tmp_path / "key.json"
+    other.write_bytes(key_file(passphrase="another"))
 
-    refusal = account.refusal("import", tmp_path / "key")
-
-    assert refusal.startswith("this is neither a key file nor a private key: a private key ")
-    assert content == "" or content not in refusal
-
-
-def test_one_input_does_not_give_both_the_key_and_the_passphrase(account: AccountCommands) -> None:
-    refusal = account.refusal("import", stdin=f"{KEY}\n{PASSPHRASE}\n")
-
-    assert refusal == "standard input gives the key: name the passphrase's file with --passphrase-file"
-
-
-def test_an_account_is_not_imported_twice(account: AccountCommands, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(KEY)
-    account("import", tmp_path / "key")
-
-    refusal = account.refusal("import", tmp_path / "key", stdin="another passphrase\n")
-
-    assert "never overwritten" in refusal
-    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
+    for content in ("", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"):
+        key.write_text(content)
+        refusal = account.refusal("import", key)
+        assert refusal.startswith("this is neither a key file nor a private key: a private key ")
+        assert content == "" or content not in refusal
+    assert account.refusal("import", other) == (
+        "The key file cannot be opened: the passphrase is wrong, or the file is damaged."
+    )
+    assert account.json("list") == {"accounts": []}
+    for address in ("0x12", "bob", ADDRESS.replace("E", "e", 1)):
+        for command in ("export", "unlock"):
+            assert account.refusal(command, address).startswith(f"{address} ")
 
 
-def test_the_key_file_is_exported_without_a_passphrase(account: AccountCommands, tmp_path: Path) -> None:
+def test_the_key_itself_is_exported_with_the_passphrase(account: Operating, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_bytes(key_file())
     account("import", tmp_path / "key.json")
-
-    exported = account.text("export", ADDRESS.lower(), stdin="")
-
-    assert exported.encode() == key_file() + b"\n"
-
-
-def test_the_key_itself_is_exported_with_the_passphrase(account: AccountCommands, tmp_path: Path) -> None:
-    (tmp_path / "key.json").write_bytes(key_file())
-    account("import", tmp_path / "key.json")
+    output = tmp_path / "exported"
 
     assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
     assert account.json("export", ADDRESS, "--raw") == {"address": ADDRESS, "private_key": KEY}
     refusal = account.refusal("export", ADDRESS, "--raw", stdin="wrong\n")
     assert refusal.startswith(f"the key file of {ADDRESS} cannot be opened: the passphrase is wrong")
-
-
-def test_an_export_into_a_file_is_its_owners_alone(account: AccountCommands, tmp_path: Path) -> None:
-    (tmp_path / "key.json").write_bytes(key_file())
-    account("import", tmp_path / "key.json")
-    output = tmp_path / "exported"
-
     assert account.text("export", ADDRESS, "--raw", "--output", output) == ""
-
     assert output.read_text() == f"{KEY}\n"
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
-
-
-def test_an_account_without_a_key_file_is_not_exported(account: AccountCommands) -> None:
-    refusal = account.refusal("export", ADDRESS)
-
-    assert refusal == f"there is no key file of {ADDRESS} in {account.keystore}"
-
-
-@each_row("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
-def test_malformed_address_is_refused(account: AccountCommands, address: str) -> None:
-    for command in ("export", "unlock"):
-        assert account.refusal(command, address).startswith(f"{address} ")
 
 
 @dataclass
@@ -402,7 +300,7 @@ async def rpc() -> AsyncIterator[Rpc]:
         yield answering
 
 
-async def test_a_server_that_runs_sees_at_once_what_commands_do(account: AccountCommands) -> None:
+async def test_a_server_that_runs_sees_at_once_what_commands_do(account: Operating) -> None:
     async with running_server(account.data_dir) as server:
         wallet = RpcClient(server)
         before = await wallet.call("eth_accounts")
@@ -424,7 +322,7 @@ async def test_a_server_that_runs_sees_at_once_what_commands_do(account: Account
     assert recover_address(personal_message_hash(b"a"), signature) == address
 
 
-async def test_a_key_file_that_is_removed_signs_no_more(account: AccountCommands) -> None:
+async def test_a_key_file_that_is_removed_signs_no_more(account: Operating) -> None:
     async with running_server(account.data_dir) as server:
         wallet = RpcClient(server)
         made = await asyncio.to_thread(account.json, "new")
@@ -439,47 +337,20 @@ async def test_a_key_file_that_is_removed_signs_no_more(account: AccountCommands
     assert "has no account" in after.message
 
 
-def test_an_account_is_unlocked_in_the_server_of_the_data_directory(account: AccountCommands) -> None:
-    address = account.json("new")["address"]
-
-    with server_process(account.data_dir):
-        told = account.json("unlock", address, "--seconds", "0")
-
-    assert told == {"address": address, "seconds": 0}
-
-
-async def test_where_a_server_was_that_is_gone_is_not_believed(
-    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
+@each_row("left", [None, "", "[]", "{}", '{"url": 7}'])
+async def test_a_server_that_is_gone_or_left_nothing_of_use_is_looked_for_as_the_settings_say(
+    account: Operating, rpc: Rpc, set_up: SetUp, left: str | None
 ) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
-    account.data_dir.mkdir()
-    (account.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
+    set_up(port=rpc.url.rpartition(":")[2], rpc_token="the-token")
+    with ExitStack() as running:
+        if left is not None:
+            running.enter_context(held(account.data_dir))
+        account.data_dir.mkdir(exist_ok=True)
+        gone = '{"url": "http://127.0.0.1:9"}'
+        (account.data_dir / "server.json").write_text(gone if left is None else left)
+        rpc.calls.clear()
 
-    await asyncio.to_thread(account.json, "unlock", ADDRESS)
-
-    assert len(rpc.calls) == 1
-
-
-@pytest.mark.parametrize("left", ["", "[]", "{}", '{"url": 7}'])
-async def test_a_server_that_left_nothing_of_use_is_looked_for_as_the_settings_say(
-    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch, left: str
-) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
-    with held(account.data_dir):
-        (account.data_dir / "server.json").write_text(left)
-
-        await asyncio.to_thread(account.json, "unlock", ADDRESS)
-
-    assert len(rpc.calls) == 1
-
-
-async def test_an_account_is_unlocked_in_the_server_that_the_settings_name(
-    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
-    monkeypatch.setenv("BRIDGE_RPC_TOKEN", "the-token")
-
-    told = await asyncio.to_thread(account.json, "unlock", ADDRESS, "--seconds", "60")
+        told = await asyncio.to_thread(account.json, "unlock", ADDRESS, "--seconds", "60")
 
     assert told == {"address": ADDRESS, "seconds": 60}
     ((path, authorization, call),) = rpc.calls
@@ -488,13 +359,15 @@ async def test_an_account_is_unlocked_in_the_server_that_the_settings_name(
     assert call["params"] == [ADDRESS.lower(), PASSPHRASE, 60]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "seconds", "until"),
     [((), 300, "for 300 seconds"), (("--seconds", "0"), 0, "until the server stops")],
 )
 async def test_an_account_is_unlocked_in_another_server(
-    account: AccountCommands, rpc: Rpc, options: tuple[str, ...], seconds: int, until: str
+    account: Operating, rpc: Rpc, options: tuple[str, ...], seconds: int, until: str
 ) -> None:
+    rpc.calls.clear()
+
     told = await asyncio.to_thread(account.text, "unlock", ADDRESS, *options, "--url", f"{rpc.url}/")
 
     assert told == f"{ADDRESS} is unlocked {until}\n"
@@ -518,7 +391,7 @@ WANTS_TOKEN = (
     ],
 )  # fmt: skip
 async def test_refusal_of_the_server_is_printed(
-    account: AccountCommands, rpc: Rpc, status: int, answer: Any, message: str
+    account: Operating, rpc: Rpc, status: int, answer: Any, message: str
 ) -> None:
     rpc.status, rpc.answer = status, answer
 
@@ -527,69 +400,29 @@ async def test_refusal_of_the_server_is_printed(
     assert refusal == message.format(url=rpc.url)
 
 
-def test_unreachable_server_is_reported(account: AccountCommands) -> None:
+def test_a_url_at_which_no_server_answers_is_reported(account: Operating) -> None:
+    for url in ("", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"):
+        refusal = account.refusal("unlock", ADDRESS, "--url", url)
+        assert refusal.startswith(("--url must be ", "--url is not a URL")), url
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-
         refusal = account.refusal("unlock", ADDRESS, "--url", url)
-
     assert refusal == f"no server answers at {url}: start it, or name another with --url"
 
 
-@each_row("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
-def test_malformed_url_is_reported(account: AccountCommands, url: str) -> None:
-    refusal = account.refusal("unlock", ADDRESS, "--url", url)
-
-    assert refusal.startswith(("--url must be ", "--url is not a URL"))
-
-
-def test_a_server_on_any_free_port_must_be_named(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", "0")
-
-    assert account.refusal("unlock", ADDRESS) == (
-        "the server listens on any free port: name its address with --url"
-    )
-
-
-def test_passphrase_that_is_not_utf8_is_not_sent(account: AccountCommands) -> None:
-    refusal = account.refusal("unlock", ADDRESS, stdin=b"\xff\n")
-
-    assert refusal == "the passphrase is not text in UTF-8: it cannot be sent to the server"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "complaint"),
+@each_row(
+    ("name", "value", "complaint"),
     [
-        (
-            "BRIDGE_PRIVATE_KEYS",
-            f"{KEY},0x5ec7e7",
-            "private_keys: key 2 of 2: a private key has 64",
-        ),
-        (
-            "BRIDGE_PRIVATE_KEYS_FILE",
-            "/nowhere/5ec7e7",
-            "private_keys_file: /nowhere/5ec7e7 cannot be",
-        ),
-        ("BRIDGE_DEV_MNEMONIC", "test " * 11 + "junky", "dev_mnemonic: word 12, 'junky', is not in the list"),
+        ("private_keys", f"{KEY},0x5ec7e7", "private_keys: key 2 of 2: a private key has 64"),
+        ("private_keys_file", "/nowhere/5ec7e7", "private_keys_file: /nowhere/5ec7e7 cannot be"),
+        ("dev_mnemonic", "test " * 11 + "junky", "dev_mnemonic: word 12, 'junky', is not in the list"),
     ],
 )
 def test_malformed_keys_in_the_settings_are_reported(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, complaint: str
+    account: Operating, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
 ) -> None:
-    monkeypatch.setenv(variable, value)
+    with monkeypatch.context() as patch:
+        patch.setenv(f"BRIDGE_{name.upper()}", value)
 
-    assert account.refusal("list").startswith(complaint)
-
-
-def test_keys_are_taken_from_a_file_too(
-    account: AccountCommands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "keys").write_text(f"# of the shop\n{KEY}\n")
-    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS_FILE", str(tmp_path / "keys"))
-
-    (listed,) = account.json("list")["accounts"]
-
-    assert (listed["address"], listed["source"]) == (ADDRESS, "raw-key")
+        assert account.refusal("list").startswith(complaint)

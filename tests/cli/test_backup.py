@@ -1,14 +1,20 @@
-"""`backup FILE`: beside a running server, and refused with one line when it cannot be."""
+"""`backup` and `restore`: a copy beside a running server, a series of copies, a copy in use again."""
 
-import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke
-from tests.support.command import Finished, run_command
+from tests.cli.operating import Operating, damaged
+from tests.support.command import run_command, watched_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
+
+PASSPHRASE = "a passphrase of the test"
 
 
 def session_ids(file: Path) -> list[str]:
@@ -17,42 +23,230 @@ def session_ids(file: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT session_id FROM sessions")]
 
 
-async def test_a_running_server_is_copied(server: RunningServer, tmp_path: Path, invoke: Invoke) -> None:
-    session_id = await server.open_session()
-    target = tmp_path / "copy.sqlite3"
+async def test_a_running_server_is_copied_to_a_new_file(
+    server: RunningServer, tmp_path: Path, invoke: Invoke
+) -> None:
+    session_id, operating = await server.open_session(), Operating(invoke, server.settings.data_dir)
+    target, second, taken = (tmp_path / name for name in ("copy", "second", "taken"))
+    taken.write_text("precious")
 
-    result = invoke("backup", target, "--data-dir", server.settings.data_dir)
+    said, document = operating.text("backup", target), operating.json("backup", second)
+    refused = operating.refusal("backup", taken)
 
-    assert result.exit_code == 0
-    assert result.stdout == f"{target}: {target.stat().st_size} bytes, checked\n"
-    assert session_ids(target) == [session_id]
-
-
-async def test_json_has_the_file_and_its_size(server: RunningServer, tmp_path: Path, invoke: Invoke) -> None:
-    target = tmp_path / "copy.sqlite3"
-
-    result = invoke("backup", "--json", target, "--data-dir", server.settings.data_dir)
-
-    assert json.loads(result.stdout) == {"file": str(target), "bytes": target.stat().st_size}
-
-
-async def test_an_existing_file_is_refused(server: RunningServer, tmp_path: Path, invoke: Invoke) -> None:
-    target = tmp_path / "copy.sqlite3"
-    target.write_text("precious")
-
-    result = invoke("backup", target, "--data-dir", server.settings.data_dir)
-
-    assert result.exit_code == 2
-    assert result.stderr == f"bridge-server: {target} exists already: name a new file\n"
-    assert target.read_text() == "precious"
+    assert said == f"{target}: {target.stat().st_size} bytes, checked\n"
+    assert session_ids(target) == session_ids(second) == [session_id]
+    assert document == {"file": str(second), "bytes": second.stat().st_size}
+    assert refused == f"{taken} exists already: name a new file"
+    assert taken.read_text() == "precious"
 
 
 @each_row("target", ["copy.sqlite3", "nowhere/copy.sqlite3"])
 def test_a_missing_database_is_one_line_on_standard_error(tmp_path: Path, target: str) -> None:
-    finished: Finished = run_command("backup", tmp_path / target, "--data-dir", tmp_path / "none")
+    finished = run_command("backup", tmp_path / target, "--data-dir", tmp_path / "none")
 
-    assert finished.exit_code == 2
-    assert finished.out == ""
+    assert (finished.exit_code, finished.out) == (2, "")
     (line,) = finished.err.splitlines()
     assert line.startswith(f"bridge-server: there is no database at {tmp_path / 'none'}")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.fixture
+def operating(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Operating:
+    """A database with a project `first`; a second passes between any two backups."""
+    seconds = iter(range(60))
+    monkeypatch.setattr("bridge_server.cli.backup.time_stamp", lambda: f"20260102T0304{next(seconds):02d}Z")
+    operating = Operating(invoke, tmp_path / "data")
+    operating.text("project", "create", "First", "--id", "first")
+    return operating
+
+
+def test_the_newest_backups_stay_and_other_files_too(operating: Operating, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    operating.text("backup", "--dir", folder, "--keep", "2")
+    (folder / "bridge-of-mine.sqlite3").write_text("precious")
+    operating.text("backup", "--dir", folder, "--keep", "2")
+
+    made = operating.json("backup", "--dir", folder, "--keep", "2")
+
+    assert made["file"] == str(folder / "bridge-20260102T030402Z.sqlite3")
+    assert made["removed"] == [str(folder / "bridge-20260102T030400Z.sqlite3")]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "bridge-20260102T030401Z.sqlite3",
+        "bridge-20260102T030402Z.sqlite3",
+        "bridge-of-mine.sqlite3",
+    ]
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_seven_are_kept_unless_another_number_is_named_and_the_last_is_remembered(
+    operating: Operating, tmp_path: Path
+) -> None:
+    assert read_record(operating.data_dir) is None
+
+    made = [operating.json("backup", "--dir", tmp_path / "backups") for _ in range(9)][-1]
+
+    assert len(list((tmp_path / "backups").iterdir())) == 7
+    last = read_record(operating.data_dir)
+    assert last is not None
+    assert (last.file, last.bytes) == (made["file"], made["bytes"])
+    assert operating.json("restore", made["file"])["bytes"] == made["bytes"]
+
+
+def test_key_files_come_and_go_with_their_backup_which_says_how_many_it_has(
+    operating: Operating, tmp_path: Path
+) -> None:
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    folder, series = tmp_path / "without", ("--dir", tmp_path / "backups", "--with-keys", "--keep", "1")
+    without = operating.text("backup", "--dir", folder, "--with-keys")
+    operating.json("account", "new", "--passphrase-file", tmp_path / "passphrase")
+    [key_file] = (operating.data_dir / "keystore").iterdir()
+
+    with_one = operating.text("backup", *series)
+    [first] = (tmp_path / "backups").glob("*.keys")
+    [copied] = first.iterdir()
+    assert (copied.name, copied.read_bytes()) == (key_file.name, key_file.read_bytes())
+    assert copied.stat().st_mode & 0o077 == 0
+    second = operating.json("backup", *series)
+
+    assert without.endswith(".keys: the wallet has no key files\n")
+    assert with_one.endswith(".keys: 1 key file of the wallet\n")
+    assert not first.exists()
+    assert Path(second["keys"]).exists()
+
+
+def test_a_backup_that_fails_removes_none(operating: Operating, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    operating.text("backup", "--dir", folder)
+    (folder / "bridge-20260102T030401Z.sqlite3").write_text("in the way")
+
+    assert "exists already" in operating.refusal("backup", "--dir", folder, "--keep", "1")
+    assert len(list(folder.iterdir())) == 2
+    operating.refusal("backup", "--dir", folder / "bridge-20260102T030401Z.sqlite3" / "in-it")
+
+
+def test_arguments_that_do_not_agree_are_refused(operating: Operating) -> None:
+    for words, fault in (
+        ("", "name the file of the copy, or with --dir the directory of backups"),
+        ("file --dir folder", "name the file of the copy, or with --dir the directory of backups"),
+        ("file --keep 3", "--keep and --with-keys are for a directory"),
+        ("file --with-keys", "--keep and --with-keys are for a directory"),
+    ):
+        assert fault in operating.refusal("backup", *words.split())
+
+
+@pytest.fixture
+def changed(operating: Operating, tmp_path: Path) -> Operating:
+    """There is a backup, and a second project that was made since."""
+    operating.text("backup", tmp_path / "backup.sqlite3")
+    operating.text("project", "create", "Second", "--id", "second")
+    return operating
+
+
+def projects(operating: Operating) -> list[str]:
+    return sorted(each["project_id"] for each in operating.json("project", "list")["projects"])
+
+
+def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
+    changed: Operating, tmp_path: Path
+) -> None:
+    backup = (tmp_path / "backup.sqlite3").read_bytes()
+
+    done = changed.json("restore", tmp_path / "backup.sqlite3")
+
+    assert projects(changed) == ["first"]
+    assert (tmp_path / "backup.sqlite3").read_bytes() == backup
+    assert Path(done["kept"]).parent == changed.data_dir
+    assert Path(done["database"]).stat().st_mode & 0o077 == 0
+    assert "is the database itself" in changed.refusal("restore", changed.data_dir / "bridge.sqlite3")
+    changed.text("restore", done["kept"])
+    assert projects(changed) == ["first", "second"]
+
+
+def test_a_new_machine_gets_the_backup(changed: Operating, tmp_path: Path, invoke: Invoke) -> None:
+    elsewhere = Operating(invoke, tmp_path / "elsewhere")
+
+    said = elsewhere.text("restore", tmp_path / "backup.sqlite3").splitlines()
+    other = Operating(invoke, tmp_path / "other").json("restore", tmp_path / "backup.sqlite3")
+
+    assert said[0].startswith(f"{tmp_path / 'elsewhere' / 'bridge.sqlite3'}: restored, ")
+    assert said[1] == "there was no database before"
+    assert projects(elsewhere) == ["first"]
+    assert other["kept"] is None
+
+
+def test_a_database_that_cannot_be_read_is_kept_with_its_log(changed: Operating, tmp_path: Path) -> None:
+    database = changed.data_dir / "bridge.sqlite3"
+    database.write_bytes(b"not a database" * 1_000)
+    database.with_name("bridge.sqlite3-wal").write_bytes(b"its log")
+
+    kept = Path(changed.json("restore", tmp_path / "backup.sqlite3")["kept"])
+
+    assert kept.read_bytes().startswith(b"not a database")
+    assert kept.with_name(f"{kept.name}-wal").read_bytes() == b"its log"
+    assert projects(changed) == ["first"]
+
+
+def test_the_log_of_a_deleted_database_is_not_applied_to_the_backup(
+    changed: Operating, tmp_path: Path
+) -> None:
+    database = changed.data_dir / "bridge.sqlite3"
+    log = database.with_name("bridge.sqlite3-wal")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("UPDATE projects SET name = 'Changed'")
+        connection.commit()
+        left = log.read_bytes()  # as kill -9 leaves it
+    database.unlink()
+    log.write_bytes(left)
+
+    done = changed.json("restore", tmp_path / "backup.sqlite3")
+
+    assert done["kept"] is None
+    assert [each["name"] for each in changed.json("project", "list")["projects"]] == ["First"]
+    kept = changed.data_dir.glob("bridge.sqlite3.before-restore-*-wal")
+    assert [each.read_bytes() for each in kept] == [left]
+
+
+def test_a_running_server_is_not_robbed_of_its_database(tmp_path: Path, invoke: Invoke) -> None:
+    with watched_server(tmp_path) as server:
+        operating = Operating(invoke, tmp_path / "data")
+        operating.text("backup", tmp_path / "backup.sqlite3")
+
+        refusal = operating.refusal("restore", tmp_path / "backup.sqlite3")
+
+        assert f"another server (process {server.process.pid}) uses the data directory" in refusal
+    assert not list(operating.data_dir.glob("*before-restore*"))
+
+
+def newer(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("PRAGMA user_version = 999")
+
+
+def other_program(file: Path) -> None:
+    file.unlink()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE things (id)")
+        connection.execute("PRAGMA user_version = 3")
+
+
+def test_another_file_is_refused_and_nothing_is_changed(changed: Operating, tmp_path: Path) -> None:
+    file, database = tmp_path / "backup.sqlite3", changed.data_dir / "bridge.sqlite3"
+    sound, before = file.read_bytes(), database.read_bytes()
+    rows: list[tuple[Callable[[Path], object], str]] = [
+        (Path.unlink, "there is no file"),
+        (lambda file: file.write_bytes(b"text"), "cannot be read as a database"),
+        (lambda file: file.write_bytes(b""), "is no database of this server"),
+        (other_program, "is no database of this server"),
+        (newer, "has schema version 999, and this program knows versions up to"),
+        (damaged, "name another backup"),
+    ]
+
+    for spoil, fault in rows:
+        file.write_bytes(sound)
+        spoil(file)
+
+        assert fault in changed.refusal("restore", file)
+        assert database.read_bytes() == before
+        assert not list(changed.data_dir.glob("bridge.sqlite3.*"))
+    assert projects(changed) == ["first", "second"]

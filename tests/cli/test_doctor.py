@@ -1,14 +1,18 @@
-"""`doctor`: each thing that can be wrong is found, and said with what to do."""
+"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx and Caddy."""
 
 import asyncio
 import json
+import os
+import shutil
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from click.testing import Result
 
@@ -19,11 +23,11 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup import LastBackup, write_record
-from tests.cli.attended import Attended, attended_server
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, SetUp
+from tests.cli.operating import Attended, Operating, attended_server, damaged
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
 from tests.support.public_proxy import PublicProxy, open_public_proxy
 from tests.support.push_services import running_push_services
@@ -31,6 +35,32 @@ from tests.support.rows import each_row
 
 DAY_MS = 86_400_000
 Findings = dict[str, list[dict[str, Any]]]
+_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
+_NGINX = """
+daemon off; master_process off; pid {folder}/pid; error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{ proxy_pass {server}; proxy_set_header Host $host; {more} }}
+    }}
+}}
+"""
+_WELL = """proxy_http_version 1.1; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"""
+_HASTY = "proxy_read_timeout 1s;"
+_CADDY = """
+{{
+    admin off
+}}
+http://127.0.0.1:{port} {{
+    reverse_proxy {server}
+}}
+"""
 
 
 def read(result: Result) -> tuple[int, Findings]:
@@ -81,13 +111,13 @@ class Behind:
 
 @asynccontextmanager
 async def behind_proxy(
-    tmp_path: Path, invoke: Invoke, patch: pytest.MonkeyPatch, **settings: Any
+    tmp_path: Path, invoke: Invoke, set_up: SetUp, url: str = "", **settings: Any
 ) -> AsyncIterator[Behind]:
+    """A server behind a proxy, whose URL is `url` if another than the tests' own is meant."""
     async with open_public_proxy() as proxy:
-        chosen = {"public_url": proxy.url, "admin_token": ADMIN_TOKEN, "max_wait": 1, "port": 0, **settings}
-        for name, value in chosen.items():
-            patch.setenv(f"BRIDGE_{name.upper()}", str(value))
-        async with attended_server(tmp_path / "data", invoke, **chosen) as attended:
+        chosen = {"public_url": url or proxy.url, "admin_token": ADMIN_TOKEN, "max_wait": 1, "port": 0}
+        set_up(**{**chosen, **settings})
+        async with attended_server(tmp_path / "data", invoke, **{**chosen, **settings}) as attended:
             proxy.upstream = attended.server.url
             now_ms, file = SystemClock().now_ms(), attended.server.settings.database_file
             write_record(attended.server.settings.data_dir, LastBackup(now_ms, str(file), 1))
@@ -95,13 +125,14 @@ async def behind_proxy(
 
 
 @pytest.fixture
-async def behind(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Behind]:
-    async with behind_proxy(tmp_path, invoke, monkeypatch, trusted_proxies="127.0.0.1") as behind:
+async def behind(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterator[Behind]:
+    async with behind_proxy(tmp_path, invoke, set_up, trusted_proxies="127.0.0.1") as behind:
         yield behind
 
 
 async def test_where_all_is_well_the_exit_code_is_0(behind: Behind) -> None:
     code, found = await behind.examined()
+    lines = (await behind.attended.command("doctor")).stdout.splitlines()
 
     assert {each["level"] for findings in found.values() for each in findings} == {"ok"}, found
     assert code == 0
@@ -112,14 +143,16 @@ async def test_where_all_is_well_the_exit_code_is_0(behind: Behind) -> None:
     assert text(found, "server").startswith("up 0 s, ")
     assert "DELETE" not in text(found, "proxy")
     assert await sessions(behind) == 0
+    assert lines[0].split()[:2] == ["ok", "settings"]
+    assert {line.split()[0] for line in lines} == {"ok"}
 
 
 async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, invoke: Invoke, set_up: SetUp
 ) -> None:
     port = free_ports(1)[0]
     own_url = f"http://127.0.0.1:{port}"
-    async with behind_proxy(tmp_path, invoke, monkeypatch, port=port, public_url=own_url) as behind:
+    async with behind_proxy(tmp_path, invoke, set_up, own_url, port=port) as behind:
         code, found = await behind.examined()
 
     assert code == 0, found
@@ -127,16 +160,29 @@ async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
     assert levels(found, "long poll") == levels(found, "websocket") == ["ok"]
 
 
-@pytest.mark.sqlite("its database is a file")
-async def test_a_database_that_was_moved_from_under_the_server_is_to_be_put_back(behind: Behind) -> None:
-    file = behind.attended.server.settings.database_file
-    file.rename(file.with_name("moved"))
+@each_row(
+    ("fault", "code", "subject", "level", "said"),
+    [
+        (("forwards_address", False), 1, "proxy", ["ok", "warn"], ["not arrive: everybody is one client"]),
+        (("upgrades", False), 2, "websocket", ["fail"], ["it was not upgraded (status 200)"]),
+        (("has_patience", False), 2, "long poll", ["fail"], ["answered 504", "proxy_read_timeout"]),
+        (("broken_with", 502), 2, "proxy", ["fail"], ["/hello answers 502", "the proxy does not reach"]),
+        (("broken_with", 404), 2, "proxy", ["fail"], ["/hello answers 404", "and not this server"]),
+        (("broken_with", 301), 2, "proxy", ["fail"], ["/hello answers 301", "and not this server"]),
+    ],
+)  # fmt: skip
+async def test_a_fault_of_the_proxy_is_found(
+    behind: Behind, fault: tuple[str, Any], code: int, subject: str, level: list[str], said: list[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(behind.proxy, *fault)
+        found_code, found = await behind.examined()
 
-    code, found = await behind.examined()
-
-    assert code == 2
-    assert f"{file} was deleted or moved while the server runs: put it back" in text(found, "database")
-    assert "it is not ready: 503 The database file was deleted" in text(found, "server")
+    assert found_code == code
+    assert levels(found, subject) == level, found
+    assert [words for words in said if words not in text(found, subject)] == []
+    assert levels(found, "server")[0] == "ok"
+    assert await sessions(behind) == 0
 
 
 async def sessions(behind: Behind) -> int:
@@ -144,104 +190,42 @@ async def sessions(behind: Behind) -> int:
     return len((await behind.attended.admin.get("/admin/sessions")).json["sessions"])
 
 
-async def test_for_people_it_is_a_table(behind: Behind) -> None:
-    lines = (await behind.attended.command("doctor")).stdout.splitlines()
-
-    assert lines[0].split()[:2] == ["ok", "settings"]
-    assert {line.split()[0] for line in lines} == {"ok"}
-
-
-async def test_a_proxy_that_hides_addresses_is_found(behind: Behind) -> None:
-    behind.proxy.forwards_address = False
-
-    code, found = await behind.examined()
-
-    assert code == 1
-    assert "X-Forwarded-For does not arrive: everybody is one client" in text(found, "proxy")
-
-
-async def test_a_proxy_that_does_not_upgrade_is_found(behind: Behind) -> None:
-    behind.proxy.upgrades = False
-
-    code, found = await behind.examined()
-
-    assert (code, levels(found, "websocket")) == (2, ["fail"])
-    assert "it was not upgraded (status 200)" in text(found, "websocket")
-
-
-async def test_a_proxy_without_patience_is_found(behind: Behind) -> None:
-    behind.proxy.has_patience = False
-
-    code, found = await behind.examined()
-
-    assert (code, levels(found, "long poll")) == (2, ["fail"])
-    assert "answered 504" in text(found, "long poll")
-    assert "proxy_read_timeout" in text(found, "long poll")
-    assert await sessions(behind) == 0
-
-
-@each_row(
-    ("status", "said"),
-    [
-        (502, "the proxy does not reach the server"),
-        (404, "and not this server"),
-        (301, "and not this server"),
-    ],
-)
-async def test_a_proxy_that_does_not_reach_the_server_is_found(
-    behind: Behind, status: int, said: str
+async def test_a_proxy_that_is_not_trusted_is_named_and_a_wallet_that_answers_strangers(
+    tmp_path: Path, invoke: Invoke, set_up: SetUp
 ) -> None:
-    behind.proxy.broken_with = status
-
-    code, found = await behind.examined()
-
-    assert (code, levels(found, "proxy")) == (2, ["fail"])
-    assert f"{behind.proxy.url}/hello answers {status}" in text(found, "proxy")
-    assert said in text(found, "proxy")
-    assert levels(found, "server")[0] == "ok"
-
-
-async def test_a_proxy_that_is_not_trusted_is_named(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with behind_proxy(tmp_path, invoke, monkeypatch) as behind:
-        code, found = await behind.examined()
-
-    assert code == 1
-    assert 'trusted_proxies = ["127.0.0.1"]' in text(found, "proxy")
-
-
-async def test_a_wallet_that_answers_strangers_is_found(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"private_keys": "0x" + "11" * 32}
-    async with behind_proxy(tmp_path, invoke, monkeypatch, **settings) as behind:
+    async with behind_proxy(tmp_path, invoke, set_up, private_keys="0x" + "11" * 32) as behind:
+        _, trusting_nobody = await behind.examined()
         behind.proxy.forwards_address = False
-
         code, found = await behind.examined()
 
+    assert 'trusted_proxies = ["127.0.0.1"]' in text(trusting_nobody, "proxy")
     assert (code, levels(found, "wallet")) == (2, ["fail"])
     assert "it answers everybody who comes through the proxy: set rpc_token" in text(found, "wallet")
 
 
-async def test_settings_that_the_running_server_has_not_taken_are_named(
-    behind: Behind, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.sqlite("its database is a file")
+async def test_what_the_running_server_has_not_taken_and_a_database_that_was_moved_are_found(
+    behind: Behind, set_up: SetUp
 ) -> None:
-    monkeypatch.setenv("BRIDGE_REQUESTS_BURST", "7")
-    monkeypatch.setenv("BRIDGE_CACHE_BYTES", "1000000")
-
+    set_up(requests_burst=7, cache_bytes=1_000_000)
     code, found = await behind.examined()
+    file = behind.attended.server.settings.database_file
+    file.rename(file.with_name("moved"))
+    without_file = await behind.examined()
 
     assert code == 1
     said = text(found, "settings")
     assert "the running server has other values of requests_burst: send SIGHUP" in said
     assert "the running server has other values of cache_bytes: restart it" in said
+    assert without_file[0] == 2
+    assert f"{file} was deleted or moved while the server runs: put it back" in text(
+        without_file[1], "database"
+    )
+    assert "it is not ready: 503 The database file was deleted" in text(without_file[1], "server")
 
 
-async def test_without_the_admin_api_less_is_known(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with behind_proxy(tmp_path, invoke, monkeypatch, admin_token="none") as behind:
+async def test_without_the_admin_api_less_is_known(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+    async with behind_proxy(tmp_path, invoke, set_up, admin_token="none") as behind:
         code, found = await behind.examined()
 
     assert (code, levels(found, "admin API")) == (1, ["ok"])
@@ -277,8 +261,8 @@ def test_nothing_is_made_where_there_is_no_installation(tmp_path: Path, invoke: 
     assert not (tmp_path / "none").exists()
 
 
-def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRIDGE_PORT", "many")
+def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, set_up: SetUp) -> None:
+    set_up(port="many")
 
     code, found = read(invoke("doctor", "--json"))
 
@@ -286,45 +270,30 @@ def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, monkeypatch: 
     assert "port (environment BRIDGE_PORT)" in text(found, "settings")
 
 
-def test_an_empty_file_is_no_new_database(operating: Operating) -> None:
-    (operating.data_dir / "bridge.sqlite3").write_bytes(b"")
+def test_a_database_that_is_lost_or_of_another_schema_is_found(operating: Operating) -> None:
+    database = operating.data_dir / "bridge.sqlite3"
+    for version, level in ((999, "fail"), (1, "warn")):
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        assert levels(examined(operating)[1], "database") == [level]
+    for spoil, said in (
+        (damaged, "restore a backup with `bridge-server restore`"),
+        (lambda file: file.write_bytes(b""), "is an empty file, so its data is lost"),
+    ):
+        spoil(database)
 
-    code, found = examined(operating)
+        code, found = examined(operating)
 
-    assert (code, levels(found, "database")) == (2, ["fail"])
-    assert "is an empty file, so its data is lost" in text(found, "database")
-
-
-def test_a_damaged_database_is_found(operating: Operating) -> None:
-    file = operating.data_dir / "bridge.sqlite3"
-    content = bytearray(file.read_bytes())
-    for page in range(2, len(content) // 4096):
-        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
-    file.write_bytes(content)
-
-    code, found = examined(operating)
-
-    assert (code, levels(found, "database")) == (2, ["fail"])
-    said = text(found, "database")
-    assert "restore a backup with `bridge-server restore`" in said
-    assert "\n" not in said
+        assert (code, levels(found, "database")) == (2, ["fail"])
+        assert said in text(found, "database")
+        assert "\n" not in text(found, "database")
 
 
-@each_row(("version", "level"), [(999, "fail"), (1, "warn")])
-def test_another_schema_is_found(operating: Operating, version: int, level: str) -> None:
-    with closing(sqlite3.connect(operating.data_dir / "bridge.sqlite3")) as connection, connection:
-        connection.execute(f"PRAGMA user_version = {version}")
-
-    _, found = examined(operating)
-
-    assert levels(found, "database") == [level]
-
-
-@pytest.mark.parametrize(("limit", "level"), [(1, "fail"), (10**9, "ok")])
+@each_row(("limit", "level"), [(1, "fail"), (10**9, "ok")])
 def test_the_limit_of_the_database_is_looked_at(
-    operating: Operating, monkeypatch: pytest.MonkeyPatch, limit: int, level: str
+    operating: Operating, set_up: SetUp, limit: int, level: str
 ) -> None:
-    monkeypatch.setenv("BRIDGE_DATABASE_LIMIT", str(limit))
+    set_up(database_limit=limit)
 
     _, found = examined(operating)
 
@@ -334,32 +303,22 @@ def test_the_limit_of_the_database_is_looked_at(
 
 def test_the_time_until_the_disk_is_full_is_known_from_examinations_before(operating: Operating) -> None:
     size = (operating.data_dir / "bridge.sqlite3").stat().st_size
-    day_before = SystemClock().now_ms() - DAY_MS
-    (operating.data_dir / "doctor.json").write_text(json.dumps({"sizes": [[day_before, size - 1_000]]}))
+    day_before, record = SystemClock().now_ms() - DAY_MS, operating.data_dir / "doctor.json"
 
-    _, found = examined(operating)
+    def after(written: str) -> tuple[Findings, list[int]]:
+        record.write_text(written)
+        found = examined(operating)[1]
+        return found, [each[1] for each in json.loads(record.read_text())["sizes"]]
 
-    assert "days at this rate" in text(found, "disk")
-    sizes = json.loads((operating.data_dir / "doctor.json").read_text())["sizes"]
-    assert [each[1] for each in sizes] == [size - 1_000, size]
+    slowly, sizes = after(json.dumps({"sizes": [[day_before, size - 1_000]]}))
+    soon, _ = after(json.dumps({"sizes": [[day_before, size - 10**15]]}))
+    unknown, begun = after("[1")
 
-
-def test_a_disk_that_fills_soon_is_found(operating: Operating) -> None:
-    size, day_before = (operating.data_dir / "bridge.sqlite3").stat().st_size, SystemClock().now_ms() - DAY_MS
-    (operating.data_dir / "doctor.json").write_text(json.dumps({"sizes": [[day_before, size - 10**15]]}))
-
-    _, found = examined(operating)
-
-    assert levels(found, "disk") == ["warn"]
-
-
-def test_a_record_of_sizes_that_is_no_record_is_begun_anew(operating: Operating) -> None:
-    (operating.data_dir / "doctor.json").write_text("[1")
-
-    _, found = examined(operating)
-
-    assert "at this rate" not in text(found, "disk")
-    assert len(json.loads((operating.data_dir / "doctor.json").read_text())["sizes"]) == 1
+    assert "days at this rate" in text(slowly, "disk")
+    assert sizes == [size - 1_000, size]
+    assert levels(soon, "disk") == ["warn"]
+    assert "at this rate" not in text(unknown, "disk")
+    assert begun == [size]
 
 
 def test_permissions_are_mended_on_demand(operating: Operating) -> None:
@@ -399,53 +358,34 @@ def test_a_file_among_the_key_files_that_is_none_is_found(operating: Operating) 
     assert levels(found, "key files") == ["warn", "ok"]
 
 
-@each_row(("days", "level"), [(6, "ok"), (9, "warn")])
-def test_an_old_backup_is_found(operating: Operating, tmp_path: Path, days: int, level: str) -> None:
-    made_at = SystemClock().now_ms() - days * DAY_MS
-    write_record(operating.data_dir, LastBackup(made_at, str(tmp_path / "backup.sqlite3"), 1))
+def test_an_old_backup_and_one_that_is_gone_are_found(operating: Operating, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.sqlite3"
+    for days, level in ((6, "ok"), (9, "warn")):
+        made_at = SystemClock().now_ms() - days * DAY_MS
+        write_record(operating.data_dir, LastBackup(made_at, str(backup), 1))
 
-    _, found = examined(operating)
+        _, found = examined(operating)
 
-    assert levels(found, "backup") == [level]
-    assert f"{days} days" in text(found, "backup")
-
-
-def test_a_backup_that_is_gone_is_found(operating: Operating, tmp_path: Path) -> None:
-    (tmp_path / "backup.sqlite3").unlink()
-
-    _, found = examined(operating)
-
-    assert levels(found, "backup") == ["warn"]
+        assert levels(found, "backup") == [level]
+        assert f"{days} days" in text(found, "backup")
+    write_record(operating.data_dir, LastBackup(SystemClock().now_ms(), str(backup), 1))
+    backup.unlink()
+    assert levels(examined(operating)[1], "backup") == ["warn"]
 
 
 def test_a_clock_that_nothing_sets_is_found(operating: Operating, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "is_synchronised", lambda: False)
 
-    _, found = examined(operating)
-
-    assert levels(found, "clock") == ["warn"]
-
-
-def test_the_kernel_says_whether_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert levels(examined(operating)[1], "clock") == ["warn"]
     monkeypatch.undo()
-
     assert machine.is_synchronised() in (True, False, None)
 
 
-@pytest.fixture
-def pushing_settings(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def use(settings: Any) -> None:
-        for name, value in settings.items():
-            monkeypatch.setenv(f"BRIDGE_{name.upper()}", str(value))
-
-    return use
-
-
 async def test_credentials_of_push_services_are_tried(
-    operating: Operating, tmp_path: Path, pushing_settings: Any
+    operating: Operating, tmp_path: Path, set_up: SetUp
 ) -> None:
     async with running_push_services(tmp_path, SystemClock()) as services:
-        pushing_settings(services.settings)
+        set_up(**services.settings)
         services.apns.by_token["0" * 64] = apns_service.refusal("BadDeviceToken")
         _, found = await asyncio.to_thread(examined, operating)
         services.fcm.token_script.append(fcm_service.answered(400, {"error": "invalid_grant"}))
@@ -458,3 +398,66 @@ async def test_credentials_of_push_services_are_tried(
     assert "InvalidProviderToken" in text(refused, "push apns")
     assert code == 2
     assert found["clock"][0]["text"].endswith("the push service's")
+
+
+@contextmanager
+def running_proxy(kind: str, more: str, folder: Path, port: int, server: str) -> Iterator[None]:
+    """A proxy before this server; the test is skipped if the program is not there."""
+    program = shutil.which(kind, path=_PATH)
+    if program is None:
+        pytest.skip(f"needs {kind}: `scripts/system-packages` installs it")
+    folder.mkdir()
+    configuration = folder / "configuration"
+    template = _NGINX if kind == "nginx" else _CADDY
+    configuration.write_text(template.format(folder=folder, port=port, server=server, more=more))
+    command = [program, "-p", str(folder), "-c", str(configuration)]
+    if kind == "caddy":
+        command = [program, "run", "--config", str(configuration), "--adapter", "caddyfile"]
+    environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+async def examined_behind(kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp) -> Findings:
+    """What the doctor finds behind a proxy."""
+    port = free_ports(1)[0]
+    url = f"http://127.0.0.1:{port}"
+    settings = {"max_wait": 2, "trusted_proxies": "127.0.0.1"}
+    async with behind_proxy(tmp_path, invoke, set_up, url, **settings) as behind:
+        server = behind.attended.server
+
+        async def answers() -> bool:
+            try:
+                async with server.client.get(f"{url}/hello") as response:
+                    return response.status == 200
+            except aiohttp.ClientError:
+                return False
+
+        with running_proxy(kind, more, tmp_path / "proxy", port, server.url):
+            await eventually(answers)
+            return (await behind.examined())[1]
+
+
+@pytest.mark.parametrize(("kind", "more"), [("nginx", _WELL), ("caddy", "")])
+async def test_a_proxy_that_is_well_is_found_well(
+    kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp
+) -> None:
+    found = await examined_behind(kind, more, tmp_path, invoke, set_up)
+
+    assert levels(found, "proxy") == ["ok", "ok"], found
+    assert levels(found, "long poll") == levels(found, "websocket") == ["ok"], found
+
+
+async def test_nginx_as_it_is_by_itself_is_found_wanting(
+    tmp_path: Path, invoke: Invoke, set_up: SetUp
+) -> None:
+    found = await examined_behind("nginx", _HASTY, tmp_path, invoke, set_up)
+
+    assert "X-Forwarded-For does not arrive" in text(found, "proxy")
+    assert levels(found, "long poll") == levels(found, "websocket") == ["fail"]
+    assert "answered 504" in text(found, "long poll")

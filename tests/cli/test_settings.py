@@ -1,18 +1,43 @@
-"""Where a setting comes from, and what is said of one that cannot be used."""
+"""Settings: where each comes from, how its value is spelled, and what is said of one that cannot be used."""
 
-from collections.abc import Callable
+import json
+import signal
+from fnmatch import fnmatchcase
+from glob import escape
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
 
-from bridge_server.settings.settings import Settings
-from bridge_server.settings.sources import SettingsError, load_settings
+from bridge_server.assembly.wallet import keys_in_settings
+from bridge_server.settings import server
+from bridge_server.settings.settings import NOT_SET, Settings, shown_settings
+from bridge_server.settings.sources import (
+    FILES_OF_SECRETS,
+    SettingsError,
+    file_variables,
+    load_settings,
+    secret_names,
+    settings_of,
+)
+from bridge_server.storage.database import url_without_password
+from tests.cli.conftest import Invoke, Loading, SetUp
+from tests.support.command import watched_server
+from tests.support.eventually import eventually
 from tests.support.rows import each_row
 
-ConfigFile = Callable[[str], Path]
+_WEBHOOK_KEY = "whsec_" + "A" * 32
+_URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"
+_KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+_WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sources", "value", "origin"),
     [
         ("", 8080, "default"),
@@ -26,58 +51,19 @@ ConfigFile = Callable[[str], Path]
     ],
 )
 def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(
-    config_file: ConfigFile, monkeypatch: pytest.MonkeyPatch, sources: str, value: int, origin: str
+    load: Loading, sources: str, value: int, origin: str
 ) -> None:
-    file = config_file("port = 1001") if "file" in sources else None
-    if "environment" in sources:
-        monkeypatch.setenv("BRIDGE_PORT", "1002")
+    toml = "port = 1001" if "file" in sources else None
+    environment = {"BRIDGE_PORT": "1002"} if "environment" in sources else {}
     flags = {"port": 1003} if "flag" in sources else {}
 
-    loaded = load_settings(flags, file)
+    loaded = load(toml, environment, **flags)
 
-    assert loaded.settings.port == value
-    assert loaded.origins["port"] == origin.format(file=file)
-
-
-def test_every_setting_has_an_origin() -> None:
-    assert load_settings({}, None).origins == dict.fromkeys(Settings.model_fields, "default")
+    assert (loaded.settings.port, loaded.origins["port"]) == (value, origin.format(file=load.file))
 
 
-@each_row(
-    ("toml", "suggestion"),
-    [
-        ("prot = 1", "there is no setting prot; did you mean port?"),
-        ("session_tll = 1", "there is no setting session_tll; did you mean session_ttl?"),
-        ("something_else_altogether = 1", "there is no setting something_else_altogether"),
-        ("[relay]\nport = 1", "there is no setting relay"),
-    ],
-)
-def test_an_unknown_name_in_the_file_is_refused_with_the_nearest_one(
-    config_file: ConfigFile, toml: str, suggestion: str
-) -> None:
-    file = config_file(toml)
-
-    with pytest.raises(SettingsError) as caught:
-        load_settings({}, file)
-
-    assert str(caught.value).startswith(f"{file}: {suggestion}")
-
-
-def test_every_unknown_name_is_named(config_file: ConfigFile) -> None:
-    with pytest.raises(SettingsError) as caught:
-        load_settings({}, config_file("prot = 1\nhots = 2"))
-
-    assert len(str(caught.value).splitlines()) == 2
-
-
-@each_row("content", ["port = ", "port = 1\nport = 2", "\x00", "[["])
-def test_a_file_that_is_not_toml_is_refused(config_file: ConfigFile, content: str) -> None:
-    file = config_file(content)
-
-    with pytest.raises(SettingsError, match=r"cannot be read|is not TOML") as caught:
-        load_settings({}, file)
-
-    assert str(file) in str(caught.value)
+def test_every_setting_has_an_origin(load: Loading) -> None:
+    assert load().origins == dict.fromkeys(Settings.model_fields, "default")
 
 
 def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
@@ -88,89 +74,420 @@ def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
             load_settings({}, tmp_path / name)
 
 
-@each_row(
-    "toml",
-    [
-        "port = 65536",
-        "port = -1",
-        'port = "http"',
-        'log_level = "loud"',
-        'log_format = "xml"',
-        'public_url = "example.org"',
-        "public_url = 5",
-        'public_url = ["https://example.org"]',
-        "max_wait = 0",
-        "max_wait = 301",
-        "session_ttl = 0",
-        "requests_per_second = 0",
-        "webhook_timeout = 0",
-        "webhook_timeout = nan",
-        'access_log = "perhaps"',
-        'trusted_proxies = ["10.0.0.0/33"]',
-        'trusted_proxies = "here, there"',
-        "trusted_proxies = 5",
-        "trusted_proxies = true",
-        "data_dir = 5",
-        "metrics_port = 65536",
-        'metrics_token = ""',
-        "metrics_token = 5",
-    ],
-)
-def test_a_value_that_cannot_be_used_names_its_setting_and_its_origin(
-    config_file: ConfigFile, toml: str
-) -> None:
-    file = config_file(toml)
+def test_bad_values_of_all_origins_are_reported_together(load: Loading) -> None:
+    fault = load.fault("max_wait = 0", {"BRIDGE_LOG_LEVEL": "loud"}, port=70_000)
 
-    with pytest.raises(SettingsError) as caught:
-        load_settings({}, file)
-
-    assert str(caught.value).startswith(f"{toml.split(maxsplit=1)[0]} (file {file}): ")
-
-
-def test_bad_values_of_all_origins_are_reported_together(
-    config_file: ConfigFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = config_file("max_wait = 0")
-    monkeypatch.setenv("BRIDGE_LOG_LEVEL", "loud")
-
-    with pytest.raises(SettingsError) as caught:
-        load_settings({"port": 70_000}, file)
-
-    lines = sorted(line.split(":")[0] for line in str(caught.value).splitlines())
-    assert lines == [
+    assert sorted(line.split(":")[0] for line in fault.splitlines()) == [
         "log_level (environment BRIDGE_LOG_LEVEL)",
-        f"max_wait (file {file})",
+        f"max_wait (file {load.file})",
         "port (flag --port)",
     ]
 
 
-@each_row(("session_ttl", "usable"), [(7_199, False), (7_200, True), (7_201, True)])
-def test_a_session_must_outlive_its_calls_and_their_statuses(session_ttl: int, usable: bool) -> None:
-    values = {"session_ttl": session_ttl, "call_ttl": 3_600, "status_ttl": 3_600}
-
-    if usable:
-        assert load_settings(values, None).settings.session_ttl == session_ttl
-    else:
-        with pytest.raises(SettingsError, match="session_ttl must be at least call_ttl \\+ status_ttl"):
-            load_settings(values, None)
+def networks(*texts: str) -> tuple[Any, ...]:
+    return tuple(map(ip_network, texts))
 
 
-@each_row(("session_ttl", "call_ttl"), [("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600)])
-def test_a_short_session_ttl_alone_shortens_calls_and_statuses(session_ttl: int | str, call_ttl: int) -> None:
-    settings = load_settings({"session_ttl": session_ttl}, None).settings
-
-    assert (settings.call_ttl, settings.status_ttl) == (call_ttl, call_ttl)
+Sources = tuple[str | None, dict[str, str], dict[str, Any]]
 
 
-def test_a_call_ttl_that_is_set_is_not_shortened() -> None:
-    with pytest.raises(SettingsError, match="session_ttl must be at least call_ttl \\+ status_ttl"):
-        load_settings({"session_ttl": 60, "call_ttl": 30}, None)
+def toml(text: str) -> Sources:
+    return text, {}, {}
 
 
-def test_unknown_environment_variable_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRIDGE_PROT", "1")
-    monkeypatch.setenv("BRIDGE_CONFIG", "")
-    monkeypatch.setenv("BRIDGE_PORT", "1")
-    monkeypatch.setenv("BRIDGEHEAD", "1")
+def env(**variables: str) -> Sources:
+    return None, variables, {}
 
-    assert load_settings({}, None).unknown_variables == ("BRIDGE_PROT",)
+
+def flag(**flags: Any) -> Sources:
+    return None, {}, flags
+
+
+_TWO_NETWORKS = networks("10.0.0.0/8", "::1/128")
+_TTL = {"call_ttl": 3_600, "status_ttl": 3_600}
+
+
+@each_row(
+    ("sources", "values"),
+    [
+        (flag(), {"quota_exempt": networks("127.0.0.0/8", "::1/128"), "trusted_proxies": ()}),
+        *(
+            (sources, {"quota_exempt": found})
+            for spelling, found in (
+                ("10.0.0.0/8,::1/128", _TWO_NETWORKS),
+                (" 10.0.0.0/8 , ::1 ", _TWO_NETWORKS),
+                ("192.0.2.7", networks("192.0.2.7/32")),
+                ("192.0.2.7/24", networks("192.0.2.0/24")),
+                ("", ()),
+            )
+            for sources in (
+                toml(f'quota_exempt = "{spelling}"'), env(BRIDGE_QUOTA_EXEMPT=spelling)
+            )
+        ),
+        (toml('quota_exempt = ["10.0.0.0/8", "::1"]'), {"quota_exempt": _TWO_NETWORKS}),
+        (env(BRIDGE_QUOTA_EXEMPT='["10.0.0.0/8","::1"]'), {"quota_exempt": _TWO_NETWORKS}),
+        (toml("quota_exempt = []"), {"quota_exempt": ()}),
+        (env(BRIDGE_QUOTA_EXEMPT="[]"), {"quota_exempt": ()}),
+        (toml('rpc_hosts = ["a.example", "b.example"]'), {"rpc_hosts": ("a.example", "b.example")}),
+        (env(BRIDGE_RPC_HOSTS="A.Example, 192.0.2.1,[::1]"),
+         {"rpc_hosts": ("a.example", "192.0.2.1", "[::1]")}),
+        (env(BRIDGE_RPC_HOSTS=""), {"rpc_hosts": ()}),
+        (toml('rpc_origins = ["http://a.example"]'), {"rpc_origins": ("http://a.example",)}),
+        (toml('inbox_origins = ["http://a.example", "https://b.example"]'),
+         {"inbox_origins": ("http://a.example", "https://b.example")}),
+        (env(STATE_DIRECTORY="/state", XDG_DATA_HOME="/share"), {"data_dir": Path("/state")}),
+        (env(STATE_DIRECTORY="/state:/other"), {"data_dir": Path("/state")}),
+        (env(XDG_DATA_HOME="/share"), {"data_dir": Path("/share/bridge-server")}),
+        (env(XDG_DATA_HOME="", HOME="/home/a"), {"data_dir": Path("/home/a/.local/share/bridge-server")}),
+        (env(BRIDGE_DATA_DIR="/named", STATE_DIRECTORY="/state"), {"data_dir": Path("/named")}),
+        (flag(public_url="https://example.org/"), {"public_url": "https://example.org"}),
+        (toml(f'webhook_secret = "{_WEBHOOK_KEY}"'), {"webhook_secret": _WEBHOOK_KEY}),
+        (flag(admin_token=" of the operator\n"), {"admin_token": "of the operator"}),
+        (flag(metrics_token=" of the operator\n"), {"metrics_token": "of the operator"}),
+        (flag(session_ttl=7_200, **_TTL), {"session_ttl": 7_200, **_TTL}),
+        (flag(session_ttl=7_201, **_TTL), {"session_ttl": 7_201, **_TTL}),
+        # A short session shortens calls and statuses that nothing sets.
+        *((flag(session_ttl=session), {"call_ttl": call, "status_ttl": call})
+          for session, call in (("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600))),
+        *((flag(**flags), {"metrics_are_guarded": False}) for flags in (
+            {"metrics_port": 9}, {"metrics_port": 9, "host": "::1"}, {"host": "0.0.0.0"},
+        )),
+        (flag(metrics_port=9, host="0.0.0.0", metrics_token="open-sesame"), {"metrics_are_guarded": True}),
+        *((flag(database=url), {"database": url}) for url in (
+            "postgresql://bridge@db.example.org/bridge",
+            "postgres://bridge:open-sesame@db.example.org:5433/bridge?sslmode=verify-full",
+            "postgresql:///bridge?host=/run/postgresql",
+            "postgresql://one.example.org:5432,two.example.org:5433/bridge?target_session_attrs=read-write",
+            "postgresql://[::1]:5432/bridge",
+            "postgresql://db.example.org/?dbname=bridge",
+        )),
+        *((flag(node_url=url), {"node_url": url}) for url in (
+            "http://127.0.0.1:8545", "http://localhost:8545/", "https://mainnet.example.org/v3/0123456789abcdef",
+            "https://user:secret@node.example.org", "http://[::1]:8545",
+        )),
+        *((flag(chain_id=number), {"chain_id": number}) for number in (1, 31337, 2**63 - 1)),
+    ],
+)  # fmt: skip
+def test_a_value_is_read_as_it_is_spelled(load: Loading, sources: Sources, values: dict[str, object]) -> None:
+    text, environment, flags = sources
+
+    settings = load(text, environment, **flags).settings
+
+    found = {name: getattr(settings, name) for name in values}
+    plain = {name: each.get_secret_value() if isinstance(each, SecretStr) else each
+             for name, each in found.items()}  # fmt: skip
+    assert plain == values
+    assert _WEBHOOK_KEY not in repr(settings)
+    assert "sesame" not in repr(settings)
+
+
+_TTL_FAULT = "*session_ttl must be at least call_ttl + status_ttl*"
+_NO_URL = "must be an http or https URL"
+_NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"
+_NOT_REPEATED = (
+    "sesame", "in-the-path", "speak-friend", "sausage", "yellow", "whsec_A", "whsec_??", _KEY[:8], _KEY[-8:],
+)  # fmt: skip
+
+
+@each_row(
+    ("sources", "said"),
+    [
+        (toml("prot = 1"), "{file}: there is no setting prot; did you mean port?"),
+        (toml("session_tll = 1"), "{file}: there is no setting session_tll; did you mean session_ttl?"),
+        (toml("something_else_altogether = 1"), "{file}: there is no setting something_else_altogether"),
+        (toml("[relay]\nport = 1"), "{file}: there is no setting relay*"),
+        (toml("prot = 1\nhots = 2"), "{file}: there is no setting prot*\n{file}: there is no setting hots*"),
+        *((toml(text), "{file}: is not TOML*") for text in ("port = ", "port = 1\nport = 2", "\x00", "[[")),
+        *((toml(text), text.split(maxsplit=1)[0] + " (file {file}): *") for text in (
+            "port = 65536", "port = -1", 'port = "http"', 'log_level = "loud"', 'log_format = "xml"',
+            'public_url = "example.org"', "public_url = 5", 'public_url = ["https://example.org"]',
+            "max_wait = 0", "max_wait = 301", "session_ttl = 0", "requests_per_second = 0",
+            "webhook_timeout = 0", "webhook_timeout = nan", 'access_log = "perhaps"',
+            'trusted_proxies = ["10.0.0.0/33"]', 'trusted_proxies = "here, there"', "trusted_proxies = 5",
+            "trusted_proxies = true", "data_dir = 5", "metrics_port = 65536", 'metrics_token = ""',
+            "metrics_token = 5", 'webhook_secret = "secret"', 'webhook_secret = "whsec_"',
+            'webhook_secret = "whsec_????"', f'webhook_secret = "whsec_{"A" * 30}"', 'webhook_secret = ""',
+            "private_keys = [5]", 'private_keys = [["open-sesame"]]',
+            *(f"{name} = {value}"
+              for name in ("requests_per_second", "account_rate_per_hour", "sweep_interval")
+              for value in ("inf", "nan", "0", "-1")),
+        )),
+        *((flag(data_dir=directory), "data_dir (flag --data-dir)*temporary directory*mktemp*")
+          for directory in (":memory:", "/data/:memory:")),
+        (flag(session_ttl=7_199, **_TTL), _TTL_FAULT),
+        (flag(session_ttl=60, call_ttl=30), _TTL_FAULT),
+        *((flag(**{name: " \n"}), f"{name}*must not be empty*") for name in ("admin_token", "metrics_token")),
+        *((flag(metrics_port=9, host=host), "metrics_port: * set metrics_token*")
+          for host in ("0.0.0.0", "::", "192.0.2.1", "bridge.example.org")),
+        (env(BRIDGE_RPC_TOKEN="one", BRIDGE_RPC_TOKEN_FILE="/dev/null"),
+         "BRIDGE_RPC_TOKEN and BRIDGE_RPC_TOKEN_FILE are both set: leave one out"),
+        # The database.
+        (flag(database="mysql://open-sesame@db/bridge"), "database*must be the URL of a PostgreSQL dat*"),
+        (flag(database="open-sesame"), "database*must be the URL of a PostgreSQL database*"),
+        (flag(database="postgresql://bridge:open@sesame@db/bridge"), "*write @ as %40*"),
+        *((flag(database=f"postgresql://bridge:open{password}/bridge"), "*port*must be a number*")
+          for password in ("-sesame@db:port", "/sesame@db")),
+        (flag(database="postgresql://bridge:open-sesame@db:99999/bridge"), "*from 1 to 65535*"),
+        (flag(database="postgresql://bridge:open-sesame@[::1/bridge"), "*cannot be read*"),
+        (flag(database="postgresql://bridge:open-sesame@db"), "*must name the database*"),
+        (flag(database="postgresql://bridge:open-sesame@db/bridge?sslmode"), "*must be name=value*"),
+        (flag(database=_URL, database_limit=10**9), "database_limit: *"),
+        (flag(database_direct=_URL), "database_direct: works beside database only: set database too"),
+        (flag(holds_wallet=False), "holds_wallet: works beside database only*"),
+        # The wallet.
+        *((flag(node_url=url), "node_url (flag --node-url): *asked over HTTP*")
+          for url in ("ws://node.example.org", "WSS://node.example.org")),
+        *((flag(node_url=url), f"node_url (flag --node-url): *{_NO_URL}*") for url in (
+            "node.example.org:8545", "file:///ipc", "http://", "http://[::1", "http://user:open-sesame",
+            "http://node.example.org:0", "",
+        )),
+        *((flag(rpc_hosts=host), f"rpc_hosts*{escape(host)} is no host name*") for host in (
+            "https://wallet.example.org", "wallet.example.org:8080", "wallet/rpc", "a b", "[::1]:80", "*",
+        )),
+        *((flag(chain_id=number), "chain_id (flag --chain-id): *")
+          for number in (0, -1, 2**63, "0x1", "mainnet", "1e3", "")),
+        (flag(rpc_token=" "), "rpc_token*must not be empty*"),
+        (flag(private_keys=""), "private_keys*must not be empty*"),
+        (flag(private_keys=f"{_KEY},sausage"), "private_keys*key 2 of 2: a private key has 64 hex*"),
+        (toml('private_keys = ["open-sesame"]'), "private_keys*key 1 of 1: a private key has 64 hex*"),
+        (flag(private_keys="00" * 32), "private_keys*key 1 of 1: *"),
+        (flag(dev_mnemonic=f"{_WORDS} winner"), "dev_mnemonic*24 words, and this one 13*"),
+        (flag(dev_mnemonic=_WORDS.replace("yellow", "legal")), "dev_mnemonic: *"),
+        (flag(dev_account_count=0), "dev_account_count*greater than or equal to 1"),
+        (flag(approve="ask"), "approve*'auto' or 'queue'"),
+        (flag(approval_timeout=0), "approval_timeout*greater than 0"),
+        (flag(typed_data_scheme="eip1271"), "typed_data_scheme*'eip712' or 'eip191'"),
+        (flag(rpc_origins="https://app.example.org/page"), "rpc_origins*must be an origin*"),
+        (flag(rpc_origins="app.example.org"), f"rpc_origins*{_NO_ORIGIN}*"),
+        (flag(rpc_origins="null"), f"rpc_origins*{_NO_ORIGIN}*"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_refused_with_the_reason_and_not_repeated(
+    load: Loading, sources: Sources, said: str
+) -> None:
+    text, environment, flags = sources
+
+    fault = load.fault(text, environment, **flags)
+
+    assert fnmatchcase(fault, said.replace("{file}", str(load.file))), fault
+    assert [secret for secret in _NOT_REPEATED if secret in fault] == []
+
+
+def test_keys_in_the_file_are_an_array_or_a_string(load: Loading) -> None:
+    first, second = f"{1:064x}", f"{2:064x}"
+    for toml, count in (
+        (f'["{first}", "0x{second}"]', 2),
+        (f'["{first}"]', 1),
+        ("[]", 0),
+        (f'"{first}, {second}"', 2),
+    ):
+        assert len(keys_in_settings(load(f"private_keys = {toml}").settings)) == count
+
+
+def test_unknown_environment_variable_is_mentioned(load: Loading) -> None:
+    names = ("BRIDGE_PROT", "BRIDGE_PORT", "BRIDGEHEAD")
+
+    loaded = load(None, {**dict.fromkeys(names, "1"), "BRIDGE_CONFIG": ""})
+
+    assert loaded.unknown_variables == ("BRIDGE_PROT",)
+
+
+@each_row("none", ["none", "None", " none "])
+@each_row(
+    ("name", "value"),
+    [
+        *((name, None) for name in ("public_url", "metrics_port", "metrics_token", "chain_id", "private_keys",
+                                    "keystore_dir")),
+        *((name, ()) for name in ("quota_exempt", "trusted_proxies", "rpc_hosts", "inbox_origins")),
+        ("apns_topic", ""),
+    ],
+)  # fmt: skip
+def test_none_is_no_value_and_an_empty_list(load: Loading, name: str, value: object, none: str) -> None:
+    for loaded in (
+        load(f'{name} = "{none}"'),
+        load_settings({}, None, {name: none}),
+        load(None, {f"BRIDGE_{name.upper()}": none}),
+    ):
+        assert getattr(loaded.settings, name) == value
+
+
+def test_a_setting_that_must_have_a_value_does_not_take_none() -> None:
+    for name in ("host", "data_dir"):
+        assert "none" in str(getattr(load_settings({}, None, {name: "none"}).settings, name))
+    for name in ("port", "log_level", "dev_accounts"):
+        with pytest.raises(SettingsError, match=name):
+            load_settings({}, None, {name: "none"})
+
+
+def test_output_of_config_check_can_be_read_as_configuration(load: Loading) -> None:
+    loaded = load()
+    optional = [name for name, value in loaded.settings if value in (None, (), "")]
+
+    again = load("".join(f'{name} = "{NOT_SET}"\n' for name in optional))
+
+    assert again.settings == loaded.settings
+    assert len(optional) > 20
+
+
+_SECRETS = {
+    "admin_token": "of-the-operator",
+    "metrics_token": "of-prometheus",
+    "rpc_token": "of-the-dapp",
+    "webhook_secret": _WEBHOOK_KEY,
+    "node_url": "https://node.example.org/key",
+    "private_keys": "0x" + "46" * 32,
+    "dev_mnemonic": "legal winner thank year wave sausage worth useful legal winner thank yellow",
+    "database": "postgresql://bridge:secret@db.example.org/bridge",
+    "database_direct": "postgresql://bridge:secret@db.example.org/bridge",
+    "vapid_private_key": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
+}
+_BESIDE = {
+    "vapid_private_key": {"vapid_subject": "mailto:operator@example.org"},
+    "database_direct": {"database": "postgresql://db.example.org/bridge"},
+}
+
+
+def test_each_secret_has_a_case_here() -> None:
+    assert {name.removesuffix("_previous") for name in secret_names()} == set(_SECRETS)
+    assert set(FILES_OF_SECRETS) < set(Settings.model_fields)
+
+
+@each_row("name", _SECRETS)
+def test_a_systemd_credential_or_the_file_that_a_variable_names_has_the_secret(
+    load: Loading, tmp_path: Path, name: str
+) -> None:
+    file, variable = tmp_path / name, f"BRIDGE_{name.upper()}_FILE"
+    file.write_text(f"{_SECRETS[name]}\n", "utf-8")
+    found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
+    if name != "private_keys":  # private_keys_file is a setting
+        found[f"file {file} of environment {variable}"] = {variable: str(file)}
+
+    for origin, environment in found.items():
+        loaded = load(None, environment, **_BESIDE.get(name, {}))
+
+        assert getattr(loaded.settings, name).get_secret_value() == _SECRETS[name]
+        assert (loaded.origins[name], loaded.unknown_variables) == (origin, ())
+    file.unlink()
+
+
+def test_the_setting_private_keys_file_keeps_its_meaning(load: Loading, tmp_path: Path) -> None:
+    file = tmp_path / "private_keys_file"
+    file.write_text(f"{'46' * 32} # mine\n{'47' * 32}\n", "utf-8")
+
+    for environment in ({"BRIDGE_PRIVATE_KEYS_FILE": str(file)}, {"CREDENTIALS_DIRECTORY": str(tmp_path)}):
+        settings = load(None, environment).settings
+
+        assert (settings.private_keys_file, settings.private_keys) == (file, None)
+    assert "BRIDGE_PRIVATE_KEYS_FILE" not in file_variables()
+
+
+def test_the_variable_wins_over_its_credential_and_that_over_the_toml_file(
+    load: Loading, tmp_path: Path
+) -> None:
+    for name in ("admin_token", "rpc_token"):
+        (tmp_path / name).write_text("of-systemd")
+    (tmp_path / "secret").write_text("of-a-file")
+
+    settings = load(
+        'admin_token = "of-toml"\nrpc_token = "of-toml"\nmetrics_token = "of-toml"',
+        {"CREDENTIALS_DIRECTORY": str(tmp_path), "BRIDGE_ADMIN_TOKEN_FILE": str(tmp_path / "secret")},
+    ).settings
+
+    tokens = (settings.admin_token, settings.rpc_token, settings.metrics_token)
+    assert [token.get_secret_value() for token in tokens if token] == ["of-a-file", "of-systemd", "of-toml"]
+
+
+@each_row(
+    ("content", "complaint"),
+    [
+        (None, "BRIDGE_ADMIN_TOKEN_FILE: {file} cannot be read: No such file or directory"),
+        (b"\xff\xfe", "BRIDGE_ADMIN_TOKEN_FILE: {file} is no text in UTF-8"),
+        (b"\n", "admin_token (file {file} of environment BRIDGE_ADMIN_TOKEN_FILE): must not be empty"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_variable(
+    load: Loading, tmp_path: Path, content: bytes | None, complaint: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+
+    fault = load.fault(None, {"BRIDGE_ADMIN_TOKEN_FILE": str(file)})
+
+    assert fault.startswith(complaint.format(file=file))
+
+
+async def test_a_running_server_reads_the_file_again_on_sighup(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("one\n")
+    variables = {"BRIDGE_ADMIN_TOKEN_FILE": str(file)}
+    with watched_server(tmp_path, environment=variables) as server:
+        async with aiohttp.ClientSession() as client:
+
+            async def opens(token: str) -> bool:
+                headers = {"Authorization": f"Bearer {token}"}
+                async with client.get(f"{server.url}/admin/projects", headers=headers) as answer:
+                    return answer.status == 200
+
+            assert await opens("one")
+            file.write_text("two\n")
+            server.process.send_signal(signal.SIGHUP)
+            await eventually(lambda: opens("two"))
+            assert not await opens("one")
+
+
+def complaint_about(**values: Any) -> str:
+    with pytest.raises(SettingsError) as caught:
+        settings_of(values)
+    assert "sesame" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_wallet_that_other_processes_reach_says_what_it_needs() -> None:
+    wallet = {"database": _URL, "host": "0.0.0.0", "node_url": "http://node:8545"}
+    complaint = complaint_about(**wallet)
+
+    assert [line.partition(":")[0] for line in complaint.splitlines()] == [
+        "rpc_token", "internal_url", "trusted_proxies",
+    ]  # fmt: skip
+    given = {"rpc_token": "t" * 32, "trusted_proxies": ["10.0.0.0/8"]}
+    assert complaint_about(**wallet, **given).startswith("internal_url: ")
+    assert settings_of({**wallet, **given, "internal_url": "http://10.0.0.2:8080"}).holds_wallet
+    assert settings_of({**wallet, **given, "processes": 2}).holds_wallet
+    assert settings_of({**wallet, "host": "127.0.0.1"}).holds_wallet
+
+
+def test_a_missing_driver_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
+
+    assert complaint_about(database=_URL).endswith('pip install "bridge-server[postgres]"')
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    settings = settings_of({"database": _URL, "database_direct": f"{_URL}?password=sesame"})
+    rows = shown_settings(settings, {})
+
+    assert rows["database"]["value"] == "postgresql://bridge:***@127.0.0.1:1/bridge"
+    assert rows["database_direct"]["value"] == "postgresql://bridge:***@127.0.0.1:1/bridge?password=***"
+    assert "sesame" not in repr(settings)
+
+
+@given(password=st.text(st.characters(codec="ascii", exclude_characters="*"), min_size=4))
+def test_no_password_is_shown_however_the_url_is_broken(password: str) -> None:
+    shown = url_without_password(f"postgresql://b:{password}zz@h/d?password={password}zz")
+
+    assert "zz" not in shown or any(each in password for each in "/?#[]\\\n\r\t&;")
+
+
+def test_config_check_names_a_database_that_cannot_be_reached(
+    invoke: Invoke, set_up: SetUp, tmp_path: Path
+) -> None:
+    set_up(database=_URL)
+
+    result = invoke("config", "check", "--json", "--data-dir", tmp_path)
+
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["database"]["value"] == "postgresql://bridge:***@127.0.0.1:1/bridge"
+    assert result.stderr.startswith(
+        "bridge-server: the database postgresql://bridge:***@127.0.0.1:1/bridge cannot be reached ("
+    )

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: who waits is answered, what is under way ends, and the exit code is 0."""
+"""SIGTERM, SIGINT and SIGHUP: who waits is answered, what is under way ends, and settings are read again."""
 
 import asyncio
 import os
@@ -6,9 +6,11 @@ import signal
 import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import aiohttp
 import pytest
@@ -28,6 +30,51 @@ from tests.support.inbox_client import sign_in
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.wallet.rig import ZERO_HASH, transaction
+
+_BUSY_PROGRAM = """
+import asyncio, sys, time
+from bridge_server.cli.main import main
+from bridge_server.cli import server_run as serving
+
+serve_calmly = serving._serve
+
+async def serve_busily(*arguments):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
+    await serve_calmly(*arguments)
+
+serving._serve = serve_busily
+main()
+"""
+_SIGNALLED_PROGRAM = """
+import os, signal, sys
+from bridge_server.cli.main import main
+from bridge_server.cli import server_run
+
+class Signalled:
+    def __del__(self, kill=os.kill, pid=os.getpid(), numbers=(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)):
+        for number in numbers:
+            kill(pid, number)
+
+if sys.argv.pop(1) == "asyncio":
+    server_run.find_spec = lambda name: None
+signal.signalled = Signalled()  # goes when the interpreter takes its modules down
+main()
+"""
+START = """
+admin_token = "the first"
+rpc_token = "the first"
+metrics_token = "the first"
+quota_exempt = []
+sessions_burst = 1
+sessions_per_minute = 0.001
+port = 0
+"""
+_IGNORES_HANGUP = """
+import signal
+from bridge_server.cli.main import main
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+main()
+"""
 
 
 @pytest.fixture
@@ -53,9 +100,18 @@ async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def waiting(client: aiohttp.ClientSession, count: int) -> None:
-    """Return once so many long polls are waiting in the server."""
-    await counted(client, "waiting_clients", count)
+async def called(client: aiohttp.ClientSession, payload: str = "sealed", count: int = 1) -> tuple[str, str]:
+    """A session with so many calls; its id, and that of the last call."""
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    call = {"encryptionPayload": payload, "dappName": "Dapp"}
+    for _ in range(count):
+        made = await post(client, f"/session/{session_id}/call/new", call)
+    return session_id, made["callId"]
+
+
+def stored(folder: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(folder / "data" / "bridge.sqlite3")) as connection:
+        return connection.execute(query).fetchall()
 
 
 async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
@@ -69,13 +125,17 @@ async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
     await eventually(enough)
 
 
+async def opens_connection(server: WatchedServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    url = URL(server.url)
+    return await asyncio.open_connection(url.host, url.port)
+
+
 @asynccontextmanager
 async def half_sent(
     server: WatchedServer, text: str
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection on which somebody begins a request and then falls silent."""
-    host, port = server.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await opens_connection(server)
     try:
         writer.write(text.encode())
         await writer.drain()
@@ -86,11 +146,10 @@ async def half_sent(
 
 async def stops_listening(server: WatchedServer) -> None:
     """Return once nobody can connect any more."""
-    host, port = server.url.removeprefix("http://").split(":")
 
     async def refused() -> bool:
         try:
-            _, writer = await asyncio.open_connection(host, int(port))
+            _, writer = await opens_connection(server)
         except ConnectionRefusedError:
             return True
         writer.close()
@@ -103,13 +162,11 @@ async def stops_listening(server: WatchedServer) -> None:
 async def test_every_long_poll_is_answered_and_the_exit_code_is_0(
     server: WatchedServer, client: aiohttp.ClientSession, number: int
 ) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    call = {"encryptionPayload": "sealed", "dappName": "Dapp"}
-    call_id = (await post(client, f"/session/{session_id}/call/new", call))["callId"]
+    session_id, call_id = await called(client)
     empty_id = (await post(client, "/session/new"))["sessionId"]
     paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
     polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
-    await waiting(client, 60)
+    await counted(client, "waiting_clients", 60)
 
     exit_code = await asyncio.to_thread(server.stop, number)
 
@@ -130,7 +187,7 @@ async def test_half_sent_requests_do_not_keep_it_from_stopping(
         half_sent(server, ""),
     ):
         polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
-        await waiting(client, 1)
+        await counted(client, "waiting_clients", 1)
 
         exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
 
@@ -141,10 +198,7 @@ async def test_half_sent_requests_do_not_keep_it_from_stopping(
         assert b"\r\nRetry-After: 1\r\n" in told
         assert b"\r\nConnection: close\r\n" in told
         assert "Traceback" not in server.err_file.read_text("utf-8")
-    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
-        assert connection.execute("SELECT session_id, payload FROM sessions").fetchall() == [
-            (session_id, None)
-        ]
+    assert stored(tmp_path, "SELECT session_id, payload FROM sessions") == [(session_id, None)]
 
 
 async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
@@ -155,7 +209,7 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
     head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n\r\n"
     async with half_sent(server, head + "{") as (reader, writer):
         polling = asyncio.create_task(poll(client, f"/session/{session_id}/calls"))
-        await waiting(client, 1)
+        await counted(client, "waiting_clients", 1)
         stopping = asyncio.create_task(asyncio.to_thread(server.stop, signal.SIGTERM))
         assert (await polling)[0] == 200  # it did not wait for the body
         await stops_listening(server)
@@ -166,17 +220,13 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
         assert await stopping == 0
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"\r\nConnection: close\r\n" in answer
-    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
-        assert connection.execute("SELECT length(payload) FROM sessions").fetchone() == (60_002,)
+    assert stored(tmp_path, "SELECT length(payload) FROM sessions") == [(60_002,)]
 
 
 async def test_server_stops_in_time_whatever_clients_do(
     server: WatchedServer, client: aiohttp.ClientSession
 ) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    for _ in range(40):
-        call = {"encryptionPayload": "x" * 60_000, "dappName": "Dapp"}
-        await post(client, f"/session/{session_id}/call/new", call)
+    session_id, _ = await called(client, "x" * 60_000, 40)
     path = f"/session/{session_id}/calls"
     with ExitStack() as stack:
         port = URL(server.url).port
@@ -227,39 +277,6 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
 
 
-_BUSY_PROGRAM = """
-import asyncio, sys, time
-from bridge_server.cli.main import main
-from bridge_server.cli import server_run as serving
-
-serve_calmly = serving._serve
-
-async def serve_busily(*arguments):
-    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
-    await serve_calmly(*arguments)
-
-serving._serve = serve_busily
-main()
-"""
-
-
-_SIGNALLED_PROGRAM = """
-import os, signal, sys
-from bridge_server.cli.main import main
-from bridge_server.cli import server_run
-
-class Signalled:
-    def __del__(self, kill=os.kill, pid=os.getpid(), numbers=(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)):
-        for number in numbers:
-            kill(pid, number)
-
-if sys.argv.pop(1) == "asyncio":
-    server_run.find_spec = lambda name: None
-signal.signalled = Signalled()  # goes when the interpreter takes its modules down
-main()
-"""
-
-
 @each_row("loop", ["asyncio", "uvloop"])
 @each_row(
     "command",
@@ -291,15 +308,10 @@ def test_signals_that_come_while_the_process_exits_change_nothing(
         os.close(writing)
 
 
-def metrics_port(server: WatchedServer) -> int:
-    """Where it serves figures."""
-    (line,) = (line for line in server.log() if line["event"] == "metrics_listening")
-    return URL(line["url"]).port or 0
-
-
 def test_a_slow_reader_of_figures_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
     with watched_server(tmp_path, environment={"BRIDGE_METRICS_PORT": "0"}) as server:
-        port = metrics_port(server)
+        (line,) = (line for line in server.log() if line["event"] == "metrics_listening")
+        port = URL(line["url"]).port or 0
         with client_that_reads_nothing(port, "127.0.0.1", get("/metrics") * 200) as reader:
             assert reader.recv(1) == b"H"
 
@@ -337,22 +349,16 @@ async def test_writes_under_way_are_answered_and_stored(
 
     assert exit_code == 0
     assert all(isinstance(outcome, aiohttp.ClientError) for outcome in outcomes)
-    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
-        stored = {row[0] for row in connection.execute("SELECT session_id FROM sessions")}
-    assert set(answered) <= stored
+    assert set(answered) <= {row[0] for row in stored(tmp_path, "SELECT session_id FROM sessions")}
     assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
 
 
 async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_path: Path) -> None:
     sends = [
-        {
-            "jsonrpc": "2.0",
-            "id": number,
-            "method": "eth_sendTransaction",
-            "params": [transaction(value=hex(number))],
-        }
+        {"jsonrpc": "2.0", "id": number, "method": "eth_sendTransaction",
+         "params": [transaction(value=hex(number))]}
         for number in range(10)
-    ]
+    ]  # fmt: skip
     async with open_fake_node() as node:
         node.at("eth_gasPrice", *[hang] * 100)
         environment = {"BRIDGE_NODE_URL": node.url, "BRIDGE_DEV_ACCOUNTS": "true"}
@@ -366,11 +372,158 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
 
     assert exit_code == 0
     assert [answer["result"] for answer in [*batch, *alone]] == [ZERO_HASH] * 20
-    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
-        assert connection.execute("SELECT count(*) FROM wallet_transactions").fetchone() == (20,)
+    assert stored(tmp_path, "SELECT count(*) FROM wallet_transactions") == [(20,)]
 
 
 def test_an_idle_server_stops_at_ctrl_c(tmp_path: Path) -> None:
     with server_from_shell(tmp_path) as server:
         assert server.stop(signal.SIGINT) == 0
         assert server.said() == []
+
+
+class Rereading:
+    """A server with a settings file, and what it says after SIGHUP."""
+
+    def __init__(self, server: WatchedServer, file: Path) -> None:
+        self.server = server
+        self.file = file
+
+    def after(self, toml: str | None) -> dict[str, Any]:
+        """Write the file or remove it, hang up, and return the line that the server logs."""
+        if toml is None:
+            self.file.unlink()
+        else:
+            self.file.write_text(toml)
+        before = len(self._told())
+        self.server.process.send_signal(signal.SIGHUP)
+        until(lambda: len(self._told()) > before)
+        (line,) = self._told()[before:]
+        return line
+
+    def status(self, path: str, token: str = "", method: str = "GET") -> int:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = Request(self.server.url + path, headers=headers, method=method)
+        try:
+            with urlopen(request, timeout=60) as found:
+                return int(found.status)
+        except HTTPError as error:
+            return error.code
+
+    def _told(self) -> list[dict[str, Any]]:
+        return [line for line in self.server.log() if line["event"].startswith("settings_")]
+
+
+@pytest.fixture(scope="module")
+def rereading_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rereading]:
+    folder = tmp_path_factory.mktemp("rereading")
+    file = folder / "bridge.toml"
+    file.write_text(START)
+    environment = {"BRIDGE_ACCESS_LOG": "false"}
+    with watched_server(folder, "--config", str(file), environment=environment) as server:
+        yield Rereading(server, file)
+
+
+@pytest.fixture
+def rereading(rereading_server: Rereading) -> Iterator[Rereading]:
+    """The server has the settings of the start again after each test."""
+    yield rereading_server
+    rereading_server.after(START)
+
+
+def test_tokens_are_read_again_and_the_token_of_before_is_accepted_until_it_is_left_out(
+    rereading: Rereading,
+) -> None:
+    second = START.replace("the first", "the second")
+    both = second + "".join(f'{name}_token_previous = "the first"\n' for name in ("admin", "rpc", "metrics"))
+
+    def statuses() -> list[list[int]]:
+        paths = ("/admin/projects", "/metrics")
+        return [[rereading.status(path, token) for token in ("the first", "the second")] for path in paths]
+
+    assert rereading.after(both)["needs_restart"] == []
+    assert statuses() == [[200, 200]] * 2
+    assert rereading.after(second)["needs_restart"] == []
+    assert statuses() == [[401, 200]] * 2
+    rereading.after(START)
+    assert rereading.after(second)["changed"] == ["metrics_token", "admin_token", "rpc_token"]
+    assert statuses() == [[401, 200]] * 2
+    assert "second" not in rereading.server.err_file.read_text()
+
+
+def test_limits_and_the_log_level_are_read_again(rereading: Rereading) -> None:
+    statuses = [rereading.status("/session/new", method="POST") for _ in range(2)]
+
+    line = rereading.after(START.replace("sessions_burst = 1", "sessions_burst = 1000"))
+
+    assert statuses == [200, 429]
+    assert (line["event"], line["level"]) == ("settings_taken", "info")
+    assert (line["changed"], line["needs_restart"]) == (["sessions_burst"], [])
+    assert rereading.status("/session/new", method="POST") == 200
+    rereading.after(START)
+    assert rereading.after(START + 'log_level = "debug"\n')["changed"] == ["log_level"]
+
+
+def test_setting_that_needs_a_restart_is_named_and_stays(rereading: Rereading) -> None:
+    changed = START.replace('metrics_token = "the first"\n', "").replace("port = 0", "port = 1\nmax_wait = 7")
+
+    line = rereading.after(changed + 'webhook_secret = "whsec_' + "A" * 32 + '"\nhost = "::1"\n')
+
+    assert line["level"] == "warning"
+    assert line["changed"] == ["max_wait", "webhook_secret"]
+    assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
+    assert rereading.status("/metrics", "the first") == 200
+
+
+@each_row(
+    "fault", ["max_wait = 0\n", "max_weit = 5\n", 'rpc_origins = ["nowhere"]\n', "what = is this\n", None]
+)
+def test_a_fault_or_a_missing_file_leaves_everything_as_it_was(
+    rereading: Rereading, fault: str | None
+) -> None:
+    changed = None if fault is None else START.replace("the first", "the second") + fault
+
+    line = rereading.after(changed)
+
+    assert (line["event"], line["level"]) == ("settings_not_taken", "error")
+    assert line["reason"]
+    assert "the second" not in line["reason"]
+    assert rereading.status("/admin/projects", "the first") == 200
+    assert rereading.status("/admin/projects", "the second") == 401
+
+
+@pytest.fixture
+def hangup_is_heard() -> Iterator[None]:
+    """Processes that are started here do not ignore SIGHUP, though this one may, under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@contextmanager
+def a_terminal() -> Iterator[int]:
+    ours, theirs = os.openpty()
+    with closing(os.fdopen(ours, "rb", buffering=0)):
+        yield theirs
+        os.close(theirs)
+
+
+@pytest.mark.usefixtures("hangup_is_heard")
+def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path) -> None:
+    with a_terminal() as terminal, server_from_shell(tmp_path, terminal=terminal) as server:
+        assert server.stop(signal.SIGHUP) == 0
+
+        assert server.log()[-1]["event"] == "server_stopped"
+        assert not server.ready_file.exists()
+    left = {file.name for file in (tmp_path / "data").iterdir()}
+    assert left == {"audit.log", "bridge.sqlite3", "lock"}
+
+
+def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
+    with (
+        a_terminal() as terminal,
+        watched_server(tmp_path, terminal=terminal, program=_IGNORES_HANGUP) as server,
+    ):
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: server.log()[-1]["event"] == "settings_taken")
+
+        assert server.stop(signal.SIGTERM) == 0

@@ -1,33 +1,34 @@
-"""The wallet's settings: what each may be, what is refused before anything starts, and what is never told."""
+"""Settings of the wallet and of pushes: what each may be, what is refused, and what is never shown."""
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import orjson
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import Settings
-from bridge_server.settings.sources import SettingsError, load_settings
-from tests.cli.conftest import Invoke
-from tests.support.command import WatchedServer, watched_server
+from bridge_server.settings.sources import load_settings
+from tests.cli.conftest import Invoke, Loading, SetUp
+from tests.support.browser import base64url, from_base64url
+from tests.support.command import WatchedServer, run_command, watched_server
+from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
-
-ConfigFile = Callable[[str], Path]
 
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 NODE_URL = "https://user:open-sesame@node.example.org/v3/key-in-the-path"
-SECRETS = {
-    "BRIDGE_NODE_URL": NODE_URL,
-    "BRIDGE_PRIVATE_KEYS": KEY,
-    "BRIDGE_RPC_TOKEN": "speak-friend",
-    "BRIDGE_DEV_MNEMONIC": WORDS,
-}
+SECRETS = {"node_url": NODE_URL, "private_keys": KEY, "rpc_token": "speak-friend", "dev_mnemonic": WORDS}
 SECRET_PARTS = ("open-sesame", "key-in-the-path", KEY[:8], KEY[-8:], "speak-friend", "sausage", "yellow")
+BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
+WITH_KEYS = {"BRIDGE_PRIVATE_KEYS": KEY}
 
 
 def settings(**values: Any) -> Settings:
@@ -35,51 +36,49 @@ def settings(**values: Any) -> Settings:
     return load_settings(values, None).settings
 
 
-def complaint(**values: Any) -> str:
-    """What is said of settings that cannot be used."""
-    with pytest.raises(SettingsError) as refused:
-        load_settings(values, None)
-    return str(refused.value)
+@each_row(
+    "values",
+    [
+        *({"host": host} for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST")),
+        *({"public_url": f"http://{host}"} for host in ("127.0.0.1:8080", "localhost", "[::1]:1/base")),
+    ],
+)
+def test_development_accounts_are_for_this_machine(values: dict[str, str]) -> None:
+    found = settings(dev_accounts=True, **values)
 
-
-@each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
-def test_development_accounts_are_for_this_machine(host: str) -> None:
-    assert settings(host=host, dev_accounts=True).dev_accounts
-
-
-@each_row("host", ["0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"])
-def test_development_accounts_are_refused_where_others_can_reach_them_unless_forced(host: str) -> None:
-    told = complaint(host=host, dev_accounts=True)
-
-    assert told.startswith("dev_accounts: everybody knows their keys")
-    assert "dev_accounts_public" in told
-    assert settings(host=host, dev_accounts=True, dev_accounts_public=True).dev_accounts
-    assert not settings(host=host).dev_accounts
+    assert found.dev_accounts
+    assert found.way_through_a_proxy is None
 
 
 @each_row(
-    ("name", "value"),
+    ("values", "told"),
     [
-        ("trusted_proxies", "127.0.0.1"),
-        ("public_url", "https://bridge.example.org"),
-        ("public_url", "http://192.0.2.1:8080"),
+        *(
+            ({"host": host}, "dev_accounts: everybody knows their keys")
+            for host in (
+                "0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"
+            )
+        ),
+        *(
+            ({name: value, **token}, f"dev_accounts: everybody knows their keys, and {name} says that others")
+            for name, value in (
+                ("trusted_proxies", "127.0.0.1"),
+                ("public_url", "https://bridge.example.org"),
+                ("public_url", "http://192.0.2.1:8080"),
+            )
+            for token in ({}, {"rpc_token": "speak-friend"})
+        ),
     ],
-)
-@each_row("token", [{}, {"rpc_token": "speak-friend"}])
-def test_development_accounts_are_refused_behind_a_proxy_unless_forced(
-    name: str, value: str, token: dict[str, str]
+)  # fmt: skip
+def test_development_accounts_are_refused_where_others_can_reach_them_unless_forced(
+    load: Loading, values: dict[str, str], told: str
 ) -> None:
-    told = complaint(dev_accounts=True, **{name: value}, **token)
+    fault = load.fault(dev_accounts=True, **values)
 
-    assert told.startswith(f"dev_accounts: everybody knows their keys, and {name} says that others")
-    assert "dev_accounts_public" in told
-    assert settings(dev_accounts=True, dev_accounts_public=True, **{name: value}).dev_accounts
-    assert not settings(**{name: value}).dev_accounts
-
-
-@each_row("url", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/base"])
-def test_a_public_url_of_this_machine_is_no_proxy(url: str) -> None:
-    assert settings(dev_accounts=True, public_url=url).way_through_a_proxy is None
+    assert fault.startswith(told)
+    assert "dev_accounts_public" in fault
+    assert settings(dev_accounts=True, dev_accounts_public=True, **values).dev_accounts
+    assert not settings(**values).dev_accounts
 
 
 def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke, tmp_path: Path) -> None:
@@ -91,126 +90,31 @@ def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke
     assert not (tmp_path / "data").exists()
 
 
-@each_row(
-    "url",
-    [
-        "http://127.0.0.1:8545",
-        "http://localhost:8545/",
-        "https://mainnet.example.org/v3/0123456789abcdef",
-        "https://user:secret@node.example.org",
-        "http://[::1]:8545",
-    ],
-)
-def test_a_node_is_named_by_its_http_endpoint(url: str) -> None:
-    found = settings(node_url=url).node_url
-
-    assert found is not None
-    assert found.get_secret_value() == url
-
-
-@each_row(
-    ("url", "reason"),
-    [
-        ("ws://node.example.org", "asked over HTTP"),
-        ("WSS://node.example.org", "asked over HTTP"),
-        ("node.example.org:8545", "must be an http or https URL"),
-        ("file:///ipc", "must be an http or https URL"),
-        ("http://", "must be an http or https URL"),
-        ("http://[::1", "must be an http or https URL"),
-        ("http://user:open-sesame", "must be an http or https URL"),
-        ("http://node.example.org:0", "must be an http or https URL"),
-        ("", "must be an http or https URL"),
-    ],
-)
-def test_malformed_node_url_is_refused_and_not_repeated(url: str, reason: str) -> None:
-    told = complaint(node_url=url)
-
-    assert told.startswith("node_url (flag --node-url): ")
-    assert reason in told
-    assert "open-sesame" not in told
-
-
-@pytest.mark.parametrize(
-    ("spelled", "hosts"),
-    [
-        ("wallet.example.org", ("wallet.example.org",)),
-        ("Wallet.Example.ORG, 192.0.2.1,[::1]", ("wallet.example.org", "192.0.2.1", "[::1]")),
-        ('["a.example", "b.example"]', ("a.example", "b.example")),
-        ("", ()),
-    ],
-)
-def test_host_names_are_a_list_or_separated_by_commas(
-    monkeypatch: pytest.MonkeyPatch, spelled: str, hosts: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("BRIDGE_RPC_HOSTS", spelled)
-
-    assert load_settings({}, None).settings.rpc_hosts == hosts
-
-
-@each_row(
-    "host", ["https://wallet.example.org", "wallet.example.org:8080", "wallet/rpc", "a b", "[::1]:80", "*"]
-)
-def test_a_host_name_is_nothing_more(host: str) -> None:
-    assert f"{host} is no host name" in complaint(rpc_hosts=host)
-
-
-@each_row("chain_id", [1, 31337, 2**63 - 1])
-def test_a_chain_has_a_number(chain_id: int) -> None:
-    assert settings(chain_id=chain_id).chain_id == chain_id
-
-
-@each_row("chain_id", [0, -1, 2**63, "0x1", "mainnet", "1e3", ""])
-def test_malformed_chain_id_is_refused(chain_id: Any) -> None:
-    assert complaint(chain_id=chain_id).startswith("chain_id (flag --chain-id): ")
-
-
-@each_row(
-    ("name", "value", "reason"),
-    [
-        ("rpc_token", " ", "must not be empty"),
-        ("private_keys", "", "must not be empty"),
-        ("private_keys", f"{KEY},sausage", "key 2 of 2: a private key has 64 hexadecimal digits"),
-        ("private_keys", "00" * 32, "key 1 of 1: "),
-        ("dev_mnemonic", f"{WORDS} winner", "24 words, and this one 13"),
-        ("dev_mnemonic", WORDS.replace("yellow", "legal"), "dev_mnemonic: "),
-        ("dev_account_count", 0, "greater than or equal to 1"),
-        ("approve", "ask", "'auto' or 'queue'"),
-        ("approval_timeout", 0, "greater than 0"),
-        ("typed_data_scheme", "eip1271", "'eip712' or 'eip191'"),
-        ("rpc_origins", "https://app.example.org/page", "must be an origin"),
-        ("rpc_origins", "app.example.org", "must be an origin and nothing more, such as https://app.ex"),
-        ("rpc_origins", "null", "must be an origin and nothing more, such as https://app.example.org"),
-    ],
-)
-def test_unusable_value_is_refused_with_the_reason(name: str, value: Any, reason: str) -> None:
-    told = complaint(**{name: value})
-
-    assert told.startswith(name)
-    assert reason in told
-    assert not any(secret in told for secret in SECRET_PARTS)
-
-
-def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
+def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
+    (tmp_path / "keystore").mkdir()
     file = tmp_path / "keys"
     file.write_text(f"# the treasury\n0x{KEY}\n")
 
+    assert not settings(data_dir=tmp_path / "none").has_wallet
+    assert settings(data_dir=tmp_path).has_wallet
+    for one in ({"private_keys": KEY}, {"node_url": NODE_URL}, {"dev_accounts": True}):
+        assert settings(data_dir=tmp_path / "none", **one).has_wallet
     [key] = keys_in_settings(settings(private_keys_file=str(file)))
-
     assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@each_row("form", [(), ("--json",)])
 def test_secrets_are_said_to_be_set_and_nothing_more(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+    invoke: Invoke, set_up: SetUp, form: tuple[str, ...]
 ) -> None:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
+    more = {"metrics_token": "of-prometheus", "webhook_secret": "whsec_" + "Z" * 32}
+    set_up(**SECRETS, **more)
 
     result = invoke("config", "check", *form)
 
     assert result.exit_code == 0
-    assert result.stdout.count("(set)") == len(SECRETS)
-    assert not any(secret in result.output for secret in SECRET_PARTS)
+    assert result.stdout.count("(set)") == len(SECRETS) + len(more)
+    assert not any(secret in result.output for secret in (*SECRET_PARTS, *more.values()))
 
 
 @pytest.fixture(scope="module")
@@ -229,37 +133,32 @@ def rpc(server: WatchedServer, method: str) -> Any:
         return json.loads(response.read())
 
 
-def test_the_wallet_answers_where_the_ready_file_says(server: WatchedServer) -> None:
-    assert server.facts["rpc_url"] == f"{server.url}/rpc"
-    assert rpc(server, "eth_accounts")["result"][0] == DEVELOPMENT_ADDRESS
-
-
-def test_keys_that_everybody_knows_are_warned_of(server: WatchedServer) -> None:
+def test_a_wallet_answers_where_the_ready_file_says_and_warns_of_keys_that_everybody_knows(
+    server: WatchedServer,
+) -> None:
     first = server.log()[0]
 
+    assert server.facts["rpc_url"] == f"{server.url}/rpc"
+    assert rpc(server, "eth_accounts")["result"][0] == DEVELOPMENT_ADDRESS
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
     assert "never send them anything of value" in first["advice"]
 
 
-def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
-    (tmp_path / "keystore").mkdir()
+def test_key_in_the_node_url_is_never_printed(server: WatchedServer) -> None:
+    error = rpc(server, "eth_blockNumber")["error"]
 
-    assert not settings(data_dir=tmp_path / "none").has_wallet
-    assert settings(data_dir=tmp_path).has_wallet
-    for one in ({"private_keys": KEY}, {"node_url": NODE_URL}, {"dev_accounts": True}):
-        assert settings(data_dir=tmp_path / "none", **one).has_wallet
-
-
-BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
+    assert error["code"] == 4900
+    told = f"{error} {server.log()} {server.out_file.read_text()}"
+    assert not any(secret in told for secret in SECRET_PARTS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "events"),
     [
-        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
-        ({"BRIDGE_TRUSTED_PROXIES": "127.0.0.1", "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
-        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY, "BRIDGE_RPC_TOKEN": "speak-friend"}, []),
-        ({"BRIDGE_PRIVATE_KEYS": KEY}, []),
+        ({**BEHIND_A_PROXY, **WITH_KEYS}, ["wallet_without_token"]),
+        ({"BRIDGE_TRUSTED_PROXIES": "127.0.0.1", **WITH_KEYS}, ["wallet_without_token"]),
+        ({**BEHIND_A_PROXY, **WITH_KEYS, "BRIDGE_RPC_TOKEN": "speak-friend"}, []),
+        (WITH_KEYS, []),
         (BEHIND_A_PROXY, []),
     ],
 )
@@ -273,9 +172,136 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
     assert all(line["level"] == "warning" and "set rpc_token" in line["advice"] for line in logged)
 
 
-def test_key_in_the_node_url_is_never_printed(server: WatchedServer) -> None:
-    error = rpc(server, "eth_blockNumber")["error"]
+SECRET = "c2VjcmV0LXRoYXQtbm9ib2R5LW1heS1zZWU"
+VAPID_KEY = "a" * 42 + "A"
+PRIVATE = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+RSA_PEM = rsa_key().export_key(pkcs=8).decode()
+EC_PEM = ec.generate_private_key(ec.SECP256R1()).private_bytes(*PRIVATE).decode()
+ACCOUNT = {
+    "type": "service_account",
+    "project_id": "demo-wallet",
+    "private_key": RSA_PEM,
+    "client_email": "pusher@demo-wallet.iam.gserviceaccount.com",
+    "token_uri": "https://oauth2.googleapis.com/token",
+}
+SOUND_APNS = {"apns_key_id": "ABC123DEFG", "apns_team_id": "DEF123GHIJ", "apns_topic": "com.example.wallet"}
+SOUND_VAPID = {"vapid_private_key": VAPID_KEY, "vapid_subject": "mailto:you@example.org"}
 
-    assert error["code"] == 4900
-    told = f"{error} {server.log()} {server.out_file.read_text()}"
-    assert not any(secret in told for secret in SECRET_PARTS)
+
+def complaints(invoke: Invoke, **settings: object) -> list[str]:
+    """What `config check` says of settings that it must refuse."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(f"BRIDGE_{name.upper()}", str(value))
+        result = invoke("config", "check")
+    assert (result.exit_code, result.stdout) == (2, "")
+    text = result.stderr.removeprefix("bridge-server: ")
+    assert SECRET not in text
+    assert "PRIVATE KEY-----\n" not in text
+    assert VAPID_KEY[:20] not in text
+    return text.splitlines()
+
+
+def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: Invoke, tmp_path: Path) -> None:
+    file, directory, missing = tmp_path / "credentials", tmp_path, tmp_path / "missing"
+    pem = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
+    apns = {"apns_key": file, **SOUND_APNS}
+    rows: list[tuple[str, Mapping[str, object], str]] = [
+        ("", {"fcm_credentials": file}, "fcm_credentials: "),
+        (SECRET, {"fcm_credentials": file}, "fcm_credentials: "),
+        (json.dumps({**ACCOUNT, "private_key": pem}), {"fcm_credentials": file}, "fcm_credentials: "),
+        (SECRET, apns, "apns_key"),
+        (pem, apns, "apns_key"),
+        (EC_PEM, {**apns, "apns_key_id": "abc123defg"}, "apns_key_id"),
+        (EC_PEM, {**apns, "apns_ca_file": "/nowhere/ca.pem"}, "apns_ca_file"),
+        (EC_PEM, {**apns, "apns_environment": "staging"}, "apns_environment"),
+        *(("", {"fcm_credentials": each}, f"fcm_credentials: {each} cannot be read: ")
+          for each in (directory, missing)),
+        *(("", {**apns, "apns_key": each}, f"apns_key: {each} cannot be read: ")
+          for each in (directory, missing)),
+    ]  # fmt: skip
+
+    for content, given, named in rows:
+        file.write_text(content, "ascii")
+        (line,) = complaints(invoke, **given)
+        assert named in line
+
+
+@each_row(
+    ("settings", "named"),
+    [
+        ({**SOUND_VAPID, "vapid_private_key": SECRET}, ["vapid_private_key"]),
+        ({**SOUND_VAPID, "vapid_private_key": ""}, ["vapid_private_key"]),
+        ({**SOUND_VAPID, "vapid_subject": "you@example.org"}, ["vapid_subject"]),
+        (
+            {"fcm_credentials": "/", "apns_key": "/", "vapid_private_key": SECRET, "vapid_subject": "nobody"},
+            ["fcm_credentials", "apns_key", "vapid_private_key", "vapid_subject"],
+        ),
+        ({"vapid_subject": "mailto:you@example.org"}, ["vapid_subject"]),
+        (SOUND_APNS, ["apns_key_id", "apns_team_id", "apns_topic"]),
+        ({"apns_key": "", **SOUND_APNS}, ["apns_key"]),
+    ],
+)
+def test_each_fault_of_push_settings_has_its_line(
+    invoke: Invoke, settings: dict[str, str], named: list[str]
+) -> None:
+    """The rules of each value are tested in tests/push: here is that the command names the settings."""
+    assert [re.split("[: ]", line)[0] for line in complaints(invoke, **settings)] == named
+
+
+def test_sound_credentials_are_listed_without_their_secrets(
+    invoke: Invoke, set_up: SetUp, tmp_path: Path
+) -> None:
+    account, key = tmp_path / "account.json", tmp_path / "AuthKey.p8"
+    account.write_bytes(orjson.dumps(ACCOUNT))
+    key.write_text(EC_PEM, "ascii")
+    set_up(fcm_credentials=account, apns_key=key, **SOUND_APNS, **SOUND_VAPID)
+
+    result = invoke("config", "check")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert VAPID_KEY not in result.stdout
+    assert "PRIVATE KEY" not in result.stdout
+
+
+def test_a_server_does_not_start_with_credentials_that_cannot_be_used(tmp_path: Path) -> None:
+    finished = run_command(
+        "serve", "--data-dir", tmp_path / "data", environment={"BRIDGE_VAPID_PRIVATE_KEY": SECRET}
+    )
+
+    assert finished.exit_code == 2
+    assert "vapid_private_key" in finished.err
+    assert SECRET not in finished.out + finished.err
+    assert not (tmp_path / "data").exists()
+
+
+def public_key_of(private_key: str) -> str:
+    """Computed by another library than the server's."""
+    key = ec.derive_private_key(int.from_bytes(from_base64url(private_key)), ec.SECP256R1())
+    return base64url(key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
+
+
+def test_a_new_pair_of_keys_fits_together_and_each_is_another(invoke: Invoke) -> None:
+    pairs = [json.loads(invoke("keys", "vapid", "--json").stdout) for _ in range(3)]
+
+    for pair in pairs:
+        assert pair == {"public_key": public_key_of(pair["private_key"]), "private_key": pair["private_key"]}
+        assert len(from_base64url(pair["public_key"])) == 65
+    assert len({pair["private_key"] for pair in pairs}) == 3
+
+
+def test_the_printed_settings_of_a_pair_can_be_pasted(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = invoke("keys", "vapid")
+    lines = [line for line in printed.stdout.splitlines() if "=" in line and not line.startswith("#")]
+    pasted = {name: value for name, _, value in (line.partition("=") for line in lines)}
+    for name, value in pasted.items():
+        monkeypatch.setenv(name, value)
+
+    result = invoke("config", "check")
+
+    assert (printed.exit_code, printed.stderr, result.exit_code, result.stderr) == (0, "", 0, "")
+    assert pasted.keys() == {"BRIDGE_VAPID_PRIVATE_KEY", "BRIDGE_VAPID_SUBJECT"}
+    assert printed.stdout.splitlines()[-1] == public_key_of(pasted["BRIDGE_VAPID_PRIVATE_KEY"])
+    assert pasted["BRIDGE_VAPID_PRIVATE_KEY"] not in result.stdout

@@ -1,33 +1,34 @@
 """Fixtures of the client's tests."""
 
-import time
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
-from tests.support.clock import ManualClock
+from tests.headless.dapps import relay_at, to_the_present
+from tests.support.figures import METRICS_TOKEN
 from tests.support.project import App, opened_app
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver
 
 
-@pytest.fixture(params=["", "/compat/v0.7"], ids=["plain", "v0.7"])
-def bridge_url(server: RunningServer, request: pytest.FixtureRequest) -> str:
-    """The bridge in each of its two dialects."""
-    path: str = request.param
-    return server.url + path
+@pytest.fixture(scope="module")
+async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    settings: dict[str, Any] = {"test": True, "allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
+    folder = tmp_path_factory.mktemp("relay") / "data"
+    async with relay_at(folder, **settings) as server:
+        yield server
 
 
 @pytest.fixture
-async def relay(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server for clients over WebSockets. Its clock stands at the present, for it checks their tokens."""
-    clock = ManualClock(time.time_ns() // 1_000_000)
-    async with running_server(tmp_path, clock, allow_private_webhooks=True) as server:
-        yield server
+async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
+    """A server for clients of all generations, empty and at the present: it checks their tokens."""
+    to_the_present(_shared_relay)
+    yield _shared_relay
+    await _shared_relay.reset()
 
 
 @pytest.fixture

@@ -1,48 +1,102 @@
-"""A bridge that goes away and comes back while a dapp and a wallet wait."""
+"""Servers that are killed and come back, and wallets that do, within a session of any generation."""
 
 import asyncio
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from yarl import URL
 
-from bridge_server.kit.client import Dapp, Wallet
-from tests.client.pairs import ACCOUNT, BRISK, echoing, next_call, paired
-from tests.support.figures import METRICS_TOKEN, until_waiting
-from tests.support.server import running_server
+from bridge_server.kit.client import Generation, Wallet
+from tests.client.gate import tcp_gate
+from tests.client.pairs import (
+    ACCOUNT,
+    BRISK,
+    GENERATIONS,
+    OVER_SOCKETS,
+    dapp_at,
+    echoing,
+    next_call,
+    paired_over,
+    wallet_for,
+)
+from tests.support.server import RunningServer, server_process
 
 
-@pytest.mark.parametrize("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
-async def test_a_dapp_and_a_wallet_go_on_where_the_bridge_comes_back(tmp_path: Path, path: str) -> None:
-    async with running_server(tmp_path, metrics_token=METRICS_TOKEN) as server:
-        url, clock = server.url, server.clock
-        pair = paired(url + path, pace=BRISK)
+@pytest.mark.parametrize("generation", GENERATIONS)
+async def test_a_session_outlives_a_kill_of_the_server(tmp_path: Path, generation: Generation) -> None:
+    with server_process(tmp_path / "data") as first:
+        pair = paired_over(first.url, generation)
         dapp, wallet = await pair.__aenter__()
-        asked = asyncio.create_task(next_call(wallet))
-        await until_waiting(server, 1)
-        call_id = await dapp.request("eth_accounts", [])
-        call = await asked
-        result = asyncio.create_task(dapp.result(call_id))
+        pending = await dapp.request("eth_sign", [1])
+        call = await next_call(wallet)
+        result = asyncio.create_task(dapp.result(pending))
         more = asyncio.create_task(next_call(wallet))
-        await until_waiting(server, 1)
-    answered = asyncio.create_task(wallet.answer(call, [ACCOUNT]))
-    later = asyncio.create_task(dapp.request("eth_chainId", []))
+        first.kill()
+    answered = asyncio.create_task(wallet.answer(call, "signed"))
 
-    async with running_server(tmp_path, clock, port=URL(url).port):
+    with server_process(tmp_path / "data", "--port", str(URL(first.url).port)):
         await answered
-        assert await result == [ACCOUNT]
-        assert (await more).call_id == await later
+        assert await result == "signed"
+        later = await dapp.request("eth_sign", [2])
+        assert (await more).call_id == later
+        await wallet.answer(more.result(), "signed again")
+        assert await dapp.result(later) == "signed again"
+        await dapp.end()
+        assert [call async for call in wallet.calls()] == []
         await pair.__aexit__(None, None, None)
 
 
-async def test_a_dapp_may_be_there_before_its_bridge(tmp_path: Path) -> None:
-    async with running_server(tmp_path) as server:
-        url = server.url
+async def test_calls_of_2_x_that_the_server_did_not_live_to_take_are_made_once(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data") as first:
+        pair = paired_over(first.url, "2.x")
+        dapp, wallet = await pair.__aenter__()
+        calls = [asyncio.create_task(dapp.call("eth_sign", [number])) for number in range(20)]
+        await next_call(wallet)
+        first.kill()
 
-    dapp = Dapp(url, name="Example Dapp", pace=BRISK)
-    entered = asyncio.create_task(dapp.__aenter__())
-    async with running_server(tmp_path, port=URL(url).port):
-        await entered
-        async with Wallet.from_uri(dapp.uri) as wallet, echoing(wallet):
-            assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
-        await dapp.__aexit__(None, None, None)
+    with server_process(tmp_path / "data", "--port", str(URL(first.url).port)):
+        async with echoing(wallet):
+            results = await asyncio.gather(*calls[1:])
+        assert results == [["eth_sign", [number]] for number in range(1, 20)]
+        calls[0].cancel()
+        await pair.__aexit__(None, None, None)
+
+
+async def test_dapps_and_wallets_may_be_there_before_their_server(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data") as first:
+        url = first.url
+
+    dapps = [dapp_at(url, generation) for generation in GENERATIONS]
+    entered = [asyncio.create_task(dapp.__aenter__()) for dapp in dapps]
+    await asyncio.sleep(0)
+    wallets = [await wallet_for(dapp, url).__aenter__() for dapp in dapps[2:]]
+    approved = [asyncio.create_task(wallet.approve([ACCOUNT])) for wallet in wallets]
+    with server_process(tmp_path / "data", "--port", str(URL(url).port)):
+        await asyncio.gather(*entered)
+        for dapp in dapps[:2]:  # over HTTP the URI names a session, which the server gives out
+            wallets.append(await wallet_for(dapp, url).__aenter__())
+            await wallets[-1].approve([ACCOUNT])
+        await asyncio.gather(*approved)
+        for dapp in dapps:
+            assert (await dapp.approval()).accounts == (ACCOUNT,)
+        for wallet in wallets:
+            await wallet.__aexit__(None, None, None)
+        for dapp in dapps:
+            await dapp.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("generation", OVER_SOCKETS)
+async def test_messages_wait_while_a_wallet_is_away(relay: RunningServer, generation: Generation) -> None:
+    async with tcp_gate(relay.url) as gate, dapp_at(relay.url, generation) as dapp:
+        uri = dapp.uri.replace(quote(relay.url, safe=""), quote(gate.url, safe=""))
+        async with Wallet.from_uri(uri, relay_url=gate.url, pace=BRISK) as wallet:
+            await wallet.approve([ACCOUNT])
+            await dapp.approval()
+            gate.shut()
+            asked = [await dapp.request("eth_sign", [number]) for number in range(5)]
+            gate.reopen()
+            async with echoing(wallet):
+                results = [await dapp.result(call_id) for call_id in asked]
+
+    assert results == [["eth_sign", [number]] for number in range(5)]

@@ -1,11 +1,15 @@
-"""Opening, approving, rejecting, ending and resuming sessions, in both dialects and between them."""
+"""Sessions and calls of every generation, Python on both sides: one contract, and what each has alone."""
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 
 from bridge_server.kit.client import (
@@ -14,138 +18,364 @@ from bridge_server.kit.client import (
     BadPayloadError,
     CallExpiredError,
     CallFailedError,
+    Cipher,
     Dapp,
-    Pairing,
+    Generation,
     Push,
     RejectedError,
     RequestRefusedError,
     SessionEndedError,
+    UnsupportedError,
     Wallet,
     parse_pairing,
 )
-from tests.client.pairs import ACCOUNT, BRISK, BY_LONG_POLLS_ONLY, echoing, next_call, paired
-from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.client.pairs import (
+    ACCOUNT,
+    BRISK,
+    BY_LONG_POLLS_ONLY,
+    GENERATIONS,
+    OVER_HTTP,
+    OVER_SOCKETS,
+    bridge_of,
+    dapp_at,
+    echo_one,
+    echoing,
+    next_call,
+    paired,
+    paired_over,
+    wallet_for,
+)
+from tests.support.eventually import eventually
+from tests.support.figures import until_waiting
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
-from tests.support.webhook_receiver import open_receiver
+from tests.support.webhook_receiver import hang, open_receiver, status
 
+OTHER = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
 HOUR_SECONDS = 3_600
+Pair = tuple[Dapp, Wallet]
 
 
-@pytest.mark.own_server
-async def test_a_dapp_hears_of_the_accounts_and_the_chain(bridge_url: str) -> None:
-    async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
-        expires_at_ms = await wallet.approve([ACCOUNT, "0xab"], chain_id=5)
-        approval = await dapp.approval()
-
-    assert (approval.accounts, approval.chain_id) == ((ACCOUNT, "0xab"), 5)
-    assert expires_at_ms == 1_800_000_000_000 + 24 * HOUR_SECONDS * 1_000
-    assert wallet.pairing == dapp.pairing
-    assert wallet.pairing.name == "Example Dapp"
+@pytest.fixture(params=GENERATIONS)
+def generation(request: pytest.FixtureRequest) -> Generation:
+    """Each generation of the protocol."""
+    chosen: Generation = request.param
+    return chosen
 
 
-@each_row("path", ["", "/compat/v0.7"])
-async def test_a_waiting_dapp_and_a_waiting_wallet_hear_at_once(tmp_path: Path, path: str) -> None:
+@pytest.fixture
+async def pair(relay: RunningServer, generation: Generation) -> AsyncIterator[Pair]:
+    """Both sides of a session that is approved."""
+    async with paired_over(relay.url, generation) as both:
+        yield both
+
+
+@pytest.fixture
+async def asked(relay: RunningServer, generation: Generation) -> AsyncIterator[Pair]:
+    """A dapp that waits for its session to be approved, and the wallet."""
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
+        yield dapp, wallet
+
+
+@pytest.fixture(params=OVER_HTTP)
+def bridge_url(relay: RunningServer, request: pytest.FixtureRequest) -> str:
+    """The bridge in each of its two dialects."""
+    return bridge_of(relay.url, request.param)
+
+
+async def test_a_wallet_sees_who_asks_and_the_dapp_sees_the_approval(asked: Pair) -> None:
+    dapp, wallet = asked
+    proposal = await wallet.proposal()
+    await wallet.approve([ACCOUNT, OTHER], chain_id=5)
+    approval = await dapp.approval()
+
+    assert proposal.name == "Example Dapp"
+    assert (approval.accounts, approval.chain_id) == ((ACCOUNT, OTHER), 5)
+
+
+async def test_a_wallet_may_reject_a_session(asked: Pair) -> None:
+    dapp, wallet = asked
+    await wallet.reject()
+
+    with pytest.raises(RejectedError, match=r"ejected|does not approve"):
+        await dapp.approval()
+
+
+async def test_several_calls_at_once_each_have_their_own_result(pair: Pair) -> None:
+    dapp, wallet = pair
+    async with echoing(wallet):
+        results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(20)))
+
+    assert results == [["eth_sign", [number]] for number in range(20)]
+
+
+async def test_calls_may_be_answered_in_another_order_and_asked_for_again(pair: Pair) -> None:
+    dapp, wallet = pair
+    first, second = await dapp.request("eth_sign", [1]), await dapp.request("eth_sign", [2])
+    calls = wallet.calls()
+    seen = [await anext(calls), await anext(calls)]
+    await echo_one(wallet, seen[1])
+
+    assert [call.call_id for call in seen] == [first, second]
+    assert (await wallet.call(first)).params == [1]
+    assert await dapp.result(second) == ["eth_sign", [2]]
+    await echo_one(wallet, seen[0])
+    assert await dapp.result(first) == ["eth_sign", [1]]
+    assert await dapp.result(first) == ["eth_sign", [1]]
+
+
+@each_row("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
+async def test_every_json_value_is_a_result(pair: Pair, result: Any) -> None:
+    dapp, wallet = pair
+    call_id = await dapp.request("eth_accounts", {"by": "name"})
+    call = await next_call(wallet)
+    await wallet.answer(call, result)
+
+    assert call.params == {"by": "name"}
+    assert await dapp.result(call_id) == result
+
+
+@each_row("params", [[object()], [2**64], [{1}]])
+async def test_a_value_without_a_json_form_is_a_type_error(pair: Pair, params: Any) -> None:
+    dapp, wallet = pair
+    with pytest.raises(TypeError):
+        await dapp.call("eth_sign", params)
+
+    await dapp.request("eth_sign", [])
+    call = await next_call(wallet)
+    with pytest.raises(TypeError):
+        await wallet.answer(call, params)
+
+
+async def test_a_call_of_100_kib_is_answered(relay: RunningServer) -> None:
+    for generation in OVER_SOCKETS:
+        large = "x" * 75 * 1024  # encrypted, 1.x spells a byte with two characters
+        async with paired_over(relay.url, generation) as (dapp, wallet), echoing(wallet):
+            assert await dapp.call("eth_sign", [large]) == ["eth_sign", [large]]
+
+
+async def test_a_refusal_has_its_code_and_its_text(pair: Pair) -> None:
+    dapp, wallet = pair
+    usual, other = await dapp.request("eth_sign", []), await dapp.request("eth_sign", [])
+    calls = wallet.calls()
+    await wallet.refuse(await anext(calls))
+    await wallet.refuse(await anext(calls), 4100, "This account is locked.")
+
+    with pytest.raises(CallFailedError, match="The user rejected the request") as no:
+        await dapp.result(usual)
+    with pytest.raises(CallFailedError, match="This account is locked") as locked:
+        await dapp.result(other)
+    assert (no.value.code, locked.value.code) == (4001, 4100)
+
+
+async def test_a_call_waits_for_the_approval(asked: Pair) -> None:
+    dapp, wallet = asked
+    call = asyncio.create_task(dapp.call("eth_accounts", []))
+    await wallet.approve([ACCOUNT])
+
+    async with echoing(wallet):
+        assert await call == ["eth_accounts", []]
+
+
+async def test_two_loops_of_a_wallet_share_its_calls(pair: Pair) -> None:
+    dapp, wallet = pair
+    async with echoing(wallet, wallet):
+        results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(10)))
+
+    assert results == [["eth_sign", [number]] for number in range(10)]
+
+
+async def test_a_later_approval_replaces_the_earlier(pair: Pair, generation: Generation) -> None:
+    dapp, wallet = pair
+    await wallet.approve([OTHER], chain_id=100)
+    if generation in OVER_SOCKETS:
+        updated = await anext(dapp.updates())
+        assert (updated.accounts, updated.chain_id) == ((OTHER,), 100)
+
+    async def is_replaced() -> bool:
+        return (await dapp.approval()).chain_id == 100
+
+    await eventually(is_replaced)
+    assert (await dapp.approval()).accounts == (OTHER,)
+
+
+@pytest.mark.parametrize("side", ["dapp", "wallet"])
+async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Generation, side: str) -> None:
+    dapp, wallet = pair
+    calls = wallet.calls()
+    call_id = await dapp.request("eth_sign", [])
+    call = await anext(calls)
+    result = asyncio.create_task(dapp.result(call_id))
+    rest = asyncio.create_task(anext(calls, None))
+
+    await (dapp.end() if side == "dapp" else wallet.end())
+
+    assert await rest is None
+    with pytest.raises(SessionEndedError):
+        await result
+    assert [call async for call in wallet.calls()] == []
+    for use in (
+        wallet.answer(call, ""),
+        wallet.approve([ACCOUNT]),
+        dapp.call("eth_sign", []),
+        dapp.approval(),
+    ):
+        with pytest.raises(SessionEndedError):
+            await use
+    if generation in OVER_SOCKETS:
+        assert [update async for update in dapp.updates()] == []
+    await wallet.end()
+    await dapp.end()
+
+
+async def test_a_dapp_may_leave_before_a_wallet_comes(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp:
+        await dapp.end()
+
+        with pytest.raises(SessionEndedError):
+            await dapp.approval()
+
+
+async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp:
+        with pytest.raises(AnswerTimeoutError, match="did not answer"):
+            await dapp.approval(timeout=0.01)
+    async with paired_over(relay.url, generation) as (dapp, _):
+        call_id = await dapp.request("eth_sign", [])
+        with pytest.raises(AnswerTimeoutError, match=call_id):
+            await dapp.result(call_id, timeout=0.01)
+        with pytest.raises(AnswerTimeoutError, match="call of eth_sign"):
+            await dapp.call("eth_sign", [], timeout=0.1)
+
+
+async def test_a_cancelled_call_leaves_the_session_usable(pair: Pair) -> None:
+    dapp, wallet = pair
+    cancelled = asyncio.create_task(dapp.call("eth_sign", [1]))
+    await next_call(wallet)
+    cancelled.cancel()
+    with suppress(asyncio.CancelledError):
+        await cancelled
+
+    async with echoing(wallet):
+        assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
+
+
+async def test_calls_that_nobody_asked_have_no_result(pair: Pair) -> None:
+    dapp, wallet = pair
+    for use in (dapp.result("1"), wallet.call("1")):
+        with pytest.raises(CallExpiredError, match="1"):
+            await use
+
+
+async def test_accounts_are_a_list_of_addresses(asked: Pair) -> None:
+    dapp, wallet = asked
+    wrong: list[Any] = [ACCOUNT, [1], [None], [ACCOUNT, 1]]
+    for accounts in wrong:
+        with pytest.raises(TypeError, match="list of addresses"):
+            await wallet.approve(accounts)
+
+    await wallet.approve([ACCOUNT])
+    assert (await dapp.approval()).accounts == (ACCOUNT,)
+
+
+async def test_six_pairs_at_once_do_not_mix(relay: RunningServer, generation: Generation) -> None:
+    async with AsyncExitStack() as stack:
+        pairs = [await stack.enter_async_context(paired_over(relay.url, generation)) for _ in range(6)]
+        await stack.enter_async_context(echoing(*(wallet for _, wallet in pairs)))
+        calls = [dapp.call("eth_sign", [number]) for number, (dapp, _) in enumerate(pairs)]
+
+        assert await asyncio.gather(*calls) == [["eth_sign", [number]] for number in range(6)]
+
+
+@each_row("generation", ["plain", "1.x", "2.x"])
+async def test_a_webhook_of_the_topic_is_called(relay: RunningServer, generation: Generation) -> None:
+    async with open_receiver() as receiver, paired_over(relay.url, generation) as (dapp, wallet):
+        body = {"topic": wallet.topic, "webhook": receiver.url()}
+        async with relay.client.post(f"{relay.url}/subscribe", json=body) as response:
+            assert response.status == 200
+        await dapp.request("personal_sign", [])
+        await next_call(wallet)
+        await receiver.got(1)
+
+        assert orjson.loads(receiver.requests[0].body) == {"topic": wallet.topic}
+
+
+async def test_over_sockets_pages_are_seen_and_webhooks_registered_elsewhere(relay: RunningServer) -> None:
+    for generation in OVER_SOCKETS:
+        async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
+            assert (await wallet.proposal()).url == "https://dapp.example"
+            with pytest.raises(UnsupportedError, match="POST /subscribe"):
+                await wallet.approve([ACCOUNT], push=Push("fcm", "token", "https://push.example"))
+            await wallet.reject()
+            with pytest.raises(RejectedError):
+                await dapp.call("eth_accounts", [])
+            assert [call async for call in wallet.calls()] == []
+
+
+@each_row("generation", ["plain", "0.7", "1.x"])
+async def test_only_2_x_has_pings_events_and_extensions(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet):
+        for use in (dapp.ping(), wallet.ping(), wallet.emit("e", 1, "eip155:1"), wallet.extend()):
+            with pytest.raises(UnsupportedError):
+                await use
+        for each in (dapp.events, *([] if generation == "1.x" else [dapp.updates])):
+            with pytest.raises(UnsupportedError):
+                each()
+        with pytest.raises(UnsupportedError, match="one chain"):
+            await dapp.request("eth_sign", [], chain="eip155:1")
+
+
+async def test_a_session_of_2_x_has_a_topic_pings_events_and_extensions(relay: RunningServer) -> None:
+    async with dapp_at(relay.url, "2.x") as dapp, wallet_for(dapp, relay.url) as wallet:
+        with pytest.raises(SessionEndedError, match="no session yet"):
+            assert wallet.topic
+        await wallet.approve([ACCOUNT])
+        await dapp.approval()
+
+        await dapp.ping()
+        await wallet.ping()
+        await wallet.emit("chainChanged", "0x64", "eip155:1")
+        assert isinstance(await wallet.extend(), int)
+        async with aclosing(dapp.events()) as events:
+            event = await anext(events)
+        assert (event.name, event.data, event.chain) == ("chainChanged", "0x64", "eip155:1")
+
+
+async def test_a_wallet_of_2_x_refuses_what_it_did_not_approve(relay: RunningServer) -> None:
+    async with paired_over(relay.url, "2.x") as (dapp, wallet), echoing(wallet):
+        for method, chain in (("eth_sendTransaction", "eip155:1"), ("eth_sign", "eip155:5")):
+            with pytest.raises(CallFailedError, match="Unauthorized method") as refusal:
+                await dapp.call(method, [], chain=chain)
+            assert refusal.value.code == 3001
+        assert await dapp.call("eth_sign", [], chain="eip155:1") == ["eth_sign", []]
+
+
+async def test_over_http_waiting_sides_hear_at_once(relay: RunningServer, bridge_url: str) -> None:
     async with (
-        running_server(tmp_path, metrics_token=METRICS_TOKEN) as server,
-        Dapp(server.url + path, name="Example Dapp", pace=BY_LONG_POLLS_ONLY) as dapp,
+        Dapp(bridge_url, name="Example Dapp", pace=BY_LONG_POLLS_ONLY) as dapp,
         Wallet.from_uri(dapp.uri, pace=BY_LONG_POLLS_ONLY) as wallet,
         asyncio.TaskGroup() as tasks,
     ):
         approval = tasks.create_task(dapp.approval())
-        await until_waiting(server, 1)
-        await wallet.approve([ACCOUNT])
+        await until_waiting(relay, 1)
+        expires_at_ms = await wallet.approve([ACCOUNT])
         assert (await approval).accounts == (ACCOUNT,)
+        assert expires_at_ms == relay.clock.now_ms() + 24 * HOUR_SECONDS * 1_000
 
-        asked = tasks.create_task(next_call(wallet))
-        await until_waiting(server, 1)
+        call = tasks.create_task(next_call(wallet))
+        await until_waiting(relay, 1)
         result = tasks.create_task(dapp.call("eth_accounts", []))
-        call = await asked
-        await until_waiting(server, 1)
-        await wallet.answer(call, [ACCOUNT])
+        await call
+        await until_waiting(relay, 1)
+        await wallet.answer(call.result(), [ACCOUNT])
         assert await result == [ACCOUNT]
 
 
-async def test_a_dapp_hears_of_a_rejection(bridge_url: str) -> None:
-    async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
-        await wallet.reject()
-
-        with pytest.raises(RejectedError):
-            await dapp.approval()
-
-
-async def test_a_later_approval_replaces_the_earlier(bridge_url: str) -> None:
-    async with paired(bridge_url) as (dapp, wallet):
-        await wallet.reject()
-        await wallet.approve(["0xcd"], chain_id=137)
-
-        assert (await dapp.approval()).accounts == ("0xcd",)
-
-
-@each_row("accounts", [ACCOUNT, [1], [None]])
-async def test_malformed_accounts_are_not_sent(bridge_url: str, accounts: Any) -> None:
-    async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
-        with pytest.raises(TypeError, match="list of addresses"):
-            await wallet.approve(accounts)
-
-        with pytest.raises(AnswerTimeoutError):
-            await dapp.approval(timeout=0.05)
-
-
-async def test_where_there_is_no_bridge_is_said(server: RunningServer) -> None:
-    with pytest.raises(RequestRefusedError, match="404"):
-        async with Dapp(f"{server.url}/elsewhere", name="Example Dapp"):
-            pass
-
-
-async def test_dapp_without_an_answer_raises(bridge_url: str) -> None:
-    async with Dapp(bridge_url, name="Example Dapp") as dapp:
-        with pytest.raises(AnswerTimeoutError, match=r"within 0\.05 s"):
-            await dapp.approval(timeout=0.05)
-
-
-@each_row("side", ["dapp", "wallet"])
-async def test_either_side_ends_the_session_for_both(bridge_url: str, side: str) -> None:
+async def test_an_expired_call_differs_from_an_ended_session(relay: RunningServer, bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_accounts", [])
         call = await next_call(wallet)
-
-        await (dapp.end() if side == "dapp" else wallet.end())
-
-        assert [call async for call in wallet.calls()] == []
-        for attempt in (
-            dapp.approval(),
-            dapp.call("eth_accounts", []),
-            dapp.result(call_id),
-            wallet.approve([ACCOUNT]),
-            wallet.answer(call, []),
-            wallet.call(call_id),
-        ):
-            with pytest.raises(SessionEndedError, match="Open another"):
-                await attempt
-        await dapp.end()
-        await wallet.end()
-
-
-async def test_an_end_reaches_waiting_callers(bridge_url: str) -> None:
-    async with paired(bridge_url) as (dapp, wallet), asyncio.TaskGroup() as tasks:
-        calls = wallet.calls()
-        result = asyncio.create_task(dapp.call("eth_accounts", []))
-        await anext(calls)
-        rest = tasks.create_task(anext(calls, None))
-
-        await wallet.end()
-
-        assert await rest is None
-        with pytest.raises(SessionEndedError):
-            await result
-
-
-async def test_expired_call_differs_from_expired_session(server: RunningServer, bridge_url: str) -> None:
-    async with paired(bridge_url) as (dapp, wallet):
-        call_id = await dapp.request("eth_accounts", [])
-        call = await next_call(wallet)
-        server.clock.advance(2 * HOUR_SECONDS)
+        relay.clock.advance(2 * HOUR_SECONDS)
 
         for attempt in (dapp.result(call_id), wallet.answer(call, []), wallet.call(call_id)):
             with pytest.raises(CallExpiredError, match=call_id):
@@ -153,10 +383,13 @@ async def test_expired_call_differs_from_expired_session(server: RunningServer, 
         assert (await dapp.approval()).accounts == (ACCOUNT,)
 
 
-async def test_both_sides_resume_from_what_the_uri_says(bridge_url: str) -> None:
+async def test_both_sides_resume_from_the_uri_in_either_spelling(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
-        uri = dapp.uri
-        call_id = await dapp.request("eth_accounts", [])
+        uri, later = dapp.uri, dapp.pairing.wc_uri
+        first, second = await dapp.request("eth_sign", [1]), await dapp.request("eth_sign", [2])
+        assert (await next_call(wallet)).call_id == first
+        assert (await next_call(wallet)).call_id == second
+        await wallet.answer(await wallet.call(second), "done")
 
     async with (
         Dapp.resume(uri, pace=BRISK) as dapp,
@@ -164,76 +397,97 @@ async def test_both_sides_resume_from_what_the_uri_says(bridge_url: str) -> None
         echoing(wallet),
     ):
         assert (await dapp.approval()).accounts == (ACCOUNT,)
-        assert await dapp.result(call_id) == ["eth_accounts", []]
-        assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
-
-
-async def test_the_later_spelling_pairs_as_well(bridge_url: str) -> None:
-    async with paired(bridge_url) as (dapp, _):
-        uri = dapp.pairing.wc_uri
-
-    wallet = Wallet.from_uri(uri, generation="plain")
-    async with Dapp.resume(uri, name="New Name") as dapp, wallet, echoing(wallet):
+        assert await dapp.result(first) == ["eth_sign", [1]]
+        assert await dapp.result(second) == "done"
+    wallet = Wallet.from_uri(later, generation="plain")
+    async with Dapp.resume(later, name="New Name") as dapp, wallet, echoing(wallet):
         assert parse_pairing(dapp.uri).name == "New Name"
         assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
     with pytest.raises(BadPairingError, match="name"):
-        Dapp.resume(uri)
+        Dapp.resume(later)
 
 
-@each_row(("dapp_path", "wallet_path"), [("", "/compat/v0.7"), ("/compat/v0.7", "")])
-async def test_the_dialects_meet_in_one_session(
-    server: RunningServer, dapp_path: str, wallet_path: str
-) -> None:
-    async with (
-        paired(server.url + dapp_path, server.url + wallet_path) as (dapp, wallet),
-        echoing(wallet),
-    ):
+@each_row(("dapps", "wallets"), [("plain", "0.7"), ("0.7", "plain")])
+async def test_the_dialects_meet(relay: RunningServer, dapps: Generation, wallets: Generation) -> None:
+    urls = bridge_of(relay.url, dapps), bridge_of(relay.url, wallets)
+    async with paired(*urls) as (dapp, wallet), echoing(wallet):
         assert (await dapp.approval()).accounts == (ACCOUNT,)
         assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
         with pytest.raises(CallFailedError):
             await dapp.call("no", [])
 
 
-async def test_two_dapps_and_two_wallets_keep_to_themselves(bridge_url: str) -> None:
-    async with (
-        paired(bridge_url) as (one, its_wallet),
-        paired(bridge_url) as (other, others_wallet),
-        echoing(its_wallet, others_wallet),
-    ):
-        ones = asyncio.gather(*(one.call("eth_sign", ["one", number]) for number in range(10)))
-        others = asyncio.gather(*(other.call("eth_sign", ["other", number]) for number in range(10)))
-
-        assert await ones == [["eth_sign", ["one", number]] for number in range(10)]
-        assert await others == [["eth_sign", ["other", number]] for number in range(10)]
-
-
-async def test_client_with_another_key_cannot_decrypt(bridge_url: str) -> None:
+async def test_a_side_with_another_key_reads_nothing(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, _):
         stranger = replace(dapp.pairing, key=bytes(32))
-        async with Dapp.resume(stranger, pace=BRISK) as dapp, Wallet(stranger, pace=BRISK) as wallet:
+        async with Dapp.resume(stranger, pace=BRISK) as other, Wallet(stranger, pace=BRISK) as wallet:
             with pytest.raises(BadPayloadError, match="another key"):
-                await dapp.approval()
+                await other.approval()
+            async with echoing(wallet):
+                with pytest.raises(BadPayloadError, match="another key"):
+                    await dapp.call("eth_sign", [])
 
-            await wallet.approve([ACCOUNT])
-        with pytest.raises(RuntimeError):
-            await dapp.approval()
+
+async def test_an_unreadable_call_is_refused_and_harms_no_other(
+    relay: RunningServer, bridge_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with paired(bridge_url) as (dapp, wallet):
+        cipher, session_id = Cipher(wallet.pairing.key), wallet.pairing.session_id
+        sealed = cipher.seal({"id": 1, "jsonrpc": "2.0", "method": "eth_sign", "params": []})
+        broken = {
+            await relay.request_call(session_id, payload): reason
+            for payload, reason in [
+                ({**sealed, "hmac": "00" * 32}, "was sealed with another key, or touched on its way."),
+                (Cipher(bytes(32)).seal("other"), "was sealed with another key, or touched on its way."),
+                ("no ciphertext", "is not {data, hmac, iv} in hexadecimal: see its data."),
+                (cipher.seal({"no": "request"}), "is not a JSON-RPC request."),
+            ]
+        }
+
+        async with echoing(wallet):
+            assert await dapp.call("eth_sign", []) == ["eth_sign", []]
+            for call_id in broken:
+                with pytest.raises(CallFailedError, match="cannot read") as failure:
+                    await dapp.result(call_id)
+                assert failure.value.code == -32_700
+
+    refusals = [record.message for record in caplog.records if "refused" in record.message]
+    assert len(refusals) == len(broken)
+    for refusal, (call_id, reason) in zip(refusals, broken.items(), strict=True):
+        assert refusal.startswith(f"call {call_id} is refused: The ")
+        assert refusal.endswith(reason)
 
 
-async def test_the_wallets_webhook_is_called(tmp_path: Path) -> None:
+async def test_a_refusal_of_the_bridge_is_raised_with_its_reason(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_pending_calls": 1, "relay_body_limit": 1_000}
+    async with running_server(tmp_path, **settings) as server, paired(server.url) as (dapp, wallet):
+        with pytest.raises(RequestRefusedError, match="1000 bytes") as too_large:
+            await dapp.call("eth_sign", ["0x" + "ab" * 500])
+        call_id = await dapp.request("eth_sign", [1])
+        with pytest.raises(RequestRefusedError, match="Wait for the wallet") as too_many:
+            await dapp.call("eth_sign", [2])
+
+        assert too_large.value.status == 413
+        assert (too_many.value.status, too_many.value.retry_after_seconds) == (429, 3_600)
+        async with echoing(wallet):
+            await dapp.result(call_id)
+            assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
+        with pytest.raises(RequestRefusedError, match="404"):
+            await Dapp(f"{server.url}/elsewhere", name="Example Dapp").__aenter__()
+
+
+async def test_the_wallets_webhook_is_called(relay: RunningServer) -> None:
     async with (
-        running_server(tmp_path, allow_private_webhooks=True) as server,
         open_receiver() as receiver,
-        Dapp(server.url, name="Example Dapp") as dapp,
+        Dapp(relay.url, name="Example Dapp") as dapp,
         Wallet.from_uri(dapp.uri) as wallet,
     ):
         await wallet.approve([ACCOUNT], push=Push("fcm", "device", receiver.url("/push")))
         call_id = await dapp.request("eth_accounts", [])
         await receiver.got(1)
 
-        call = await wallet.call(call_id)
-
-    assert receiver.requests[0].path == "/push"
-    assert call.method == "eth_accounts"
+        assert receiver.requests[0].path == "/push"
+        assert (await wallet.call(call_id)).method == "eth_accounts"
 
 
 async def test_a_client_session_that_is_handed_in_stays_open(bridge_url: str) -> None:
@@ -244,29 +498,86 @@ async def test_a_client_session_that_is_handed_in_stays_open(bridge_url: str) ->
         assert (await dapp.approval()).accounts == (ACCOUNT,)
 
 
-async def test_outside_its_block_a_dapp_says_how_it_is_used(bridge_url: str) -> None:
-    dapp = Dapp(bridge_url, name="Example Dapp")
-
-    with pytest.raises(RuntimeError, match="async with"):
-        _ = dapp.uri
-
-
-async def test_a_refusal_tells_what_the_bridge_said(tmp_path: Path) -> None:
-    async with running_server(tmp_path, relay_body_limit=1_000) as server, paired(server.url) as (dapp, _):
-        with pytest.raises(RequestRefusedError, match="413") as refusal:
-            await dapp.call("eth_sign", ["0x" + "ab" * 500])
-
-    assert refusal.value.status == 413
-    assert "1000 bytes" in refusal.value.detail
-
-
 @each_row("url", ["bridge.example", "ftp://bridge.example", "http://bridge.example/?a=1"])
-def test_url_that_cannot_be_a_bridges_is_refused(url: str) -> None:
+def test_a_url_that_cannot_be_a_bridges_is_refused(url: str) -> None:
     with pytest.raises(BadPairingError, match="URL"):
         Dapp(url, name="Example Dapp")
 
 
 async def test_a_slash_at_the_end_of_the_url_does_no_harm(bridge_url: str) -> None:
-    async with Dapp(bridge_url + "/", name="Example Dapp") as dapp:
+    dapp = Dapp(bridge_url + "/", name="Example Dapp")
+    with pytest.raises(RuntimeError, match="async with"):
+        _ = dapp.uri
+
+    async with dapp:
         assert parse_pairing(dapp.uri).bridge_url == bridge_url
-        assert isinstance(dapp.pairing, Pairing)
+
+
+Wait = Callable[[Dapp, Wallet], Coroutine[Any, Any, Any]]
+
+
+async def _result(dapp: Dapp, _: Wallet) -> Any:
+    return await dapp.call("eth_accounts", [])
+
+
+async def _calls(_: Dapp, wallet: Wallet) -> Any:
+    return await next_call(wallet)
+
+
+@each_row("wait", [_result, _calls])
+async def test_a_cancelled_wait_ends_and_can_be_repeated(relay: RunningServer, wait: Wait) -> None:
+    async with paired(relay.url) as (dapp, wallet):
+        for _ in range(3):
+            waiting = asyncio.create_task(wait(dapp, wallet))
+            await until_waiting(relay, 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await until_waiting(relay, 0)
+
+        call_id = await dapp.request("eth_accounts", ["the last"])
+        async for call in wallet.calls():
+            await echo_one(wallet, call)
+            if call.call_id == call_id:
+                break
+        assert await dapp.result(call_id) == ["eth_accounts", ["the last"]]
+
+
+async def test_leaving_ends_the_waits_of_others(relay: RunningServer) -> None:
+    async with paired(relay.url) as (_, wallet):
+        waiting = asyncio.create_task(next_call(wallet))
+        await until_waiting(relay, 1)
+    await until_waiting(relay, 0)
+
+    with pytest.raises(RuntimeError, match="async with"):
+        await waiting
+
+
+@each_row("answer", [hang, status(503)])
+async def test_entering_may_be_cancelled(answer: Any) -> None:
+    async with open_receiver() as receiver:
+        receiver.otherwise = answer
+        entering = asyncio.create_task(Dapp(receiver.url(""), name="Example Dapp", pace=BRISK).__aenter__())
+        await receiver.got(1)
+
+        entering.cancel()
+        with suppress(asyncio.CancelledError):
+            await entering
+
+        assert entering.cancelled()
+        del entering
+        gc.collect()  # a session that was left open would warn, and a warning fails the test
+
+
+async def test_a_cancelled_wait_for_an_approval_ends_and_can_be_repeated(relay: RunningServer) -> None:
+    async with Dapp(relay.url, name="Example Dapp") as dapp:
+        waiting = asyncio.create_task(dapp.approval())
+        await until_waiting(relay, 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until_waiting(relay, 0)
+
+        async with Wallet.from_uri(dapp.uri) as wallet:
+            await wallet.approve([])
+        assert (await dapp.approval()).accounts == ()

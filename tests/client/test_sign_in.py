@@ -1,7 +1,7 @@
 """Dapps of generation 2.x that ask wallets to sign in, along with a session or by one signature."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,8 +28,7 @@ from bridge_server.kit.client.authentication import (
 from bridge_server.kit.client.v2 import PairingRequests
 from bridge_server.kit.client.v2_protocol import RelayPairing
 from bridge_server.kit.client.websocket import Conversation
-from tests.client.pairs import BRISK
-from tests.client.socket_pairs import dapp_at, wallet_for
+from tests.client.pairs import BRISK, dapp_at, wallet_for
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
@@ -37,6 +36,9 @@ KEY = SigningKey(bytes(31) + b"\x07")
 OTHER_KEY = SigningKey(bytes(31) + b"\x08")
 ACCOUNT = f"eip155:1:{KEY.address}"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+both_ways = each_row("one_click", [False, True], ids=["proposal", "one click"])
 
 
 def asked(**changes: Any) -> Authentication:
@@ -52,15 +54,25 @@ def signed(request: Authentication, account: str = ACCOUNT, key: SigningKey = KE
     return request.cacao(account, signature_of(request.message(account), key))
 
 
+@asynccontextmanager
+async def asking(
+    relay: RunningServer, one_click: bool, authentication: Authentication | None = None
+) -> AsyncIterator[tuple[Dapp, Wallet]]:
+    """A dapp that asks to sign in, and the wallet that has its URI."""
+    asked_for = authentication or asked()
+    async with (
+        dapp_at(relay.url, "2.x", authentication=asked_for, one_click=one_click) as dapp,
+        wallet_for(dapp, relay.url) as wallet,
+    ):
+        yield dapp, wallet
+
+
 async def answered(
     relay: RunningServer, one_click: bool, answer: Callable[[Authentication], list[dict[str, Any]]]
 ) -> tuple[Approval, list[str]]:
     """The approval as the dapp sees it, and the methods of the calls that the wallet then answered."""
     seen = []
-    async with (
-        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
-        wallet_for(dapp, relay.url) as wallet,
-    ):
+    async with asking(relay, one_click) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
         await wallet.approve([KEY.address], cacaos=answer(request))
         approval = await dapp.approval()
@@ -73,7 +85,7 @@ async def answered(
     return approval, seen
 
 
-@each_row("one_click", [False, True], ids=["proposal", "one click"])
+@both_ways
 async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServer, one_click: bool) -> None:
     approval, seen = await answered(relay, one_click, lambda request: [signed(request)])
 
@@ -84,36 +96,26 @@ async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServ
     assert parse_sign_in_message(message_of(cacao["p"])).domain == "dapp.example"
 
 
-@each_row("one_click", [False, True], ids=["proposal", "one click"])
-async def test_a_wallet_may_approve_the_session_without_a_sign_in(
-    relay: RunningServer, one_click: bool
-) -> None:
+@both_ways
+async def test_a_wallet_may_approve_a_session_without_sign_in(relay: RunningServer, one_click: bool) -> None:
     approval, seen = await answered(relay, one_click, lambda _: [])
 
     assert approval.signed_in == ()
     assert (approval.accounts, seen) == ((KEY.address,), ["personal_sign"])
 
 
-@each_row("one_click", [False, True], ids=["proposal", "one click"])
+@both_ways
 async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
-    async with (
-        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
-        wallet_for(dapp, relay.url) as wallet,
-    ):
+    async with asking(relay, one_click) as (dapp, wallet):
         await wallet.reject()
 
         with pytest.raises(RejectedError, match="User rejected"):
             await dapp.approval()
 
 
-@each_row("one_click", [False, True], ids=["proposal", "one click"])
-async def test_a_dapp_refuses_a_sign_in_that_another_account_signed(
-    relay: RunningServer, one_click: bool
-) -> None:
-    async with (
-        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
-        wallet_for(dapp, relay.url) as wallet,
-    ):
+@both_ways
+async def test_a_dapp_refuses_a_sign_in_of_another_account(relay: RunningServer, one_click: bool) -> None:
+    async with asking(relay, one_click) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
         await wallet.approve([KEY.address], cacaos=[signed(request, key=OTHER_KEY)])
 
@@ -124,11 +126,7 @@ async def test_a_dapp_refuses_a_sign_in_that_another_account_signed(
 
 
 async def test_a_sign_in_without_methods_makes_no_session(relay: RunningServer) -> None:
-    authentication = asked(methods=())
-    async with (
-        dapp_at(relay.url, "2.x", authentication=authentication, one_click=True) as dapp,
-        wallet_for(dapp, relay.url) as wallet,
-    ):
+    async with asking(relay, True, asked(methods=())) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
         assert await wallet.approve([KEY.address], cacaos=[signed(request)]) is None
 

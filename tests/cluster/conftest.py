@@ -1,13 +1,27 @@
-"""Two processes on one database, which the tests of a module share."""
+"""Two processes on one database, which the tests of a module share, and sockets to them."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
 
 import pytest
 
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, irn_socket, processes_over
 from tests.support.figures import METRICS_TOKEN
+from tests.support.irn_client import Identity, IrnClient
 from tests.support.postgres import PostgresServer
+from tests.support.socket_client import SocketClient
+from tests.support.socket_client import connected as socket_connected
+
+Client: TypeAlias = SocketClient | IrnClient
+Connect: TypeAlias = Callable[[ClusterProcess], Awaitable[SocketClient]]
+Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
+Enter: TypeAlias = Callable[[ClusterProcess], Awaitable[Client]]
+
+
+async def heard(client: Client, number: int) -> list[str]:
+    """The next messages, and no more than these have come."""
+    return await (client.payloads(number) if isinstance(client, SocketClient) else client.messages(number))
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +40,35 @@ async def pair(
         url, folder, **{**UNBOUNDED, "metrics_token": METRICS_TOKEN, **cluster_settings}
     ) as (first, second):
         yield first, second
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def connect(stack: AsyncExitStack) -> Connect:
+    """Opens a socket of generation 1.x to a process."""
+
+    async def open_socket(to: ClusterProcess) -> SocketClient:
+        return await stack.enter_async_context(socket_connected(to.server.client, to.url))
+
+    return open_socket
+
+
+@pytest.fixture
+def join(stack: AsyncExitStack) -> Join:
+    """Opens a socket of generation 2.x to a process, for a new client or for one that is known."""
+
+    async def open_socket(to: ClusterProcess, identity: Identity | None = None) -> IrnClient:
+        return await stack.enter_async_context(irn_socket(to, identity))
+
+    return open_socket
+
+
+@pytest.fixture(params=["1.x", "2.x"])
+def enter(request: pytest.FixtureRequest, connect: Connect, join: Join) -> Enter:
+    """Opens a socket of each generation in turn."""
+    return connect if request.param == "1.x" else join

@@ -6,10 +6,10 @@ the clients of `tests/support`.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 
@@ -21,8 +21,11 @@ from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient
 from tests.support.engines import make_rooms
 from tests.support.eventually import eventually
+from tests.support.irn_client import Identity, IrnClient, irn_connected
 from tests.support.postgres import PostgresServer, connected
 from tests.support.server import ForkedServerProcess, RunningServer
+
+# Two `serve` processes on one PostgreSQL database, each with a data directory of its own.
 
 UNBOUNDED: dict[str, Any] = {
     "requests_burst": 1_000_000,
@@ -48,6 +51,9 @@ class ClusterProcess:
     def pid(self) -> int:
         """The process id of its last start."""
         return self.process.process.pid
+
+
+Pair: TypeAlias = tuple[ClusterProcess, ClusterProcess]
 
 
 @asynccontextmanager
@@ -108,6 +114,20 @@ async def answer_of_all(process: ClusterProcess, path: str) -> dict[str, Any]:
     return found
 
 
+async def known_to_each_other(processes: Sequence[ClusterProcess]) -> list[int]:
+    """The numbers of the processes, in order, once each of them lists all."""
+    numbers: list[int] = []
+
+    async def know() -> bool:
+        answers = [(await AdminClient(each.server).get("/admin/stats")).json for each in processes]
+        lists = [[each["number"] for each in answer["processes"] if not each["fault"]] for answer in answers]
+        numbers[:] = lists[0]
+        return all(len(found) == len(processes) for found in lists)
+
+    await eventually(know)
+    return numbers
+
+
 async def page_of_all(console: ConsoleClient, path: str) -> str:
     """The page of the console to which every process has contributed."""
     found: list[str] = []
@@ -127,3 +147,15 @@ def _stopped(process: ServerProcess) -> None:
 
 def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
     return {f"BRIDGE_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+# Sockets of generation 2.x to processes, whose clocks are the machine's.
+
+
+def irn_socket(
+    process: ClusterProcess, identity: Identity | None = None
+) -> AbstractAsyncContextManager[IrnClient]:
+    """A socket of a new client, or of one that is known."""
+    who = identity or Identity()
+    token = who.token(iat=process.server.clock.now_ms() // 1_000, exp=None)
+    return irn_connected(process.server.client, process.url, who, token=token)

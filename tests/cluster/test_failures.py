@@ -3,22 +3,25 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.cutting_proxy import open_cutting_proxy
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.postgres import PostgresServer, connected, needs_postgres
-from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
 from tests.support.slow import SLOW
 from tests.support.write_load import Ledger, PatientLoad
@@ -26,11 +29,15 @@ from tests.test_crash import Inspection
 
 pytestmark = needs_postgres
 
+
+# Processes are killed or frozen, rings are lost, connections end: nothing that was answered is lost.
+
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
 WAIT = {"Prefer": "wait=25"}
 CLIENTS = 8
 WRITES = 300 if SLOW else 100
 """So many answered writes tell that a process goes on."""
+
 WAITERS = 200 if SLOW else 60
 END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -160,18 +167,6 @@ async def test_a_waiting_client_is_woken_when_the_connections_that_listen_are_cu
             await asyncio.gather(*(wallet.update(each, each) for each in halves[1]))
 
 
-@pytest.fixture
-def cluster() -> Iterator[PostgresCluster]:
-    """A server of PostgreSQL for a test that stops it."""
-    if programs() is None:
-        pytest.skip("needs PostgreSQL's server programs, to stop a server")
-    cluster = PostgresCluster.made(owner=os.getpid())
-    cluster.start()
-    yield cluster
-    if cluster.is_running:
-        cluster.stop("immediate")
-
-
 async def test_a_database_that_crashes_and_returns_has_what_both_processes_answered(
     cluster: PostgresCluster, tmp_path: Path
 ) -> None:
@@ -197,3 +192,58 @@ async def test_a_database_that_crashes_and_returns_has_what_both_processes_answe
         async with waiters_at(pair[0]) as sessions:
             wallet = BridgeClient(pair[1].server)
             await asyncio.gather(*(wallet.update(each, each) for each in sessions))
+
+
+# Kills of two processes in the middle of messages to many clients, which come and go at both.
+
+_KILLS = 20 if SLOW else 2
+_RECEIVERS = 12
+_ROOM: dict[str, Any] = {
+    "max_topic_messages": 100_000,
+    "max_topic_bytes": 100_000_000,
+    "max_address_messages": 1_000_000,
+    "max_client_messages": 1_000_000,
+}
+
+
+async def test_no_answered_message_is_missing_and_none_comes_again(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    chance, numbers = Random(11), count()
+    receivers, answered = [Receiver() for _ in range(_RECEIVERS)], list[str]()
+    url = await cluster_url(postgres, "fan_out")
+    async with (
+        processes_over(url, tmp_path, **_ROOM) as pair,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
+    ):
+        for receiver in receivers:
+            async with joined(session, pair[0].url, receiver.identity) as socket:
+                await socket.subscribe(*TOPICS)
+        for number in range(_KILLS):
+            goal = len(answered) + chance.randint(60, 400)
+            async with AsyncExitStack() as stack:
+                work = []
+                for place, receiver in enumerate(chance.sample(receivers, _RECEIVERS * 3 // 4)):
+                    joining = joined(session, pair[place % 2].url, receiver.identity)
+                    socket = await stack.enter_async_context(joining)
+                    work.append(asyncio.create_task(receiver.listen(socket, chance)))
+                for process in pair:
+                    socket = await stack.enter_async_context(
+                        joined(session, process.url, Receiver().identity)
+                    )
+                    work.append(asyncio.create_task(publish(socket, numbers, answered)))
+                while len(answered) < goal and not any(task.done() for task in work):
+                    await asyncio.wait(work, timeout=0.02, return_when=asyncio.FIRST_COMPLETED)
+                pair[number % 2].process.kill()
+                for task in work:
+                    task.cancel()
+                await asyncio.wait(work)
+            await asyncio.to_thread(pair[number % 2].process.start)
+        for place, receiver in enumerate(receivers):
+            async with joined(session, pair[place % 2].url, receiver.identity) as socket:
+                await receiver.take_the_rest(socket)
+
+    assert len(answered) >= 60 * _KILLS
+    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * _RECEIVERS
+    assert [receiver.repeated for receiver in receivers] == [[]] * _RECEIVERS
+    assert sum(len(receiver.confirmed) for receiver in receivers) > len(answered)

@@ -1,4 +1,4 @@
-"""Figures that each process keeps for itself are answered for all processes together."""
+"""Figures that each process keeps for itself are answered for all processes together, at either of them."""
 
 import asyncio
 import os
@@ -15,8 +15,10 @@ import pytest
 from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
+    Pair,
     answer_of_all,
     cluster_url,
+    known_to_each_other,
     page_of_all,
     processes_over,
 )
@@ -50,18 +52,15 @@ FROM generate_series(0, 4) AS n
 """
 
 
-@pytest.fixture
-async def pair(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[list[ClusterProcess]]:
-    """Two processes that know of each other."""
-    url = await cluster_url(postgres, "figures")
-    async with processes_over(url, tmp_path, **SETTINGS) as pair:
+@pytest.fixture(scope="module")
+def cluster_settings() -> dict[str, Any]:
+    return SETTINGS
 
-        async def know_each_other() -> bool:
-            answers = [await AdminClient(each.server).get("/admin/stats") for each in pair]
-            return all(len(answer.json["processes"]) == 2 for answer in answers)
 
-        await eventually(know_each_other)
-        yield pair
+@pytest.fixture(autouse=True)
+async def numbers(pair: Pair) -> list[int]:
+    """The numbers of both processes, which know of each other."""
+    return await known_to_each_other(pair)
 
 
 @pytest.fixture
@@ -70,29 +69,35 @@ async def receiver() -> AsyncIterator[WebhookReceiver]:
         yield receiver
 
 
-async def test_figures_are_added_up_and_each_process_is_named(pair: list[ClusterProcess]) -> None:
+async def test_figures_are_added_up_and_each_process_is_named(pair: Pair) -> None:
     first, second = pair
+
+    async def opened() -> list[int]:
+        stats = (await AdminClient(first.server).get("/admin/stats")).json
+        each_has = [each["figures"]["sessions"]["since_start"] for each in stats["processes"]]
+        assert stats["sessions"]["since_start"] == sum(each_has)
+        return each_has
+
+    before = await opened()
     for _ in range(3):
         await first.server.open_session()
     await second.server.open_session()
 
     stats = (await AdminClient(first.server).get("/admin/stats")).json
 
-    assert stats["sessions"]["since_start"] == 4
-    assert [each["figures"]["sessions"]["since_start"] for each in stats["processes"]] == [3, 1]
+    after = [before[0] + 3, before[1] + 1]
+    assert await opened() == after
     assert [each["fault"] for each in stats["processes"]] == [None, None]
     assert [each["url"] for each in stats["processes"]] == [None, second.url]
     numbers = [each["number"] for each in stats["processes"]]
     alone = [(await AdminClient(second.server).get(f"/admin/stats?process={each}")).json for each in numbers]
-    assert [each["sessions"]["since_start"] for each in alone] == [3, 1]
+    assert [each["sessions"]["since_start"] for each in alone] == after
     own = (await AdminClient(second.server).get("/admin/stats?process=own")).json
-    assert own["sessions"]["since_start"] == 1
+    assert own["sessions"]["since_start"] == after[1]
     assert "processes" not in own
 
 
-async def test_messages_that_are_owed_or_dead_are_counted_once(
-    pair: list[ClusterProcess], postgres: PostgresServer
-) -> None:
+async def test_messages_that_are_owed_or_dead_are_counted_once(pair: Pair, postgres: PostgresServer) -> None:
     url = pair[0].server.settings.database
     assert url is not None
     admins = [AdminClient(each.server) for each in pair]
@@ -118,9 +123,13 @@ async def test_messages_that_are_owed_or_dead_are_counted_once(
         assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
         for process in pair:
             assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
+        await connection.execute("DELETE FROM outbox")
 
 
-async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
+async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: Pair) -> None:
+    before = (await AdminClient(pair[0].server).get("/admin/clients/127.0.0.1")).json["since_start"][
+        "sessions"
+    ]
     for process, count in zip(pair, (3, 2), strict=True):
         for _ in range(count):
             await process.server.open_session()
@@ -129,12 +138,13 @@ async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: li
         admin = AdminClient(process.server)
         listed = (await admin.get("/admin/clients?by=sessions&last=start")).json
         details = (await admin.get("/admin/clients/127.0.0.1")).json
-        assert [(each["address"], each["sessions"]) for each in listed["clients"]] == [("127.0.0.1", 5)]
-        assert details["since_start"]["sessions"] == 5
+        found = [(each["address"], each["sessions"]) for each in listed["clients"]]
+        assert found == [("127.0.0.1", before + 5)]
+        assert details["since_start"]["sessions"] == before + 5
         assert [each["fault"] for each in listed["processes"]] == [None, None]
 
 
-async def test_requests_of_all_processes_are_one_list_page_by_page(pair: list[ClusterProcess]) -> None:
+async def test_requests_of_all_processes_are_one_list_page_by_page(pair: Pair) -> None:
     made = []
     for number in range(9):
         bridge = BridgeClient(pair[number % 2].server)
@@ -166,7 +176,7 @@ async def test_requests_of_all_processes_are_one_list_page_by_page(pair: list[Cl
     } == {200}
 
 
-async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[ClusterProcess]) -> None:
+async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: Pair) -> None:
     dapp, wallet = (BridgeClient(each.server) for each in pair)
     session_id = await dapp.open_session()
     await dapp.request_call(session_id)
@@ -174,7 +184,8 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[Clust
 
     for process in pair:
         admin = AdminClient(process.server)
-        (listed,) = (await answer_of_all(process, "/admin/sessions"))["sessions"]
+        listed, *_ = (await answer_of_all(process, "/admin/sessions"))["sessions"]
+        assert listed["id"][:8] == session_id[:8]
         assert listed["dapp"] is not None
         assert listed["dapp_seen_at"] is not None
         assert listed["wallet_seen_at"] is not None
@@ -194,7 +205,7 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: list[Clust
 
 
 async def test_attempts_of_all_processes_are_one_list_page_by_page(
-    pair: list[ClusterProcess], receiver: WebhookReceiver
+    pair: Pair, receiver: WebhookReceiver
 ) -> None:
     admins = [AdminClient(each.server) for each in pair]
     for number in range(7):
@@ -226,7 +237,7 @@ async def test_attempts_of_all_processes_are_one_list_page_by_page(
 
 
 async def test_a_message_is_shown_with_the_attempts_of_all_processes(
-    pair: list[ClusterProcess], receiver: WebhookReceiver
+    pair: Pair, receiver: WebhookReceiver
 ) -> None:
     receiver.script += [status(500)] * 4
     first = AdminClient(pair[0].server)
@@ -258,9 +269,15 @@ async def test_a_message_is_shown_with_the_attempts_of_all_processes(
 
 
 async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
-    pair: list[ClusterProcess],
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    first, second = pair
+    url = await cluster_url(postgres, "silent")
+    async with processes_over(url, tmp_path, **SETTINGS) as own_pair:
+        await known_to_each_other(own_pair)
+        await _names_the_silent(*own_pair)
+
+
+async def _names_the_silent(first: ClusterProcess, second: ClusterProcess) -> None:
     admin = AdminClient(first.server)
     os.kill(second.pid, signal.SIGSTOP)
     try:
@@ -288,7 +305,6 @@ async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
     stats = (await admin.get("/admin/stats")).json
 
     assert stats["processes"][1]["fault"].startswith("cannot be reached")
-    second.process.start()
 
 
 @each_row(
@@ -301,7 +317,5 @@ async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
         ("/admin/traffic?process=-1", "takes the number of a process, or own"),
     ],
 )
-async def test_a_process_that_cannot_be_asked_is_refused(
-    pair: list[ClusterProcess], path: str, detail: str
-) -> None:
+async def test_a_process_that_cannot_be_asked_is_refused(pair: Pair, path: str, detail: str) -> None:
     assert detail in (await AdminClient(pair[0].server).get(path)).problem(400)["detail"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.processes import ClusterProcess
+from tests.cluster.processes import ClusterProcess, Pair
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.postgres import needs_postgres
@@ -17,8 +17,6 @@ pytestmark = needs_postgres
 REQUESTS, SESSIONS, BYTES = 300, 25, 50_000
 LEASE = REQUESTS // 50
 SELDOM = 0.001
-
-Pair = tuple[ClusterProcess, ClusterProcess]
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.cluster.processes import ClusterProcess
+from tests.cluster.processes import Pair
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.postgres import needs_postgres
 
 pytestmark = [needs_postgres, needs_node]
 
 _PATIENCE_SECONDS = 240
-Pair = tuple[ClusterProcess, ClusterProcess]
 
 
 @pytest.fixture(scope="module")

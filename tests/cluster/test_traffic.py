@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,54 +16,42 @@ import pytest
 from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
+    Pair,
     answer_of_all,
     cluster_url,
+    known_to_each_other,
     page_of_all,
     processes_over,
 )
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.bridge_client import BridgeClient
+from tests.support.browser_tests import run_console_specification
+from tests.support.chromium import needs_chromium
 from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
+from tests.support.node_packages import needs_test_runners
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
+from tests.support.slow import slow
 
 pytestmark = needs_postgres
 
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True, "quota_exempt": "none"}
 STREAM = "/admin/traffic/stream"
+_SPECIFICATION = Path(__file__).parent / "traffic.spec.js"
 PATIENCE_SECONDS = 20.0
 
 
-async def know_each_other(pair: list[ClusterProcess]) -> list[int]:
-    """Return once each process lists all; the numbers of the processes, in order."""
-    numbers: list[int] = []
-
-    async def know() -> bool:
-        answers = [(await AdminClient(each.server).get("/admin/stats")).json for each in pair]
-        lists = [[each["number"] for each in answer["processes"] if not each["fault"]] for answer in answers]
-        numbers[:] = lists[0]
-        return all(len(found) == len(pair) for found in lists)
-
-    await eventually(know)
-    return numbers
-
-
 @pytest.fixture(scope="module")
-async def pair(
-    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[list[ClusterProcess]]:
-    """Two processes that know of each other. Each test looks at requests of its own."""
-    url = await cluster_url(postgres, "traffic")
-    async with processes_over(url, tmp_path_factory.mktemp("traffic"), **SETTINGS) as pair:
-        await know_each_other(pair)
-        yield pair
+def cluster_settings() -> dict[str, Any]:
+    """Each test looks at requests of its own."""
+    return SETTINGS
 
 
 @pytest.fixture
-async def numbers(pair: list[ClusterProcess]) -> list[int]:
-    """The numbers of both processes."""
-    return await know_each_other(pair)
+async def numbers(pair: Pair) -> list[int]:
+    """The numbers of both processes, which know of each other."""
+    return await known_to_each_other(pair)
 
 
 class Reader:
@@ -102,7 +90,7 @@ async def followed(
         yield Reader(response.content)
 
 
-async def ask(pair: list[ClusterProcess], word: str, count: int) -> list[str]:
+async def ask(pair: Sequence[ClusterProcess], word: str, count: int) -> list[str]:
     """Ask both processes in turn for paths that nobody else asks for; the paths in the order of time."""
     paths = [f"/{word}-{number}" for number in range(count)]
     for number, path in enumerate(paths):
@@ -121,7 +109,7 @@ def in_turn(found: list[dict[str, Any]], numbers: list[int], name: str = "path")
 
 
 async def test_a_stream_has_the_requests_of_all_processes_and_names_each(
-    pair: list[ClusterProcess], numbers: list[int]
+    pair: Sequence[ClusterProcess], numbers: list[int]
 ) -> None:
     for process in pair:
         async with followed(process, "?filter=in-order") as stream:
@@ -132,7 +120,7 @@ async def test_a_stream_has_the_requests_of_all_processes_and_names_each(
 
 
 async def test_a_stream_goes_on_after_an_event_without_a_gap_or_a_repetition_at_either_process(
-    pair: list[ClusterProcess],
+    pair: Sequence[ClusterProcess],
 ) -> None:
     async with followed(pair[0], "?filter=resumed") as stream:
         paths = await ask(pair, "resumed", 12)
@@ -150,7 +138,9 @@ async def test_a_stream_goes_on_after_an_event_without_a_gap_or_a_repetition_at_
             assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
 
 
-async def test_a_stream_can_be_that_of_one_process(pair: list[ClusterProcess], numbers: list[int]) -> None:
+async def test_a_stream_can_be_that_of_one_process(
+    pair: Sequence[ClusterProcess], numbers: list[int]
+) -> None:
     first, second = pair
     for query, wanted in (
         ("process=own", 0),
@@ -166,7 +156,9 @@ async def test_a_stream_can_be_that_of_one_process(pair: list[ClusterProcess], n
             assert await stream.paths(1) == paths[wanted::2]
 
 
-async def test_changes_are_polled_of_all_processes(pair: list[ClusterProcess], numbers: list[int]) -> None:
+async def test_changes_are_polled_of_all_processes(
+    pair: Sequence[ClusterProcess], numbers: list[int]
+) -> None:
     first, second = pair
     admin = AdminClient(first.server)
     since = (await answer_of_all(first, "/admin/traffic?limit=1"))["last"]
@@ -195,17 +187,17 @@ async def test_changes_are_polled_of_all_processes(pair: list[ClusterProcess], n
 @each_row("path", ["/admin/traffic", STREAM])
 @each_row(("since", "detail"), [("1:2:3", "is no change"), ("x", "is no change")])
 async def test_a_position_that_is_none_is_refused(
-    pair: list[ClusterProcess], path: str, since: str, detail: str
+    pair: Sequence[ClusterProcess], path: str, since: str, detail: str
 ) -> None:
     assert detail in (await AdminClient(pair[0].server).get(f"{path}?since={since}")).problem(400)["detail"]
 
 
-async def test_a_process_that_is_not_there_cannot_be_followed(pair: list[ClusterProcess]) -> None:
+async def test_a_process_that_is_not_there_cannot_be_followed(pair: Sequence[ClusterProcess]) -> None:
     answer = await AdminClient(pair[0].server).get(f"{STREAM}?process=999999")
     assert "No process 999999 runs on the database" in answer.problem(400)["detail"]
 
 
-async def test_no_more_than_sixteen_streams_follow_all_processes(pair: list[ClusterProcess]) -> None:
+async def test_no_more_than_sixteen_streams_follow_all_processes(pair: Sequence[ClusterProcess]) -> None:
     opened = [followed(pair[0], "?filter=many") for _ in range(16)]
     readers = [await each.__aenter__() for each in opened]
     try:
@@ -228,7 +220,7 @@ def rows(page: str) -> list[str]:
 
 
 async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
-    pair: list[ClusterProcess], numbers: list[int]
+    pair: Sequence[ClusterProcess], numbers: list[int]
 ) -> None:
     console = await ConsoleClient(pair[0].server).sign_in()
     paths = await ask(pair, "in-console", 4)
@@ -252,7 +244,7 @@ async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
 
 
 async def test_older_requests_of_all_processes_are_on_other_pages_of_the_console(
-    pair: list[ClusterProcess],
+    pair: Sequence[ClusterProcess],
 ) -> None:
     console = await ConsoleClient(pair[1].server).sign_in()
     bridges = [BridgeClient(each.server) for each in pair]
@@ -268,7 +260,7 @@ async def test_older_requests_of_all_processes_are_on_other_pages_of_the_console
 
 
 async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(
-    pair: list[ClusterProcess], numbers: list[int]
+    pair: Sequence[ClusterProcess], numbers: list[int]
 ) -> None:
     console = await ConsoleClient(pair[0].server).sign_in()
     page = await page_of_all(console, "/console/traffic?filter=live-list")
@@ -286,7 +278,7 @@ async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(
 
 
 async def test_the_lifetime_of_a_call_goes_across_processes(
-    pair: list[ClusterProcess], numbers: list[int]
+    pair: Sequence[ClusterProcess], numbers: list[int]
 ) -> None:
     dapp, wallet = (BridgeClient(each.server) for each in pair)
     session_id = await dapp.open_session()
@@ -318,7 +310,9 @@ async def test_the_lifetime_of_a_call_goes_across_processes(
             assert f"of process {expected[name]}" in shown
 
 
-async def test_the_console_adds_up_what_clients_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
+async def test_the_console_adds_up_what_clients_asked_of_all_processes(
+    pair: Sequence[ClusterProcess],
+) -> None:
     for process, count in zip(pair, (3, 2), strict=True):
         for _ in range(count):
             await process.server.open_session()
@@ -340,7 +334,7 @@ async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServe
     url = await cluster_url(postgres, "joining")
     async with processes_over(url, tmp_path, **SETTINGS) as pair:
         first, second = pair
-        numbers = await know_each_other(pair)
+        numbers = await known_to_each_other(pair)
         await asyncio.to_thread(second.process.stop)
         async with followed(first, "?filter=joining") as stream:
             await asyncio.to_thread(second.process.start)
@@ -379,3 +373,19 @@ async def test_without_a_token_the_console_says_what_is_missing(
 
         await eventually(is_said)
         assert "which is not set" in await console.page("/console/clients")
+
+
+@slow
+@needs_chromium
+@needs_test_runners
+@pytest.mark.timeout(600)
+async def test_a_person_watches_the_traffic_of_two_processes(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = await cluster_url(postgres, "browser")
+    settings = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True}
+    async with processes_over(url, tmp_path, **settings) as pair:
+        numbers = await known_to_each_other(pair)
+        facts = {"urls": [each.url for each in pair], "numbers": numbers}
+        files = {"processes.json": orjson.dumps(facts).decode()}
+        await run_console_specification(tmp_path, pair[0].server, _SPECIFICATION, files)

@@ -16,7 +16,7 @@ from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.slow import SLOW
@@ -47,6 +47,24 @@ async def url(postgres: PostgresServer) -> str:
 async def node() -> AsyncIterator[FakeNode]:
     async with open_fake_node() as node:
         yield node
+
+
+@pytest.fixture(scope="module")
+async def shared_node() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+async def pair(
+    postgres: PostgresServer, shared_node: FakeNode, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[list[ClusterProcess]]:
+    """A process that holds the wallet, and one that never does and has no accounts."""
+    url, folder = await cluster_url(postgres, "shared_wallet"), tmp_path_factory.mktemp("wallet")
+    own = [{}, {"holds_wallet": False, "dev_accounts": False}]
+    async with processes_over(url, folder, own=own, **settings(shared_node, console=True)) as pair:
+        await held_by(url, pair[0])
+        yield pair
 
 
 def settings(node: FakeNode, **more: Any) -> dict[str, Any]:
@@ -112,19 +130,16 @@ async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
 
 
 async def test_the_consoles_page_of_the_wallet_names_its_process_and_the_holder(
-    url: str, node: FakeNode, tmp_path: Path
+    pair: list[ClusterProcess],
 ) -> None:
-    async with processes_over(url, tmp_path, **settings(node, console=True)) as (first, second):
-        await held_by(url, first)
-
-        pages = [
-            await (await ConsoleClient(each.server).sign_in()).page(f"/console/wallet{view}")
-            for each in (first, second)
-            for view in ("", "/transactions", "/signatures")
-        ]
+    pages = [
+        await (await ConsoleClient(each.server).sign_in()).page(f"/console/wallet{view}")
+        for each in pair
+        for view in ("", "/transactions", "/signatures")
+    ]
 
     assert all(re.search(r"of process \d+ \(this one\)", page) for page in pages)
-    assert [f"The wallet is with {first.url}" in page for page in pages] == [False] * 3 + [True] * 3
+    assert [f"The wallet is with {pair[0].url}" in page for page in pages] == [False] * 3 + [True] * 3
 
 
 async def test_what_an_operator_approves_at_another_process_is_signed(
@@ -148,21 +163,21 @@ async def test_what_an_operator_approves_at_another_process_is_signed(
 
 
 async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
-    url: str, tmp_path: Path, node: FakeNode
+    pair: list[ClusterProcess], shared_node: FakeNode
 ) -> None:
-    async with processes_over(url, tmp_path, **settings(node)) as pair:
-        await held_by(url, pair[0])
+    hashes = await sends(pair, SENDS)
 
-        hashes = await sends(pair, SENDS)
+    assert [each for each in hashes if not isinstance(each, str)] == []
+    known = real(hashes)
+    assert len(set(known)) == len(known)
+    database = pair[0].server.settings.database
+    assert database is not None
+    url = database.get_secret_value()
 
-        assert [each for each in hashes if not isinstance(each, str)] == []
-        known = real(hashes)
-        assert len(set(known)) == len(known)
+    async def all_have_one() -> bool:
+        return await nonces(url) == list(range(SENDS)) and len(set(shared_node.sent())) == SENDS
 
-        async def all_have_one() -> bool:
-            return await nonces(url) == list(range(SENDS)) and len(set(node.sent())) == SENDS
-
-        await eventually(all_have_one)
+    await eventually(all_have_one)
 
 
 async def test_another_process_takes_the_wallet_of_a_killed_one_over(
@@ -183,10 +198,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        async def all_sent() -> bool:
-            return len(set(node.sent())) == len(found)
-
-        await eventually(all_sent)
+        await soon(lambda: len(set(node.sent())) == len(found))
         assert len(found) >= len(hashes) + len(later)
 
 
@@ -215,10 +227,7 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        async def all_sent() -> bool:
-            return len(set(node.sent())) == len(found)
-
-        await eventually(all_sent, 30)
+        await soon(lambda: len(set(node.sent())) == len(found), 30)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(
@@ -256,24 +265,30 @@ async def test_a_process_that_stops_hands_the_wallet_over_at_once(
         await answered(client(second))
 
 
-async def test_a_forwarded_call_is_answered_as_by_the_holder(
-    url: str, tmp_path: Path, node: FakeNode
+async def test_a_forwarded_call_is_answered_as_by_the_holder_and_is_not_forwarded_again(
+    pair: list[ClusterProcess],
 ) -> None:
-    own = [{}, {"holds_wallet": False, "dev_accounts": False}]
-    async with processes_over(url, tmp_path, own=own, **settings(node)) as (holder, other):
-        await held_by(url, holder)
-        rpc, forwarding = client(holder), client(other)
+    holder, other = pair
+    rpc, forwarding = client(holder), client(other)
+    before = audited(holder)
 
-        assert await forwarding.call("eth_accounts") == await rpc.call("eth_accounts")
-        message = ["0x6869", DEVELOPMENT_ADDRESS]
-        calls = [("eth_accounts",), ("personal_sign", *message), ("eth_chainId",), ("eth_notify",)]
-        beside = [(each.get("result"), each.get("error", {}).get("code")) for each in await rpc.batch(calls)]
-        there = await forwarding.batch(calls)
-        assert [(each.get("result"), each.get("error", {}).get("code")) for each in there] == beside
-        refused = await RpcClient(other.server).post(b"[]")
-        assert refused.status == 401
-        audited = (holder.process.data_dir / "audit.log").read_bytes().splitlines()
-        assert [orjson.loads(line)["client"] for line in audited] == ["127.0.0.1"] * 2
+    assert await forwarding.call("eth_accounts") == await rpc.call("eth_accounts")
+    message = ["0x6869", DEVELOPMENT_ADDRESS]
+    calls = [("eth_accounts",), ("personal_sign", *message), ("eth_chainId",), ("eth_notify",)]
+    beside = [(each.get("result"), each.get("error", {}).get("code")) for each in await rpc.batch(calls)]
+    there = await forwarding.batch(calls)
+    assert [(each.get("result"), each.get("error", {}).get("code")) for each in there] == beside
+    refused = await RpcClient(other.server).post(b"[]")
+    assert refused.status == 401
+    assert audited(holder)[len(before) :] == ["127.0.0.1"] * 2
+    again = RpcClient(other.server, {**AUTHORIZATION, "Via": "1.1 proxy, 1.1 bridge-server"})
+    assert (await again.error("eth_accounts")).code == UNAVAILABLE
+
+
+def audited(process: ClusterProcess) -> list[str]:
+    """The clients of the signatures that the process has written down."""
+    lines = (process.process.data_dir / "audit.log").read_bytes().splitlines()
+    return [orjson.loads(line)["client"] for line in lines]
 
 
 async def test_nobody_answers_for_a_wallet_that_no_process_holds(
@@ -292,12 +307,3 @@ async def test_nobody_answers_for_a_wallet_that_no_process_holds(
         assert (malformed["id"], malformed["error"]["code"]) == (7, -32600)
         notification = {"jsonrpc": "2.0", "method": "eth_accounts"}
         assert (await rpc.post(orjson.dumps(notification))).status == 204
-
-
-async def test_a_forwarded_call_is_not_forwarded_again(url: str, tmp_path: Path, node: FakeNode) -> None:
-    async with processes_over(url, tmp_path, own=[{}, {"holds_wallet": False}], **settings(node)) as pair:
-        await held_by(url, pair[0])
-
-        again = RpcClient(pair[1].server, {**AUTHORIZATION, "Via": "1.1 proxy, 1.1 bridge-server"})
-
-        assert (await again.error("eth_accounts")).code == UNAVAILABLE

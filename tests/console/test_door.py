@@ -1,34 +1,48 @@
-"""What the console's door refuses: other hosts, frames, forged changes; and what every page forbids."""
+"""The console's door: sign-in by a link, what is refused there, what every page forbids; and no console."""
 
-from tests.support.asking import Answer
-from tests.support.console_client import FORM, ConsoleClient
+import re
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from bridge_server.assembly.application import build_app
+from bridge_server.settings.settings import Settings
+from bridge_server.web.serving import runner_of
+from tests.support.asking import ask
+from tests.support.console_client import FORM, ConsoleClient, new_link, sign_out_all
 from tests.support.rows import each_row
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 
 PROJECTS = "/console/projects"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-
-
-def check_headers(answer: Answer) -> None:
-    headers = answer.headers
-    assert headers["Content-Security-Policy"] == POLICY
-    assert headers["X-Frame-Options"] == "DENY"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Referrer-Policy"] == "same-origin"
-    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
-    assert not [name for name in headers if name.lower().startswith("access-control")]
+HOURS = 3600
+NO_PAGE = "/console/no-such-page"
 
 
 @each_row("path", ["/console", PROJECTS, "/console/faults", "/console/nothing"])
 async def test_every_page_forbids_frames_foreign_scripts_and_caches(
     console: ConsoleClient, path: str
 ) -> None:
-    check_headers(await console.get(path))
-    check_headers(await ConsoleClient(console.server).get(path))
+    for answer in (
+        await console.get(path),
+        await ConsoleClient(console.server).get(path),
+        await console.get(path, headers={"Sec-Fetch-Dest": "iframe"}),
+    ):
+        headers = answer.headers
+        assert headers["Content-Security-Policy"] == POLICY
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Referrer-Policy"] == "same-origin"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
 @each_row("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "a,b", ""])
@@ -46,35 +60,20 @@ async def test_a_page_in_a_frame_is_refused(console: ConsoleClient) -> None:
 
         assert answer.status == 403
         assert "in a window of its own" in answer.body.decode()
-        check_headers(answer)
 
 
-@each_row(
-    "headers",
-    [
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Sec-Fetch-Site": "none"},
-    ],
-)
-async def test_a_form_of_another_page_changes_nothing(
-    console: ConsoleClient, headers: dict[str, str]
-) -> None:
-    answer = await console.send(PROJECTS, "create", headers, name="Forged", project_id="forged")
+async def test_a_form_of_another_page_changes_nothing(console: ConsoleClient) -> None:
+    for headers in (
+        {"Origin": "https://evil.example"}, {"Origin": "null"},
+        *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "none")),
+    ):  # fmt: skip
+        answer = await console.send(PROJECTS, "create", headers, name="Forged", project_id="forged")
 
-    assert answer.status == 403
-    assert "Nothing was changed" in answer.body.decode()
-    assert (await console.get(f"{PROJECTS}/forged")).status == 404
-
-
-async def test_a_form_of_this_console_is_taken(console: ConsoleClient) -> None:
-    headers = {"Origin": console.server.url, "Sec-Fetch-Site": "same-origin"}
-
-    answer = await console.send(PROJECTS, "create", headers, name="Own", project_id="own")
-
-    assert answer.status == 303
+        assert answer.status == 403
+        assert "Nothing was changed" in answer.body.decode()
+        assert (await console.get(f"{PROJECTS}/forged")).status == 404
+    own = {"Origin": console.server.url, "Sec-Fetch-Site": "same-origin"}
+    assert (await console.send(PROJECTS, "create", own, name="Own", project_id="own")).status == 303
 
 
 async def test_a_form_wants_the_token_of_its_own_session(console: ConsoleClient) -> None:
@@ -86,13 +85,9 @@ async def test_a_form_wants_the_token_of_its_own_session(console: ConsoleClient)
 
         assert answer.status == 403
         assert "repeat the change" in answer.body.decode()
+    sound = {**fields, "form_token": await console.form_token()}
+    assert (await ConsoleClient(console.server).post(PROJECTS, sound)).status == 401
     assert (await console.get(f"{PROJECTS}/forged")).status == 404
-
-
-async def test_a_change_without_a_session_is_refused(console: ConsoleClient) -> None:
-    form = {"form_token": await console.form_token(), "do": "create", "name": "Forged"}
-
-    assert (await ConsoleClient(console.server).post(PROJECTS, form)).status == 401
 
 
 async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console: ConsoleClient) -> None:
@@ -100,22 +95,15 @@ async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console:
     json = await console.post(PROJECTS, {"form_token": token}, content_type="application/json")
     unknown = await console.post(PROJECTS, {"form_token": token, "do": "explode"})
     many = await console.post(PROJECTS, {"form_token": token, **{f"f{n}": "" for n in range(200)}})
+    large = await console.post(PROJECTS, {"form_token": "x" * 2**18})
+    headers = {**console.cookie, "Content-Type": FORM}
+    client, url = console.server.client, console.server.url + PROJECTS
+    async with client.post(url, data=b"do=\xff", headers=headers) as response:
+        no_text = response.status
 
-    assert (json.status, unknown.status, many.status) == (415, 400, 400)
+    assert (json.status, unknown.status, many.status, no_text) == (415, 400, 400, 400)
     assert "no such change" in unknown.body.decode()
-
-
-async def test_a_form_may_have_256_kib(console: ConsoleClient) -> None:
-    answer = await console.post(PROJECTS, {"form_token": "x" * 2**18})
-
-    assert answer.problem(413)
-
-
-async def test_bytes_that_are_no_text_are_refused(console: ConsoleClient, server: RunningServer) -> None:
-    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
-    headers = {"Cookie": cookie, "Content-Type": FORM}
-    async with server.client.post(server.url + PROJECTS, data=b"do=\xff", headers=headers) as response:
-        assert response.status == 400
+    large.problem(413)
 
 
 async def test_static_files_are_kept_for_long_and_found_by_their_digest(console: ConsoleClient) -> None:
@@ -128,3 +116,178 @@ async def test_static_files_are_kept_for_long_and_found_by_their_digest(console:
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert (await console.get("/console/static/pages.css")).status == 404
     assert (await console.get("/console/static/..%2fhandlers.py")).status == 404
+
+
+@pytest.mark.own_server
+async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads(server: RunningServer) -> None:
+    browser = ConsoleClient(server)
+
+    answer = await browser.get(await new_link(server))
+
+    assert (answer.status, answer.headers["Location"]) == (303, "/console")
+    port = server.url.rpartition(":")[2]
+    assert re.fullmatch(
+        rf"bridge-console-{port}=[\w-]{{43}}; Path=/console; HttpOnly; SameSite=Strict; Max-Age=43200",
+        answer.headers["Set-Cookie"],
+    )
+    first = (await browser.get("/console")).headers["Location"]
+    assert f'<li><a href="{first}" aria-current="page">' in await browser.page(first)
+
+
+@pytest.mark.own_server
+async def test_behind_tls_the_cookie_is_for_this_host_alone(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
+    async with running_server(tmp_path / "data", **settings) as server:
+        link = await new_link(server)
+        answer = await ConsoleClient(server).get(link, headers={"Host": "bridge.example.org"})
+
+    assert re.fullmatch(
+        r"__Host-bridge-console=[\w-]{43}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200",
+        answer.headers["Set-Cookie"],
+    )
+
+
+@pytest.mark.own_server
+async def test_a_link_works_once_and_stays_good_while_it_is_only_looked_at(server: RunningServer) -> None:
+    link = await new_link(server)
+    looked_at = await ask(server, "HEAD", link)
+    first, second = await ConsoleClient(server).get(link), await ConsoleClient(server).get(link)
+
+    assert (looked_at.status, first.status, second.status) == (200, 303, 410)
+    assert "Run <code>bridge-server console</code> again" in second.body.decode()
+    assert "Set-Cookie" not in second.headers
+
+
+@pytest.mark.own_server
+async def test_a_link_in_a_page_of_another_site_signs_in(server: RunningServer) -> None:
+    browser = ConsoleClient(server)
+
+    answer = await browser.get(await new_link(server), headers={"Sec-Fetch-Site": "cross-site"})
+
+    # After a redirect from there, a browser would not send the cookie that is SameSite=Strict.
+    assert answer.status == 200
+    assert '<meta http-equiv="refresh" content="0; url=/console">' in answer.body.decode()
+    assert "Projects" in await browser.page("/console/projects")
+
+
+@pytest.mark.own_server
+@each_row(("seconds", "status"), [(299, 303), (300, 410)])
+async def test_a_link_works_for_five_minutes(server: RunningServer, seconds: int, status: int) -> None:
+    link = await new_link(server)
+    server.clock.advance(seconds)
+
+    assert (await ConsoleClient(server).get(link)).status == status
+
+
+@pytest.mark.own_server
+@each_row(("seconds", "status"), [(12 * HOURS - 1, 200), (12 * HOURS, 401)])
+async def test_a_session_lasts_twelve_hours(console: ConsoleClient, seconds: int, status: int) -> None:
+    console.server.clock.advance(seconds)
+
+    answer = await console.get("/console/projects")
+
+    assert answer.status == status
+    if status == 401:
+        assert "Run <code>bridge-server console</code> on the server" in answer.body.decode()
+
+
+@pytest.mark.own_server
+async def test_a_user_ends_a_session_and_the_operator_every_session_and_every_link(
+    console: ConsoleClient,
+) -> None:
+    other, link = await ConsoleClient(console.server).sign_in(), await new_link(console.server)
+
+    answer = await console.send("/console/sign-out", "sign-out")
+    assert "You are signed out" in answer.body.decode()
+    assert "Max-Age=0" in answer.headers["Set-Cookie"]
+    assert (await console.get(PROJECTS)).status == 401
+    missing = await other.get(NO_PAGE)
+    assert missing.status == 404
+    assert "no such page" in missing.body.decode()
+    assert 'aria-label="Pages"' in missing.body.decode()
+    assert await sign_out_all(console.server) == 1
+    assert (await other.get(PROJECTS)).status == 401
+    assert (await ConsoleClient(console.server).get(link)).status == 410
+
+
+async def test_moving_the_servers_clock_and_a_reset_leave_the_operator_signed_in(
+    console: ConsoleClient,
+) -> None:
+    await console.change("/console/faults", "advance", number="30", unit="days")
+
+    assert "The server is reset" in await console.change("/console/faults", "reset")
+
+
+@pytest.mark.own_server
+async def test_expired_rows_are_swept(server: RunningServer) -> None:
+    await ConsoleClient(server).sign_in()
+    await new_link(server)
+    server.clock.advance(12 * HOURS)
+    headers = {"Authorization": f"Bearer {server.test_token}"}
+    async with server.client.put(
+        f"{server.url}/_test/clock", json={"advance": 0}, headers=headers
+    ) as response:
+        moved = await response.json()
+
+    assert moved["swept"] == 0  # the tables of sign-ins are not counted among those that tests empty
+    assert await sign_out_all(server) == 0
+
+
+@pytest.mark.own_server
+@each_row("path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE])
+async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
+    for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):
+        answer = await ConsoleClient(server, cookies).get(path)
+
+        assert answer.status == 401
+        assert "bridge-server console" in answer.body.decode()
+
+
+@pytest.mark.own_server
+async def test_refused_attempts_are_logged_at_a_limited_rate(server: RunningServer) -> None:
+    with capture_logs() as log:
+        for _ in range(5):
+            await ConsoleClient(server).get("/console/sign-in?link=guessed")
+        server.clock.advance(60)
+        await ConsoleClient(server).get("/console/sign-in?link=guessed")
+
+    lines = [line for line in log if line["event"] == "console_refused"]
+    assert [(line["reason"], line["client"], line.get("left_out")) for line in lines] == [
+        ("This link does not sign in", "127.0.0.1", None),
+        ("This link does not sign in", "127.0.0.1", 4),
+    ]
+
+
+@each_row("settings", [{}, {"console": True, "console_port": 0}])
+async def test_without_a_console_or_with_one_on_its_own_port_there_is_none(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    async with running_server(tmp_path / "data", **settings) as server:
+        for path in (
+            "/console", PROJECTS, "/console/sign-in?link=x", "/console/events", "/console/static/x.css",
+        ):  # fmt: skip
+            (await ask(server, "GET", path)).problem(404)
+
+
+async def test_the_own_port_has_the_console_alone(tmp_path: Path) -> None:
+    built = build_app(Settings(data_dir=tmp_path / "data", console=True, console_port=0))
+    assert built.console is not None
+    main, console = runner_of(built.application), runner_of(built.console)
+    try:
+        await main.setup()
+        await console.setup()
+        await web.TCPSite(console, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{console.addresses[0][1]}"
+        async with aiohttp.ClientSession() as client:
+            async with client.get(f"{url}/console/projects") as answer:
+                assert answer.status == 401
+            async with client.get(f"{url}/info") as answer:
+                assert answer.status == 404
+    finally:
+        await console.cleanup()
+        await main.cleanup()
+
+
+def test_a_port_without_a_console_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="console_port: the console is off"):
+        Settings(data_dir=tmp_path, console_port=8081)

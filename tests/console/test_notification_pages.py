@@ -1,26 +1,21 @@
-"""The pages of notifications that were sent, of an account's view, of analytics, and of an inbox."""
+"""The pages that compose a notification and show those that were sent, accounts, inboxes and analytics."""
 
 import re
+from typing import Any
 
+from tests.support.asking import Answer
 from tests.support.console_client import ConsoleClient, elements
 from tests.support.console_projects import make_project, subscribe, subscribe_crowd
 from tests.support.engines import database_of
+from tests.support.rows import each_row
 
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 OTHER = "test:chain:other"
 
 
 async def send(console: ConsoleClient, project_id: str, *accounts: str, **fields: str) -> None:
-    sound = {
-        "type": "news",
-        "title": "Title",
-        "body": "Body",
-        "audience": "accounts",
-        "accounts": "\n".join(accounts),
-        "notification_id": f"{project_id}-{fields.get('title')}",
-    }
-    form = {**sound, **fields}
-    answer = await console.send(f"/console/compose?project_id={project_id}", "send", None, **form)
+    form = {"accounts": "\n".join(accounts), "notification_id": f"{project_id}-{fields.get('title')}"}
+    answer = await submit(console, project_id, "send", **{**form, **fields})
     assert answer.status == 303, answer.body.decode()
 
 
@@ -37,11 +32,6 @@ def inbox(account: str, **query: str) -> str:
     return f"/console/inbox?account={account}{more}"
 
 
-async def test_without_projects_the_pages_say_so(console: ConsoleClient) -> None:
-    for page in ("notifications", "analytics", "accounts"):
-        assert "There are no projects yet." in await console.page(f"/console/{page}")
-
-
 async def test_notifications_are_listed_newest_first_page_by_page(console: ConsoleClient) -> None:
     await make_project(console, "listed", "news")
     assert "Nothing was sent yet: <a" in await console.page("/console/notifications?project_id=listed")
@@ -53,6 +43,7 @@ async def test_notifications_are_listed_newest_first_page_by_page(console: Conso
     following = re.search(r'href="([^"]+)">Earlier ones', first)
     assert following is not None
     second = await console.page(following[1].replace("&amp;", "&"))
+    again = await console.page("/console/notifications?project_id=listed&after=9&notice=x")
 
     assert first.index("Number 26.") < first.index("Number 02.")
     assert "Number 01." not in first
@@ -60,15 +51,8 @@ async def test_notifications_are_listed_newest_first_page_by_page(console: Conso
     assert "Number 02." not in second
     assert "Earlier ones" not in second
     assert "Latest ones" in second
-
-
-async def test_a_page_of_a_list_is_loaded_again_as_this_page(console: ConsoleClient) -> None:
-    await make_project(console, "live", "news")
-
-    page = await console.page("/console/notifications?project_id=live&after=9&notice=x")
-
-    assert 'hx-get="/console/notifications?project_id=live&amp;after=9"' in page
-    assert "events?on=notifications&amp;" in page
+    assert 'hx-get="/console/notifications?project_id=listed&amp;after=9"' in again  # as this page
+    assert "events?on=notifications&amp;" in again
 
 
 async def test_a_notification_shows_its_figures_and_each_account_with_its_outcome(
@@ -211,6 +195,15 @@ async def test_analytics_draw_the_read_rate_and_have_its_figures_beside_it(conso
     assert '<td data-label="Sent" class="number">110</td>' in longer
     assert [tag for tag, _ in elements(of_type)].count("svg") == 1
     assert "style" not in {name for _, attributes in elements(page) for name in attributes}
+    names = [f"type-{number}" for number in range(9)]
+    await make_project(console, "many", *names)
+    for number, name in enumerate(names):
+        record_figures(console, "many", name, 1, number + 1, 1)
+    many = await console.page("/console/analytics?project_id=many")
+    assert [tag for tag, _ in elements(many)].count("svg") == 7  # what a person looks at
+    assert "Read rate of type-8" in many
+    assert "Read rate of type-0" not in many
+    assert ">type-0</a>" in many
 
 
 async def test_a_period_that_cannot_be_is_explained_and_the_usual_one_is_shown(
@@ -229,20 +222,6 @@ async def test_a_period_that_cannot_be_is_explained_and_the_usual_one_is_shown(
         assert "0 notifications" in page
 
 
-async def test_many_types_have_no_more_charts_than_a_person_looks_at(console: ConsoleClient) -> None:
-    names = [f"type-{number}" for number in range(9)]
-    await make_project(console, "many", *names)
-    for number, name in enumerate(names):
-        record_figures(console, "many", name, 1, number + 1, 1)
-
-    page = await console.page("/console/analytics?project_id=many")
-
-    assert [tag for tag, _ in elements(page)].count("svg") == 7
-    assert "Read rate of type-8" in page
-    assert "Read rate of type-0" not in page
-    assert ">type-0</a>" in page
-
-
 async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> None:
     token = await console.form_token()
     for number in range(101):
@@ -253,3 +232,188 @@ async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> N
 
     assert re.search(r'<input name="project_id" value="p-100"', page)
     assert len([tag for tag, _ in elements(page) if tag == "option"]) == 100
+
+
+def compose(project_id: str) -> str:
+    return f"/console/compose?project_id={project_id}"
+
+
+async def submit(console: ConsoleClient, project_id: str, do: str, **fields: Any) -> Answer:
+    """Submit the form with sound fields but for these."""
+    sound = {
+        "type": "news",
+        "title": "Title",
+        "body": "Body",
+        "url": "",
+        "audience": "accounts",
+        "audience_type": "news",
+        "accounts": ACCOUNT,
+        "notification_id": f"id-{project_id}",
+    }
+    return await console.send(compose(project_id), do, **{**sound, **fields})
+
+
+async def last_title(console: ConsoleClient, project_id: str) -> str:
+    return await console.page(f"/console/notifications?project_id={project_id}")
+
+
+async def test_without_projects_and_without_types_the_pages_say_where_to_make_them(
+    console: ConsoleClient,
+) -> None:
+    for page in ("notifications", "analytics", "accounts", "compose"):
+        assert "There are no projects yet." in await console.page(f"/console/{page}")
+    await make_project(console, "bare")
+    assert "has no notification types yet" in await console.page("/console/compose")
+    assert (await submit(console, "gone", "send")).status == 404
+    assert (await console.get(compose("gone"))).status == 404
+    for answer in (
+        await console.get("/console/compose/sendings/unknown"),
+        await console.send("/console/compose/sendings/unknown", "continue"),
+    ):
+        assert answer.status == 404
+        assert "nobody gets it twice" in answer.body.decode()
+
+
+async def test_a_check_shows_who_would_get_it_and_how_it_looks_and_sends_nothing(
+    console: ConsoleClient,
+) -> None:
+    await make_project(console, "checked", "news", "deals")
+    await subscribe(console, "checked", ACCOUNT)
+    await subscribe(console, "checked", OTHER, "deals")
+
+    answer = await submit(
+        console, "checked", "check", accounts=f"{ACCOUNT}\n\n{OTHER}\ntest:chain:nobody", body="Two\r\nlines"
+    )
+
+    page = answer.body.decode()
+    assert answer.status == 200
+    assert "Nothing is sent yet" in page
+    assert "<dt>Would get it</dt><dd>1</dd>" in page
+    assert "<dt>Have not chosen the type</dt><dd>1</dd>" in page
+    assert "<dt>Not subscribed</dt><dd>1</dd>" in page
+    assert "<bdi>Two lines</bdi>" in page
+    assert ">Send to 3 accounts</button>" in page
+    assert 'name="title" value="Title"' in page
+    assert "Nothing was sent yet: <a" in await last_title(console, "checked")
+
+
+async def test_a_notification_is_sent_and_its_page_says_who_did_not_get_it(console: ConsoleClient) -> None:
+    await make_project(console, "sent", "news", "deals")
+    await subscribe(console, "sent", ACCOUNT)
+    await subscribe(console, "sent", OTHER, "deals")
+
+    answer = await submit(console, "sent", "send", accounts=f"{ACCOUNT}\n{OTHER}", title="Sent to her")
+    place = answer.headers["Location"]
+    page = await console.page(place)
+
+    assert "Sent to 1 account." in page
+    assert "Sent, to 2 accounts" in page
+    assert f"account={OTHER.replace(':', '%3A')}" in page
+    assert "have not chosen the type" in page
+    assert "Sent to her" in await last_title(console, "sent")
+    assert "complete" in await console.page(compose("sent"))
+
+
+async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(console: ConsoleClient) -> None:
+    await make_project(console, "faulty", "news")
+
+    answer = await submit(
+        console,
+        "faulty",
+        "send",
+        type="gone",
+        title="x" * 65,
+        body="\x07",
+        url="javascript:alert(1)",
+        accounts=f"{OTHER}\nnobody\n{ACCOUNT.lower()}\n{ACCOUNT[:-1]}B",
+        notification_id="y" * 256,
+    )
+
+    page = answer.body.decode()
+    marked = {a.get("name") for _, a in elements(page) if a.get("aria-invalid") == "true"}
+    assert answer.status == 400
+    assert "Nothing was sent: some fields need another look." in page
+    assert marked == {"title", "body", "url", "accounts", "notification_id"}
+    assert "must have 1 to 64 characters, and has 65" in page
+    assert "line 2 " in page
+    assert "line 4 has a wrong checksum" in page
+    assert ">65</span> of 64 characters" in page
+    assert 'value="javascript:alert(1)"' in page
+
+
+@each_row(
+    ("fields", "name"),
+    [
+        ({"type": "gone"}, "type"),
+        ({"audience": "type", "audience_type": "gone"}, "audience_type"),
+        ({"accounts": " \n "}, "accounts"),
+        ({"accounts": "\n".join(f"test:chain:{each}" for each in range(501))}, "accounts"),
+        ({"title": "  "}, "title"),
+        ({"title": "\U0001f600" * 65}, "title"),
+        ({"notification_id": ""}, "notification_id"),
+    ],
+)
+async def test_each_field_has_its_fault(console: ConsoleClient, fields: dict[str, str], name: str) -> None:
+    await make_project(console, "each", "news")
+
+    for do in ("check", "send"):
+        answer = await submit(console, "each", do, **fields)
+
+        page = answer.body.decode()
+        assert answer.status == 400
+        assert {a.get("name") for _, a in elements(page) if a.get("aria-invalid") == "true"} == {name}
+        assert 'class="fault"' in page
+
+
+async def test_characters_are_counted_as_code_points_of_one_line(console: ConsoleClient) -> None:
+    await make_project(console, "counted", "news")
+
+    exact = await submit(console, "counted", "check", title="\U0001f600" * 64, body=" a\r\n\r\nb ")
+
+    assert exact.status == 200
+    assert 'data-counts="title">64</span>' in exact.body.decode()
+    assert 'data-counts="body">3</span>' in exact.body.decode()
+
+
+async def test_a_walk_goes_on_step_by_step_is_left_and_taken_up_again(console: ConsoleClient) -> None:
+    await make_project(console, "walk", "news")
+    await subscribe(console, "walk", ACCOUNT)
+    subscribe_crowd(console, 2_600, ACCOUNT, "walk")
+
+    answer = await submit(console, "walk", "send", audience="all", accounts="", title="To everybody")
+    place = answer.headers["Location"].partition("?")[0]
+    running = await console.page(answer.headers["Location"])
+    left = await console.page(place)
+    listed = await console.page(compose("walk"))
+    over = await console.change(place, "continue")
+    again = await console.change(place, "continue")
+
+    assert 'hx-trigger="load' in running
+    assert 'value="2000"' in running
+    assert 'max="2601"' in running
+    assert 'hx-trigger="load' not in left
+    assert ">Continue</button>" in left
+    assert "Not finished" in left
+    assert f'href="{place}"' in listed
+    assert "not finished: continue" in listed
+    for page in (over, again):
+        assert "Sent to 2\xa0601 accounts." in page
+        assert "Continue" not in page
+
+
+async def test_a_walk_begun_anew_with_its_id_sends_to_nobody_twice(console: ConsoleClient) -> None:
+    await make_project(console, "anew", "news")
+    await subscribe(console, "anew", ACCOUNT)
+
+    for _ in range(2):
+        await submit(console, "anew", "send", audience="type", accounts="")
+
+    page = await console.page(f"/console/inbox?account={ACCOUNT}")
+    number = re.findall(r'href="/console/notifications/anew/(\d+)"', await last_title(console, "anew"))
+    assert page.count("<bdi>App</bdi>") >= 1
+    assert len(number) == 1
+    repeated = elements(await console.page(f"{compose('anew')}&repeat={number[0]}"))
+    values = {a.get("name"): a.get("value") for tag, a in repeated if tag == "input"}
+    assert values["notification_id"] == "id-anew"
+    assert values["title"] == "Title"
+    assert (await console.get(f"{compose('anew')}&repeat=999999")).status == 404

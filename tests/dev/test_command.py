@@ -1,6 +1,7 @@
-"""`bridge-server dev` as its users start it."""
+"""`bridge-server dev` as its users start it, and as docs/quickstart.md says it."""
 
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -13,20 +14,22 @@ from typing import Any
 
 import orjson
 import pytest
+from click import Option
 from click.testing import CliRunner
 
 from bridge_server.cli.dev import command as module
 from bridge_server.cli.dev.command import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
-from bridge_server.settings.settings import Settings
 from tests.support.eventually import until
 from tests.support.forked_process import fork_server
-from tests.support.rows import each_row
+from tests.support.forked_program import folder_of_command
 
 _PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text("utf-8")
+_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,13 @@ def ask(url: str, *arguments: str) -> Any:
     return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
 
 
-def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:
+def of_demo(dev: Dev, path: str = "") -> Any:
+    """The project that is always there, as the operator sees it."""
+    token = f"Authorization: Bearer {dev.facts['admin_token']}"
+    return ask(f"{dev.facts['url']}/admin/projects/demo{path}", "-H", token)
+
+
+def test_dev_prints_its_parts_and_leaves_nothing_but_what_it_is_told_to_keep(tmp_path: Path) -> None:
     out = tmp_path / "dev.json"
     lan = ["--lan"] if lan_address() is not None else []
     with running(tmp_path, "--config-out", out, "--keep", tmp_path / "kept", *lan) as dev:
@@ -93,8 +102,8 @@ def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:
         for shown in (facts["url"], facts["v07_url"], secret, admin_token, f"(0) {FIRST}  {FIRST_KEY}"):
             assert shown in text
         assert "\x1b" not in text
-        projects = ask(f"{facts['url']}/admin/projects", "-H", f"Authorization: Bearer {admin_token}")
-        assert [project["project_id"] for project in projects["projects"]] == ["demo"]
+        assert of_demo(dev)["subscribers"] == 1  # account 0
+        assert [each["title"] for each in of_demo(dev, "/notifications")["notifications"]] == ["Welcome"]
         ask(f"{facts['url']}/session/new", "-X", "POST")
         until_printed(dev, "dapp    POST   /session/new ")
         assert dev.stop(signal.SIGTERM) == 0
@@ -104,6 +113,7 @@ def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:
         assert dev.facts["project"]["secret"] == secret
         assert dev.facts["admin_token"] != admin_token
         assert dev.facts["policy"] == "queue"
+        assert len(of_demo(dev, "/notifications")["notifications"]) == 1
         assert dev.stop(signal.SIGINT) == 0
 
 
@@ -117,38 +127,23 @@ def status(url: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def test_each_link_of_the_banner_works(tmp_path: Path) -> None:
-    with running(tmp_path) as dev:
+def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_path: Path) -> None:
+    real = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_DATA_DIR": str(tmp_path / "real"), "BRIDGE_APPROVE": "queue"}
+    with running(tmp_path, environment=real) as dev:
         until_printed(dev, "  stop ")
         shown = links(dev.printed())
         assert [status(shown[name]) for name in ("docs", "inbox", "bridge")] == ["200"] * 3
         assert status(f"{shown['0.7']}/hello") == "200"
         assert [status(shown["console"]) for _ in range(2)] == ["303", "410"]
         assert shown["relay"] == shown["bridge"].replace("http", "ws")
-
-
-def test_account_0_is_subscribed_from_the_start_and_has_a_notification(tmp_path: Path) -> None:
-    with running(tmp_path, "--keep", tmp_path / "kept") as dev:
-        token = f"Authorization: Bearer {dev.facts['admin_token']}"
-        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
-        project = ask(f"{dev.facts['url']}/admin/projects/demo", "-H", token)
-        assert [each["title"] for each in sent["notifications"]] == ["Welcome"]
-        assert project["subscribers"] == 1
-        assert dev.stop(signal.SIGTERM) == 0
-
-    with running(tmp_path, "--keep", tmp_path / "kept") as dev:
-        token = f"Authorization: Bearer {dev.facts['admin_token']}"
-        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
-        assert len(sent["notifications"]) == 1
-
-
-def test_a_refusal_is_printed_once(tmp_path: Path) -> None:
-    with running(tmp_path) as dev:
+        assert dev.facts["url"].startswith("http://127.0.0.1:")
+        assert dev.facts["policy"] == "approve"
+        assert not (tmp_path / "real").exists()
         ask(f"{dev.facts['url']}/rpc", "-d", "{}", "-H", "Origin: http://a.example")
         until_printed(dev, "http://a.example may not call the wallet: --rpc-origins http://a.example")
         assert dev.stop(signal.SIGTERM) == 0
 
-    assert (tmp_path / "err").read_text() == ""
+    assert "a.example" not in (tmp_path / "err").read_text()
 
 
 def test_open_opens_the_console_signed_in(tmp_path: Path) -> None:
@@ -170,9 +165,7 @@ def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_
     with running(tmp_path, environment={"BROWSER": str(browser)}, command="demo") as dev:
         until((tmp_path / "opened").exists, dev.printed)
         until(lambda: dev.printed().count("personal_sign") >= 6, dev.printed)
-        token = f"Authorization: Bearer {dev.facts['admin_token']}"
-        sent = ask(f"{dev.facts['url']}/admin/projects/demo/notifications", "-H", token)
-        assert len(sent["notifications"]) == 4
+        assert len(of_demo(dev, "/notifications")["notifications"]) == 4
         assert dev.stop(signal.SIGTERM) == 0
 
     lines = dev.printed().splitlines()
@@ -227,71 +220,60 @@ def test_a_port_in_use(refused: Callable[..., str]) -> None:
     assert "choose another with --port" in text
 
 
-def test_no_network(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "lan_address", lambda: None)
-
-    assert "--lan: this machine is in no network" in refused("--lan")
-
-
-def test_a_directory_of_another_server(refused: Callable[..., str], tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def test_no_network_and_a_directory_of_another_server(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data, dev_file = tmp_path / "data", tmp_path / "own" / "dev.json"
     data.mkdir()
+    dev_file.parent.mkdir()
     (data / "bridge.sqlite3").touch()
+    dev_file.write_text("{}")
 
     assert "it has another server's data" in refused("--keep", data)
     assert [file.name for file in data.iterdir()] == ["bridge.sqlite3"]
-
-
-def test_a_directory_that_cannot_be(refused: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    assert "name another directory" in refused("--keep", tmp_path / "file" / "below")
+    assert "dev.json cannot be read: remove it" in refused("--keep", dev_file.parent)
+    assert "name another directory" in refused("--keep", dev_file / "below")
     assert "never put into the working directory" in refused("--keep", ".")
+    monkeypatch.setattr(module, "lan_address", lambda: None)
+    assert "--lan: this machine is in no network" in refused("--lan")
 
 
-def test_a_secret_that_cannot_be_read(refused: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "dev.json").write_text("{}")
-
-    assert "dev.json cannot be read: remove it" in refused("--keep", tmp_path)
-
-
-def test_keys_that_are_worth_something(refused: Callable[..., str]) -> None:
-    text = refused(BRIDGE_PRIVATE_KEYS=FIRST_KEY)
-
-    assert "private_keys (environment BRIDGE_PRIVATE_KEYS): dev signs for every program" in text
-    assert FIRST_KEY not in text
-
-
-@each_row("assignment", ["host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"])
-def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str], assignment: str) -> None:
-    name = assignment.partition("=")[0]
-
-    assert f"--set: bridge-server dev decides {name} itself" in refused("--set", assignment)
-
-
-def test_a_proxy_is_no_way_to_it(refused: Callable[..., str]) -> None:
-    text = refused(BRIDGE_PUBLIC_URL="https://bridge.example")
-
-    assert "public_url says that others than this machine come through a proxy" in text
-
-
-def test_a_console_that_is_off_cannot_be_opened(refused: Callable[..., str]) -> None:
-    off = ["--set", "console=off"] if "console" in Settings.model_fields else []
-
-    assert "--open: the console is off" in refused("--port", "0", "--open", *off)
-
-
-def test_an_unknown_policy(refused: Callable[..., str]) -> None:
+def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str]) -> None:
+    for assignment in ("host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"):
+        name = assignment.partition("=")[0]
+        assert f"--set: bridge-server dev decides {name} itself" in refused("--set", assignment)
+    keys = refused(BRIDGE_PRIVATE_KEYS=FIRST_KEY)
+    assert "private_keys (environment BRIDGE_PRIVATE_KEYS): dev signs for every program" in keys
+    assert FIRST_KEY not in keys
+    proxied = refused(BRIDGE_PUBLIC_URL="https://bridge.example")
+    assert "public_url says that others than this machine come through a proxy" in proxied
+    off = refused("--port", "0", "--open", "--set", "console=off")
+    assert "--open: the console is off" in off
     assert "--policy" in refused("--policy", "maybe")
 
 
-def test_environment_variables_for_a_real_server_do_not_matter(tmp_path: Path) -> None:
-    environment = {
-        "BRIDGE_HOST": "0.0.0.0",
-        "BRIDGE_DATA_DIR": str(tmp_path / "real"),
-        "BRIDGE_APPROVE": "queue",
-    }
-    with running(tmp_path, environment=environment) as dev:
-        assert dev.facts["url"].startswith("http://127.0.0.1:")
-        assert dev.facts["policy"] == "approve"
-        assert not (tmp_path / "real").exists()
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page's lines need curl")
+def test_the_lines_for_programs_run(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```sh\n(bridge-server dev .*?)```", PAGE, re.DOTALL)
+    path = f"{folder_of_command(tmp_path)}:/usr/bin:/bin"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    finished = subprocess.run(
+        ["sh", "-euc", f"{script}wait"],
+        cwd=folder,
+        env={**environment_without_settings(), "PATH": path, "TMPDIR": str(folder)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "Hello World, this is Bridge Server" in finished.stdout
+    assert [file.name for file in folder.iterdir()] == ["dev.log"]
+
+
+def test_every_option_is_on_the_page() -> None:
+    options = [each.opts[0] for each in dev_command.params if isinstance(each, Option)]
+
+    assert [option for option in options if option not in PAGE and option != "--stop-with-parent"] == []

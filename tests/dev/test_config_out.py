@@ -1,7 +1,13 @@
-"""The file of `--config-out`."""
+"""What `dev` leaves, and when it goes: the file of `--config-out`, temporary directories, signals."""
 
+import asyncio
 import os
+import signal
 import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,9 @@ import pytest
 
 from bridge_server.cli.dev_files import config_file_at
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.process import stop_at_signals
+from bridge_server.storage.data_directory import ThrowawayDirectory, remove_left_over
+from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
 
 FACTS: dict[str, Any] = {
@@ -17,15 +26,20 @@ FACTS: dict[str, Any] = {
     "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",
     "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news"]}, "accounts": [],
 }  # fmt: skip
+_NO_PROCESS = 2**22 + 1
+PREFIX = "bridge-test-"
+_MAKES_ONE = f"""
+import time
+from bridge_server.storage.data_directory import ThrowawayDirectory
+print(ThrowawayDirectory({PREFIX!r}).path, flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture(autouse=True)
 def facts_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module may have been imported before this process was forked."""
     monkeypatch.setitem(FACTS, "pid", os.getpid())
-
-
-_NO_PROCESS = 2**22 + 1
 
 
 def refused(path: Path) -> str:
@@ -69,22 +83,110 @@ def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_i
         assert path.exists()
 
 
-@each_row("content", ["", "{}", '{"pid": 1}', "my notes", "[1]"])
-def test_a_file_that_is_somebody_elses_stays(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "notes"
-    path.write_text(content)
-
-    assert "dev did not write it" in refused(path)
-    assert path.read_text() == content
-
-
-def test_a_directory_or_a_pipe_stays(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+def test_a_file_a_directory_or_a_pipe_that_is_somebody_elses_stays(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "notes", tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    assert "dev did not write it" in refused(pipe)
-    assert "dev did not write it" in refused(tmp_path)
-
-
-def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+    for content in ("", "{}", '{"pid": 1}', "my notes", "[1]"):
+        path.write_text(content)
+        assert "dev did not write it" in refused(path), content
+        assert path.read_text() == content
+    for other in (pipe, tmp_path):
+        assert "dev did not write it" in refused(other)
     assert "No such file or directory: name another file" in refused(tmp_path / "nowhere" / "dev.json")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_directory_is_private_and_goes_when_it_is_removed(place: Path) -> None:
+    directory = ThrowawayDirectory(PREFIX)
+    (directory.path / "data").mkdir()
+
+    assert directory.path.parent == place
+    assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
+    directory.remove()
+    directory.remove()
+    assert list(place.iterdir()) == []
+
+
+def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Path) -> None:
+    command = [sys.executable, "-c", _MAKES_ONE]
+    with subprocess.Popen(command, env={"TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        theirs = Path(other.stdout.readline().strip())
+        (theirs / "data").mkdir()
+        mine = ThrowawayDirectory(PREFIX)
+        assert theirs.exists()
+        other.kill()
+
+    remove_left_over(PREFIX)
+
+    assert not theirs.exists()
+    assert mine.path.exists()
+    mine.remove()
+
+
+def test_nothing_else_is_removed(place: Path) -> None:
+    without_lock = place / f"{PREFIX}somebody's"
+    without_lock.mkdir()
+    target = ThrowawayDirectory("other-")
+    link = place / f"{PREFIX}link"
+    link.symlink_to(target.path)
+    file = place / f"{PREFIX}file"
+    file.touch()
+
+    remove_left_over(PREFIX)
+
+    assert sorted(place.iterdir()) == sorted([without_lock, target.path, link, file])
+    target.remove()
+
+
+@pytest.fixture
+async def handlers(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], None]]:
+    """What the loop would do at each signal."""
+    found: dict[int, Callable[[], None]] = {}
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", found.__setitem__)
+    return found
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done at once."""
+    done: list[str] = []
+    monkeypatch.setattr(os, "_exit", lambda code: done.append(f"exit {code}"))
+    return done
+
+
+async def test_a_second_ctrl_c_removes_what_is_not_kept_and_exits(
+    handlers: dict[int, Callable[[], None]], done: list[str], pass_time: PassTime
+) -> None:
+    stop = asyncio.Event()
+    stop_at_signals(stop, lambda: done.append("removed"))
+
+    handlers[signal.SIGINT]()
+    handlers[signal.SIGINT]()  # the same key, passed on by the program that runs this one
+    assert stop.is_set()
+    assert done == []
+    await pass_time(1.0)
+    handlers[signal.SIGINT]()
+
+    assert done == ["removed", "exit 130"]
+
+
+async def test_a_server_finishes_whatever_comes(
+    handlers: dict[int, Callable[[], None]], done: list[str], pass_time: PassTime
+) -> None:
+    stop = asyncio.Event()
+    stop_at_signals(stop, None)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+        handlers[number]()
+        await pass_time(1.0)
+
+    assert stop.is_set()
+    assert done == []

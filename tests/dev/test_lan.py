@@ -1,9 +1,10 @@
-"""The listener for phones: it has the bridge and nothing else, and no webhook from there is private."""
+"""The listener for phones has the bridge and nothing else; and the project that is always there."""
 
 import asyncio
 import re
 import socket
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,26 @@ from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.room import Room
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
-from tests.dev.conftest import DevServer, running_dev
+from tests.dev.conftest import DEMO, SECRET, DevServer, running_dev
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN
-from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 TOKEN = "t" * 40
 BRIDGE = {
-    ("GET", "/hello"),
-    ("GET", "/info"),
-    ("POST", "/session/new"),
-    ("GET", "/session/{}"),
-    ("PUT", "/session/{}"),
-    ("DELETE", "/session/{}"),
-    ("GET", "/session/{}/calls"),
-    ("POST", "/session/{}/call/new"),
-    ("GET", "/session/{}/call/{}"),
-    ("POST", "/call-status/{}/new"),
-    ("GET", "/call-status/{}"),
-    ("POST", "/subscribe"),
-}
+    ("GET", "/hello"), ("GET", "/info"), ("POST", "/session/new"), ("GET", "/session/{}"),
+    ("PUT", "/session/{}"), ("DELETE", "/session/{}"), ("GET", "/session/{}/calls"),
+    ("POST", "/session/{}/call/new"), ("GET", "/session/{}/call/{}"), ("POST", "/call-status/{}/new"),
+    ("GET", "/call-status/{}"), ("POST", "/subscribe"),
+}  # fmt: skip
 SOCKETS = {("GET", "/"), ("GET", "/compat/v1"), ("GET", "/compat/v2")}
 PRIVATE = [
-    "http://127.0.0.1:9/x",
-    "http://localhost:9000/x",
-    "http://localhost.:9000/x",
-    "http://10.0.0.1/x",
-    "http://192.168.1.20:8080/push",
-    "http://169.254.169.254/latest",
-    "http://0.0.0.0:9000/x",
-    "http://[::1]:9000/x",
-    "http://[fd00::2]/x",
-    "http://[::ffff:127.0.0.1]:9000/x",
-    "https://8.8.8.8:25/x",
-]
+    "http://127.0.0.1:9/x", "http://localhost:9000/x", "http://localhost.:9000/x", "http://10.0.0.1/x",
+    "http://192.168.1.20:8080/push", "http://169.254.169.254/latest", "http://0.0.0.0:9000/x",
+    "http://[::1]:9000/x", "http://[fd00::2]/x", "http://[::ffff:127.0.0.1]:9000/x", "https://8.8.8.8:25/x",
+]  # fmt: skip
+NOTIFICATION = {"type": "news", "title": "Hello", "body": "A first notification"}
+DEMO_ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
 
 def every_room(tmp_path: Path) -> tuple[Room, ...]:
@@ -89,35 +75,35 @@ async def test_each_other_route_says_where_it_answers(dev: DevServer, tmp_path: 
 async def test_a_dapp_and_a_phone_meet(dev: DevServer) -> None:
     session = await dev.open_session()
     fields = {"encryptionPayload": "approval"}
+    query = "?env=browser&host=localhost&protocol=wc&version=1"
 
     assert (await dev.ask("PUT", f"{dev.lan_url}/session/{session}", fields))[0] == 200
     assert await dev.ask("GET", f"{dev.url}/session/{session}") == (200, fields)
     assert (await dev.ask("GET", f"{dev.lan_url}/compat/v0.7/session/{session}/calls"))[1] == {"data": {}}
     assert (await dev.ask("GET", f"{dev.lan_url}/info"))[0] == 200
+    for path in ("/", "/compat/v1"):
+        async with dev.client.ws_connect(f"{dev.lan_url}{path}{query}") as opened:
+            assert not opened.closed
 
 
-@each_row("path", ["/", "/compat/v1"])
-async def test_sockets_open(dev: DevServer, path: str) -> None:
-    query = "?env=browser&host=localhost&protocol=wc&version=1"
-    async with dev.client.ws_connect(f"{dev.lan_url}{path}{query}") as opened:
-        assert not opened.closed
-
-
-@each_row("webhook", PRIVATE)
-async def test_a_private_webhook_is_refused_and_nothing_is_changed(dev: DevServer, webhook: str) -> None:
+async def test_a_private_webhook_is_refused_and_nothing_is_changed(dev: DevServer) -> None:
     session = await dev.open_session()
-    push = {"type": "fcm", "token": "a", "webhook": webhook}
+    for url in (dev.url, dev.lan_url):
+        fields = {"topic": session, "webhook": "public+http://a.example/"}  # marked as from a phone
+        assert (await dev.ask("POST", f"{url}/subscribe", fields))[0] == 400
 
-    for prefix in ("", "/compat/v0.7"):
-        status, problem = await dev.ask(
-            "PUT", f"{dev.lan_url}{prefix}/session/{session}", {"encryptionPayload": "x", "push": push}
-        )
-        assert (status, problem["errors"][0]["pointer"]) == (400, "#/push/webhook")
-        status, problem = await dev.ask(
-            "POST", f"{dev.lan_url}{prefix}/subscribe", {"topic": session, "webhook": webhook}
-        )
-        assert (status, problem["errors"][0]["pointer"]) == (400, "#/webhook")
-        assert "must lead to a public address" in problem["errors"][0]["detail"]
+    for webhook in PRIVATE:
+        push = {"type": "fcm", "token": "a", "webhook": webhook}
+        for prefix in ("", "/compat/v0.7"):
+            status, problem = await dev.ask(
+                "PUT", f"{dev.lan_url}{prefix}/session/{session}", {"encryptionPayload": "x", "push": push}
+            )
+            assert (status, problem["errors"][0]["pointer"]) == (400, "#/push/webhook"), webhook
+            status, problem = await dev.ask(
+                "POST", f"{dev.lan_url}{prefix}/subscribe", {"topic": session, "webhook": webhook}
+            )
+            assert (status, problem["errors"][0]["pointer"]) == (400, "#/webhook"), webhook
+            assert "must lead to a public address" in problem["errors"][0]["detail"]
 
     assert await dev.ask("GET", f"{dev.url}/session/{session}") == (204, None)
 
@@ -197,14 +183,6 @@ async def test_on_loopback_the_private_webhook_is_called(
     await receiver.got(1)
 
 
-async def test_a_marked_url_cannot_be_registered(dev: DevServer) -> None:
-    session = await dev.open_session()
-
-    for url in (dev.url, dev.lan_url):
-        fields = {"topic": session, "webhook": "public+http://a.example/"}
-        assert (await dev.ask("POST", f"{url}/subscribe", fields))[0] == 400
-
-
 async def test_a_phone_that_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as phone:
         async with running_dev(tmp_path / "data") as dev:
@@ -220,3 +198,29 @@ async def test_a_phone_that_waits_is_answered_when_the_server_stops(tmp_path: Pa
             await eventually(waits)
 
         assert (await poll).status == 204
+
+
+async def notify(dev: DevServer, secret: str = SECRET, kind: str = "news") -> tuple[int, Any]:
+    fields = {"notification": {**NOTIFICATION, "type": kind}, "accounts": [DEMO_ACCOUNT]}
+    return await dev.ask("POST", f"{dev.url}/demo/notify", fields, Authorization=f"Bearer {secret}")
+
+
+async def test_the_demo_project_notifies_with_each_of_its_types_also_after_a_reset(dev: DevServer) -> None:
+    for kind in DEMO.types:
+        status, answer = await notify(dev, kind=kind)
+        assert (status, answer["not_found"]) == (200, [DEMO_ACCOUNT])
+    assert (await notify(dev, kind="other"))[0] == 400
+    await dev.control.reset()
+    assert (await notify(dev))[0] == 200
+
+
+async def test_the_demo_project_stays_with_a_new_secret_and_the_oldest_goes(tmp_path: Path) -> None:
+    async with running_dev(tmp_path / "data", demo=None) as dev:
+        assert (await notify(dev))[0] == 401
+    secrets = ["bsk_first", "bsk_second", "bsk_third"]
+    for secret in secrets:
+        async with running_dev(tmp_path / "data", replace(DEMO, secret=secret)) as dev:
+            assert (await notify(dev, secret))[0] == 200
+            valid = [each for each in secrets if (await notify(dev, each))[0] == 200]
+
+    assert valid == ["bsk_second", "bsk_third"]

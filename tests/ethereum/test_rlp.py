@@ -10,7 +10,6 @@ from bridge_server.ethereum import rlp
 from tests.support.rows import each_row
 
 LOREM = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"
-
 # As ethereum.org's page on RLP and the tests of Ethereum's clients show them.
 EXAMPLES: list[tuple[rlp.Item, str]] = [
     (b"dog", "83646f67"),
@@ -31,7 +30,6 @@ EXAMPLES: list[tuple[rlp.Item, str]] = [
     (b"a" * 65_536, "ba010000" + "61" * 65_536),
     ([b"", b"abc", [b"\x05"]], "c78083616263c105"),
 ]
-
 items = st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=6), max_leaves=30)
 
 
@@ -69,18 +67,6 @@ def test_an_item_comes_back_from_the_encoding_that_the_paper_gives_it(item: rlp.
 def test_any_bytes_are_the_one_encoding_of_what_they_mean_or_refused(data: bytes) -> None:
     with suppress(rlp.RlpError):
         assert rlp.encode(rlp.decode(data)) == data
-
-
-@given(items, st.data())
-def test_a_changed_byte_never_makes_another_encoding_of_the_same(item: rlp.Item, draw: st.DataObject) -> None:
-    encoded = bytearray(rlp.encode(item))
-    position = draw.draw(st.integers(0, len(encoded) - 1))
-    encoded[position] ^= draw.draw(st.integers(1, 255))
-
-    with suppress(rlp.RlpError):
-        decoded = rlp.decode(bytes(encoded))
-        assert decoded != item
-        assert rlp.encode(decoded) == encoded
 
 
 @given(items)
@@ -148,12 +134,9 @@ def test_numbers_come_back(value: int) -> None:
     assert not encoded.startswith(b"\0")
 
 
-@each_row("encoded", [b"\0", b"\0\1", bytes(32)])
-def test_a_number_has_no_leading_zeros(encoded: bytes) -> None:
-    with pytest.raises(rlp.RlpError, match="leading zero"):
-        rlp.number_of(encoded)
-
-
-def test_a_list_is_no_number() -> None:
+def test_a_number_is_no_list_and_has_no_leading_zeros() -> None:
+    for encoded in (b"\0", b"\0\1", bytes(32)):
+        with pytest.raises(rlp.RlpError, match="leading zero"):
+            rlp.number_of(encoded)
     with pytest.raises(rlp.RlpError, match="is a list"):
         rlp.number_of([b"\1"])

@@ -1,7 +1,8 @@
-"""Sign-in messages: EIP-4361's examples, each line's rule, and there and back."""
+"""Sign-in messages (EIP-4361), and the times (RFC 3339) and URIs (RFC 3986) in them."""
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,14 @@ from bridge_server.ethereum.sign_in_message import (
     parse_sign_in_message,
     write_sign_in_message,
 )
+from bridge_server.kernel.fields import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.instants import milliseconds_of, rfc3339
+from tests.ethereum.vectors import tables
 from tests.support.rows import each_row
 
+TABLES = tables("sign_in_messages.json")
 ADDRESS = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2"
-
 _MANY = 500_000
-
 EXAMPLE = f"""\
 example.com wants you to sign in with your Ethereum account:
 {ADDRESS}
@@ -34,7 +37,6 @@ Issued At: 2021-09-30T16:25:24Z
 Resources:
 - ipfs://bafybeiemxf5abjwjbikoz4mc3a3dla6ual3jsgpdr4cjr3oz3evfyavhwq/
 - https://example.com/my-web2-claim.json"""
-
 EXAMPLE_FIELDS = SignInMessage(
     domain="example.com",
     address=ADDRESS,
@@ -48,7 +50,6 @@ EXAMPLE_FIELDS = SignInMessage(
         "https://example.com/my-web2-claim.json",
     ),
 )
-
 EVERYTHING = f"""\
 https://example.com:8080 wants you to sign in with your Ethereum account:
 {ADDRESS}
@@ -65,7 +66,6 @@ Not Before: 2021-09-30T16:25:23Z
 Request ID: a:b@c%20
 Resources:
 - urn:a"""
-
 # As the siwe package of npm writes a message without a statement.
 BARE = f"""\
 example.com wants you to sign in with your Ethereum account:
@@ -77,8 +77,10 @@ Version: 1
 Chain ID: 1
 Nonce: 32891756
 Issued At: 2021-09-30T16:25:24.000Z"""
-
 LINES = EVERYTHING.split("\n")
+FIRST_MS = -62_135_596_800_000
+LAST_MS = 253_402_300_799_999
+_LONG = 200_000
 
 
 def with_line(number: int, line: str) -> str:
@@ -100,17 +102,7 @@ def test_the_example_of_the_proposal() -> None:
     assert parse_sign_in_message(EXAMPLE) == EXAMPLE_FIELDS
 
 
-@each_row(
-    ("origin", "scheme", "domain"),
-    [
-        ("example.com:3388", None, "example.com:3388"),
-        ("https://example.com", "https", "example.com"),
-        ("chrome-extension://abc", "chrome-extension", "abc"),
-        ("127.0.0.1:8080", None, "127.0.0.1:8080"),
-        ("[::1]:80", None, "[::1]:80"),
-        ("localhost", None, "localhost"),
-    ],
-)
+@each_row(("origin", "scheme", "domain"), TABLES["origins"])
 def test_the_origin_may_have_a_scheme_and_a_port(origin: str, scheme: str | None, domain: str) -> None:
     message = parse_sign_in_message(EXAMPLE.replace("example.com", origin, 1))
 
@@ -167,63 +159,7 @@ def test_each_optional_line_may_be_absent(number: int) -> None:
 
 @each_row(
     ("number", "line", "complaint"),
-    [
-        (1, "", "must be a domain"),
-        (1, " wants you to sign in with your Ethereum account:", "must be a host"),
-        (1, "example.com wants you to sign in with your ethereum account:", "must be a domain"),
-        (1, LINES[0] + "\r", "LF, not CR LF"),
-        (1, LINES[0].replace("example.com:8080", "user@example.com"), "without a user"),
-        (1, LINES[0].replace("example.com:8080", "example.com/a"), "must be a host"),
-        (1, LINES[0].replace("example.com:8080", "ex ample.com"), "must be a host"),
-        (1, LINES[0].replace("example.com:8080", "exämple.com"), "must be a host"),
-        (1, LINES[0].replace("https", "1https"), "must be a scheme"),
-        (1, LINES[0].replace("https", ""), "must be a scheme"),
-        (1, LINES[0].replace("https", "a://b"), "must be a scheme"),
-        (2, "", "40 hexadecimal digits"),
-        (2, ADDRESS[:-1], "40 hexadecimal digits"),
-        (2, ADDRESS + "0", "40 hexadecimal digits"),
-        (2, "0X" + ADDRESS[2:], "40 hexadecimal digits"),
-        (2, ADDRESS[:-1] + "\N{ARABIC-INDIC DIGIT TWO}", "40 hexadecimal digits"),
-        (2, ADDRESS.lower(), f"spelled with its checksum (EIP-55): {ADDRESS}"),
-        (2, "0x" + ADDRESS[2:].upper(), f"spelled with its checksum (EIP-55): {ADDRESS}"),
-        (2, ADDRESS.replace("C02", "c02"), "may be mistyped"),
-        (3, "Welcome!", "must be empty, after the address"),
-        (4, "Welcome\r", "must be ASCII"),
-        (4, "100 %", "must be ASCII"),
-        (4, 'say "hi"', "must be ASCII"),
-        (4, "Grüezi", "must be ASCII"),
-        (5, "Again!", "must be empty: a statement is one line"),
-        (6, "uri: urn:x", "must begin with 'URI: '"),
-        (6, "URI: ", "URI must be a URI"),
-        (6, "URI: example.com", "URI must be a URI"),
-        (6, "URI: https://example.com/a b", "URI must be a URI"),
-        (7, "Version: 2", "Version must be 1"),
-        (7, "Version: 1 ", "Version must be 1"),
-        (8, "Chain ID: ", "Chain ID must be 1 to 32 decimal digits"),
-        (8, "Chain ID: 0x1", "Chain ID must be"),
-        (8, "Chain ID: -1", "Chain ID must be"),
-        (8, "Chain ID: \N{ARABIC-INDIC DIGIT ONE}", "Chain ID must be"),
-        (8, "Chain ID: " + "1" * 33, "Chain ID must be"),
-        (8, "Chain ID: " + "1" * 8_000, "Chain ID must be"),
-        (9, "Nonce: 1234567", "Nonce must be 8 to 128"),
-        (9, "Nonce: 1234567-", "Nonce must be 8 to 128"),
-        (9, "Nonce: 1234567é", "Nonce must be 8 to 128"),
-        (9, "Nonce: " + "1" * 129, "Nonce must be 8 to 128"),
-        (10, "Issued At: 2021-09-30", "Issued At must be a date and time"),
-        (10, "Issued At: 2021-02-29T00:00:00Z", "Issued At must be a day of the calendar"),
-        (11, "Expiration Time: never", "Expiration Time must be a date and time"),
-        (12, "Not Before: 0000-01-01T00:00:00Z", "Not Before must be a day of the calendar"),
-        (13, "Request ID: a b", "Request ID must consist of"),
-        (13, "Request ID: a/b", "Request ID must consist of"),
-        (13, "request id: a", "must not be there"),
-        (14, "Resources: ", "must be 'Resources:' and nothing else"),
-        (14, "Resources:- urn:a", "must be 'Resources:' and nothing else"),
-        (15, "", "must be '- ' and a URI"),
-        (15, "-urn:a", "must be '- ' and a URI"),
-        (15, "- a", "must be '- ' and a URI"),
-        (15, "- urn:a - urn:b", "must be '- ' and a URI"),
-        (15, "- urn:a\r", "must be '- ' and a URI"),
-    ],
+    [*TABLES["wrong lines"], (8, "Chain ID: " + "1" * 8_000, "Chain ID must be")],
 )
 def test_an_error_names_the_wrong_line_and_its_rule(number: int, line: str, complaint: str) -> None:
     reason = refusal(with_line(number, line))
@@ -347,3 +283,91 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_a_long_text_is_refused_in_time_that_grows_with_its_length(text: str) -> None:
     """Time that grows with the square of the length is longer here than any test may take."""
     assert refusal(text)
+
+
+def utc_ms(*parts: int) -> int:
+    return round(datetime(*parts, tzinfo=UTC).timestamp() * 1_000)  # type: ignore[arg-type, misc]
+
+
+@each_row(
+    ("text", "milliseconds"),
+    [*TABLES["times"], (f"2021-09-30T16:25:24.{'9' * 8_000}Z", utc_ms(2021, 9, 30, 16, 25, 24) + 999)],
+)
+def test_a_date_time_stands_for_a_moment(text: str, milliseconds: int) -> None:
+    assert milliseconds_of(text) == milliseconds
+
+
+@each_row("text", TABLES["other spellings of times"])
+def test_other_spellings_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="RFC 3339"):
+        milliseconds_of(text)
+
+
+@each_row("text", TABLES["days outside of the calendar"])
+def test_days_outside_of_the_calendar_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="calendar"):
+        milliseconds_of(text)
+
+
+@given(st.integers(FIRST_MS, LAST_MS))
+def test_every_moment_is_read_as_it_was_written(milliseconds: int) -> None:
+    assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
+
+
+@each_row("milliseconds", [FIRST_MS - 1, LAST_MS + 1, 10**30, -(10**30)])
+def test_a_moment_outside_of_the_years_is_not_written(milliseconds: int) -> None:
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        rfc3339(milliseconds)
+
+
+@given(
+    st.text()
+    | st.from_regex(
+        r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})\Z"
+    )
+)
+def test_any_text_is_a_moment_or_refused(text: str) -> None:
+    with suppress(ValueError):
+        assert FIRST_MS <= milliseconds_of(text) <= LAST_MS
+
+
+@each_row("text", TABLES["URIs"])
+def test_uris_of_the_standard_are_accepted(text: str) -> None:
+    assert is_uri(text)
+
+
+@each_row("text", TABLES["near misses of URIs"])
+def test_near_misses_of_uris_are_refused(text: str) -> None:
+    assert not is_uri(text)
+
+
+@each_row("text", TABLES["hosts"])
+def test_a_host_is_accepted_with_or_without_a_port(text: str) -> None:
+    assert is_host_and_port(text)
+
+
+@each_row("text", TABLES["malformed hosts"])
+def test_malformed_hosts_and_ports_are_refused(text: str) -> None:
+    assert not is_host_and_port(text)
+
+
+def test_schemes_and_segments_are_judged() -> None:
+    assert all(map(is_scheme, ["https", "a", "A1+-."]))
+    assert not any(map(is_scheme, ["", "1a", "a:", "a/", "ä"]))
+    assert all(map(is_segment, ["", "a", "a:b@c", "%2F", "-._~!$&'()*+,;="]))
+    assert not any(map(is_segment, ["/", "a b", "%", "?", "#", "ä", "\n"]))
+
+
+@given(st.text() | st.text(alphabet="a1:/?#[]@%.v+~!\n"))
+def test_any_text_is_judged(text: str) -> None:
+    assert is_uri(text) in (True, False)
+    assert is_host_and_port(text) in (True, False)
+
+
+@each_row("piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"])
+@each_row("start", ["", "a:", "a://", "a://a:", "a://[", "a://[::"])
+def test_a_long_text_is_judged_in_time_that_grows_with_its_length(start: str, piece: str) -> None:
+    """Time that grows with the square of the length is longer here than any test may take."""
+    for end in ("\x00", "]", "%"):
+        assert is_uri(start + piece * _LONG + end) in (True, False)
+        assert is_host_and_port(start + piece * _LONG + end) in (True, False)

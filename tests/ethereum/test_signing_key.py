@@ -1,14 +1,21 @@
-"""Private keys: published nonces (RFC 6979), low s, and every signature recovered."""
+"""Keccak-256, private keys, their signatures and the signers of texts: published values, and what is none."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from coincurve import PrivateKey
+from Crypto.Hash import keccak
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.keccak import fastest_hash, keccak256
 from bridge_server.ethereum.signing_key import (
+    SignatureError,
     SigningKey,
     SigningKeyError,
     personal_message_hash,
@@ -17,8 +24,8 @@ from bridge_server.ethereum.signing_key import (
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
 from tests.support.rows import each_row
 
+BLOCK_BYTES = 136
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-
 # Key, text that SHA-256 makes the digest of, r and s: the vectors of RFC 6979 for secp256k1 that Bitcoin's
 # libraries share.
 DETERMINISTIC = [
@@ -47,15 +54,97 @@ DETERMINISTIC = [
         "58dfcc1e00a35e1572f366ffe34ba0fc47db1e7189759b9fb233c5b05ab388ea",
     ),
 ]
-
 digests = st.binary(min_size=32, max_size=32)
 secrets = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32))
+DIGEST = personal_message_hash(b"Some data")
+KEY = PrivateKey.from_int(0xC0FFEE)
+# Key, text, hash, signature and address, as the manuals of eth-account, web3.js and ethers show them.
+PUBLISHED = [
+    (
+        "b25c7db31feed9122727bf0939dc769a96564b2de4c4726d035b36ecf1e5b364",
+        "I♥SF",
+        "1476abb745d423bf09273f1afd887d951181d25adc66c4834a70491911b7f750",
+        "e6ca9bba58c88611fad66a6ce8f996908195593807c4b38bd528d2cff09d4eb3"
+        "3e5bfbbf4d3e39b1a2fd816a7680c19ebebaf3a141b239934ad43cb33fcec8ce1c",
+        "0x5ce9454909639D2D17A3F753ce7d93fa0b9aB12E",
+    ),
+    (
+        "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318",
+        "Some data",
+        "1da44b586eb0729ff70a73c326926f6ed5a25f5b056e7f47fbc6e58d86871655",
+        "b91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd"
+        "6007e74cd82e037b800186422fc2da167c747ef045e5d18a5f5d4300f8e1a0291c",
+        "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+    ),
+    (
+        "0123456789012345678901234567890123456789012345678901234567890123",
+        "hello world",
+        "d9eba16ed0ecae432b71fe008c98cc872bb4cc214d3220a36f365326cf807d68",
+        "ddd0a7290af9526056b4e35a077b9a11b513aa0028ec6c9880948544508f3c63"
+        "265e99e47ad31bb2cab9646c504576b3abc6939a1710afc08cbf3034d73214b81c",
+        "0x14791697260E4c9A71f18484C9f997B308e59325",
+    ),
+]
 
 
-def test_the_account_of_a_key() -> None:
-    key = SigningKey(bytes(31) + b"\1")
+def judged(data: bytes) -> bytes:
+    return keccak.new(digest_bits=256, data=data).digest()
 
-    assert key.address == "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"
+
+@each_row(
+    ("data", "digest"),
+    [
+        (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
+        (b"abc", "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45"),
+        (
+            b"The quick brown fox jumps over the lazy dog",
+            "4d741b6f1eb29cb2a9b9911c82f56fa8d73b04959d3d9d222895df6c0b28aa15",
+        ),
+    ],
+)
+def test_published_digests(data: bytes, digest: str) -> None:
+    assert keccak256(data).hex() == digest
+
+
+@each_row("blocks", [1, 2, 3])
+@each_row("offset", [-2, -1, 0, 1, 2])
+def test_messages_around_the_end_of_a_block(blocks: int, offset: int) -> None:
+    data = bytes(number % 251 for number in range(blocks * BLOCK_BYTES + offset))
+
+    assert keccak256(data) == judged(data)
+
+
+@given(st.binary(max_size=3 * BLOCK_BYTES))
+def test_any_message_has_the_digest_that_the_hash_object_gives_it(data: bytes) -> None:
+    assert keccak256(data) == judged(data)
+
+
+def test_threads_do_not_mix_their_digests() -> None:
+    messages = [b"%d" % number * 5_000 for number in range(400)]
+
+    with ThreadPoolExecutor(8) as threads:
+        digests = list(threads.map(keccak256, messages))
+
+    assert digests == [judged(message) for message in messages]
+
+
+def test_a_release_whose_one_shot_function_is_missing_or_another_hashes_all_the_same() -> None:
+    releases = [SimpleNamespace(new=keccak.new)]
+    for failure_code in (0, 2):
+        library = SimpleNamespace(keccak_oneshot=lambda *_, code=failure_code: code)
+        releases.append(
+            SimpleNamespace(
+                _raw_keccak_lib=library,
+                c_size_t=int,
+                c_ubyte=int,
+                create_string_buffer=bytearray,
+                get_raw_buffer=bytes,
+                new=keccak.new,
+            )
+        )
+
+    for release in releases:
+        assert fastest_hash(release)(b"abc") == keccak256(b"abc")
 
 
 @each_row(("number", "text", "r", "s"), DETERMINISTIC)
@@ -82,43 +171,22 @@ def test_a_signature_has_a_low_s_and_leads_back_to_the_account(secret: bytes, di
     key = SigningKey(secret)
 
     signature = key.sign(digest)
+    r, s, parity = key.sign_parity(digest)
 
-    assert len(signature) == 65
-    assert signature[64] in (27, 28)
-    assert 0 < int.from_bytes(signature[32:64]) <= ORDER // 2
+    assert signature == spelled(r, s, 27 + parity)
+    assert 0 < s <= ORDER // 2
     assert recover_address(digest, signature) == key.address
 
 
-@given(secrets, digests)
-def test_both_forms_of_a_signature_are_equal(secret: bytes, digest: bytes) -> None:
-    key = SigningKey(secret)
-
-    r, s, parity = key.sign_parity(digest)
-
-    assert key.sign(digest) == r.to_bytes(32) + s.to_bytes(32) + bytes([27 + parity])
-
-
-@given(secrets, digests)
-def test_signatures_are_deterministic(secret: bytes, digest: bytes) -> None:
-    assert SigningKey(secret).sign(digest) == SigningKey(secret).sign(digest)
-
-
-@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
-def test_a_number_outside_of_the_range_is_no_key(number: int) -> None:
-    with pytest.raises(SigningKeyError, match="between 0 and the order of the curve"):
-        SigningKey(number.to_bytes(32))
-
-
-@each_row("length", [0, 1, 31, 33, 64])
-def test_a_key_has_32_bytes(length: int) -> None:
-    with pytest.raises(SigningKeyError, match=f"32 bytes, and this one {length}$"):
-        SigningKey(b"\1" * length)
-
-
-@each_row("length", [0, 31, 33, 64])
-def test_only_a_digest_is_signed(length: int) -> None:
-    with pytest.raises(ValueError, match="32 bytes"):
-        SigningKey(b"\1" * 32).sign(bytes(length))
+def test_a_number_outside_of_the_range_and_another_length_are_no_key() -> None:
+    for number in (0, ORDER, ORDER + 1, 2**256 - 1):
+        with pytest.raises(SigningKeyError, match="between 0 and the order of the curve"):
+            SigningKey(number.to_bytes(32))
+    for length in (0, 1, 31, 33, 64):
+        with pytest.raises(SigningKeyError, match=f"32 bytes, and this one {length}$"):
+            SigningKey(b"\1" * length)
+    with pytest.raises(TypeError):
+        pickle.dumps(SigningKey(keccak256(b"key")))
 
 
 @each_row("secret", [b"\x5a" * 32, b"\xff" * 32])
@@ -134,6 +202,107 @@ def test_no_repr_has_the_secret(secret: bytes) -> None:
         assert repr(secret) not in text
 
 
-def test_a_key_is_not_written_anywhere_by_accident() -> None:
-    with pytest.raises(TypeError):
-        pickle.dumps(SigningKey(keccak256(b"key")))
+def signed_by(digest: bytes, key: PrivateKey = KEY) -> bytes:
+    return key.sign_recoverable(digest, hasher=None)
+
+
+def address_of(key: PrivateKey) -> str:
+    return checksummed("0x" + keccak256(key.public_key.format(compressed=False)[1:])[12:].hex())
+
+
+def spelled(r: int, s: int, v: int) -> bytes:
+    return r.to_bytes(32) + s.to_bytes(32) + bytes([v])
+
+
+def taken_apart(signature: bytes) -> tuple[int, int, int]:
+    return int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]), signature[64]
+
+
+@each_row(("key", "text", "digest", "signature", "address"), PUBLISHED)
+def test_published_signatures_have_their_signers(
+    key: str, text: str, digest: str, signature: str, address: str
+) -> None:
+    hashed = personal_message_hash(text.encode())
+    ours = signed_by(hashed, PrivateKey.from_hex(key))
+
+    assert hashed.hex() == digest
+    assert recover_address(hashed, bytes.fromhex(signature)) == address
+    assert taken_apart(ours)[:2] == taken_apart(bytes.fromhex(signature))[:2]
+
+
+@each_row("length", [0, 9, 10, 99, 100])
+def test_the_prefix_counts_the_bytes_of_the_message_in_decimal(length: int) -> None:
+    prefix = f"\x19Ethereum Signed Message:\n{length}".encode()
+
+    assert personal_message_hash(b"m" * length) == keccak256(prefix + b"m" * length)
+
+
+@given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32))
+def test_the_signer_is_recovered_with_both_spellings_of_v(secret: int, digest: bytes) -> None:
+    key = PrivateKey.from_int(secret)
+    r, s, v = taken_apart(signed_by(digest, key))
+
+    assert recover_address(digest, spelled(r, s, v)) == address_of(key)
+    assert recover_address(digest, spelled(r, s, v + 27)) == address_of(key)
+
+
+def test_another_text_has_another_signer() -> None:
+    assert recover_address(personal_message_hash(b"Some dato"), signed_by(DIGEST)) != address_of(KEY)
+
+
+def test_another_v_is_refused() -> None:
+    r, s, _ = taken_apart(signed_by(DIGEST))
+
+    for v in sorted(set(range(256)) - {0, 1, 27, 28}):
+        with pytest.raises(SignatureError, match="0, 1, 27 or 28"):
+            recover_address(DIGEST, spelled(r, s, v))
+
+
+def test_a_signature_has_65_bytes_and_a_digest_32() -> None:
+    for length in (0, 1, 64, 66, 130):
+        with pytest.raises(SignatureError, match=f"65 bytes, and this one {length}"):
+            recover_address(DIGEST, bytes(length))
+    for length in (0, 31, 33, 64):
+        with pytest.raises(SignatureError, match="32 bytes"):
+            recover_address(bytes(length), signed_by(DIGEST))
+        with pytest.raises(ValueError, match="32 bytes"):
+            SigningKey(b"\1" * 32).sign(bytes(length))
+
+
+@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
+def test_r_and_s_lie_between_zero_and_the_order(number: int) -> None:
+    r, s, v = taken_apart(signed_by(DIGEST))
+
+    with pytest.raises(SignatureError, match="between 0 and the order"):
+        recover_address(DIGEST, spelled(number, s, v))
+    with pytest.raises(SignatureError, match="between 0 and the order"):
+        recover_address(DIGEST, spelled(r, number, v))
+
+
+def test_the_highest_s_of_the_lower_half_is_taken_and_the_next_is_not() -> None:
+    r, s, v = taken_apart(signed_by(DIGEST))
+
+    assert recover_address(DIGEST, spelled(r, ORDER // 2, v)).startswith("0x")
+    for twin in (spelled(r, ORDER // 2 + 1, v), spelled(r, ORDER - s, 1 - v)):
+        with pytest.raises(SignatureError, match="lower half"):
+            recover_address(DIGEST, twin)
+
+
+def test_an_r_that_is_no_point_of_the_curve_is_refused() -> None:
+    with pytest.raises(SignatureError, match="not a point"):
+        recover_address(DIGEST, spelled(5, 1, 0))
+
+
+@given(st.binary(max_size=40), st.binary(max_size=70) | st.binary(min_size=65, max_size=65))
+@example(bytes(32), bytes(65))
+def test_any_bytes_have_a_signer_or_are_refused(digest: bytes, signature: bytes) -> None:
+    with suppress(SignatureError):
+        address = recover_address(digest, signature)
+        assert address == checksummed(address.lower())
+
+
+@given(st.integers(1, ORDER - 1), st.integers(1, ORDER // 2), st.integers(0, 1))
+def test_any_numbers_in_range_have_a_signer_or_are_refused(r: int, s: int, v: int) -> None:
+    with suppress(SignatureError):
+        address = recover_address(DIGEST, spelled(r, s, v))
+        assert address == checksummed(address.lower())

@@ -1,24 +1,34 @@
-"""Typed data: the published examples, an independent implementation's, and our decisions in open cases."""
+"""Typed data: published examples, an independent implementation's, any types, and open cases."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import recover_address
 from bridge_server.ethereum.typed_data import (
+    TypedDataError,
     encode_type,
     read_typed_data,
     read_types,
     references,
     signed_part,
 )
-from tests.ethereum import plain_typed_data
+from tests.ethereum import typed_data_examples as plain
 from tests.ethereum.typed_data_examples import (
     BOB,
     CONTRACT,
     COW,
     DOMAIN_TYPE,
     DRAGON,
+    Types,
     domain,
     family_tree,
     group_mail,
@@ -31,6 +41,28 @@ from tests.support.rows import each_row
 
 # The hash of the domain that the examples share.
 DOMAIN_HASH = "f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"
+DOMAIN = [
+    {"name": "name", "type": "string"},
+    {"name": "version", "type": "string"},
+    {"name": "chainId", "type": "uint256"},
+    {"name": "verifyingContract", "type": "address"},
+    {"name": "salt", "type": "bytes32"},
+]
+STRUCTS = ["Mail", "Asset", "Zone", "Bid", "_x1"]
+MEMBERS = ["a", "b", "c", "d_1", "$e"]
+MAX_LEVELS = 4
+# One of them is wrong for each type, whatever it is.
+WRONG_VALUES: list[Any] = [None, True, 0.5, "0xzz", [0.5], {"": 0}]
+widths = st.integers(1, 32)
+word_kinds = (
+    st.sampled_from(["bool", "address", "string", "bytes"])
+    | widths.map(lambda size: f"bytes{size}")
+    | widths.map(lambda size: f"uint{8 * size}")
+    | widths.map(lambda size: f"int{8 * size}")
+)
+array_suffixes = st.sampled_from(["", "", "", "[]", "[2]", "[][]", "[1][]", "[][2]"])
+# Of a type that may lead back to the struct itself: null or an empty array can end it.
+ending_suffixes = st.sampled_from(["", "[]", "[2][]"])
 
 
 def spelled(name: str, types: object) -> str:
@@ -42,10 +74,14 @@ def spelled(name: str, types: object) -> str:
 def word_of(kind: str, value: object, **types: list[dict[str, str]]) -> bytes:
     """The plain word for a value, after it was found in the hash of a message that holds just this value."""
     given = one_value(kind, value, **types)
-    expected = plain_typed_data.word(kind, value, given["types"])
-    type_hash = keccak256(plain_typed_data.encode_type("Holder", given["types"]).encode())
+    expected = plain.word(kind, value, given["types"])
+    type_hash = keccak256(plain.encode_type("Holder", given["types"]).encode())
     assert read_typed_data(given).preimage[34:] == keccak256(type_hash + expected)
     return expected
+
+
+def hashed(content: bytes) -> str:
+    return keccak256(content).hex()
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -60,65 +96,60 @@ def with_domain(domain_type: list[dict[str, str]] | None, values: dict[str, Any]
     return changed
 
 
-def test_the_types_of_the_example_are_spelled_as_published() -> None:
-    types = mail()["types"]
+def test_the_types_of_the_examples_are_spelled_as_published() -> None:
+    of_mail, of_group = spelled("Mail", mail()["types"]), spelled("Group", group_mail()["types"])
 
-    assert spelled("Mail", types) == (
-        "Mail(Person from,Person to,string contents)Person(string name,address wallet)"
-    )
-    assert keccak256(spelled("Mail", types).encode()).hex() == (
+    assert of_mail == "Mail(Person from,Person to,string contents)Person(string name,address wallet)"
+    assert of_group == "Group(string name,Person[] members)Person(string name,address[] wallets)"
+    assert keccak256(of_mail.encode()).hex() == (
         "a0cedeb2dc280ba39b857546d74f5549c3a1d7bdc2dd96bf881f76108e23dac2"
     )
 
 
-def test_the_example_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
-        "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
-    )
+@each_row(
+    ("example", "digest", "signature", "signer"),
+    [
+        (
+            mail(),
+            "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2",
+            "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
+            "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c",
+            COW,
+        ),
+        (
+            group_mail(),
+            "a85c2e2b118698e88db68a8105b794a8cc7cec074e89ef991cb4f5f533819cc2",
+            "65cbd956f2fae28a601bebc9b906cea0191744bd4c4247bcd27cd08f8eb6b71c"
+            "78efdf7a31dc9abee78f492292721f362d296cf86b4538e07b51303b67f749061b",
+            COW,
+        ),
+        (
+            family_tree(),
+            "807773b9faa9879d4971b43856c4d60c2da15c6f8c062bd9d33afefb756de19c",
+            "f2ec61e636ff7bb3ac8bc2a4cc2c8b8f635dd1b2ec8094c963128b358e79c85c"
+            "5ca6dd637ed7e80f0436fe8fce39c0e5f2082c9517fe677cc2917dcd6c84ba881c",
+            DRAGON,
+        ),
+    ],
+    ids=["mail", "arrays", "a circle of types"],
+)
+def test_the_examples_are_hashed_and_signed_as_published(
+    example: dict[str, Any], digest: str, signature: str, signer: str
+) -> None:
+    typed_data = read_typed_data(example)
 
+    assert typed_data.digest.hex() == digest
+    assert recover_address(typed_data.digest, bytes.fromhex(signature)) == signer
+
+
+def test_the_preimage_has_the_published_hashes_and_typed_data_is_kept_beside_it() -> None:
     typed_data = read_typed_data(mail())
 
     assert typed_data.preimage.hex() == (
         "1901" + DOMAIN_HASH + "c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e"
     )
-    assert typed_data.digest.hex() == "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"
-    assert recover_address(typed_data.digest, signature) == COW
-
-
-def test_typed_data_is_kept_beside_its_hash() -> None:
-    typed_data = read_typed_data(mail())
-
-    assert typed_data.primary_type == "Mail"
-    assert typed_data.domain == domain()
-    assert typed_data.chain_id == 1
-
-
-def test_the_example_with_arrays_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "65cbd956f2fae28a601bebc9b906cea0191744bd4c4247bcd27cd08f8eb6b71c"
-        "78efdf7a31dc9abee78f492292721f362d296cf86b4538e07b51303b67f749061b"
-    )
-
-    typed_data = read_typed_data(group_mail())
-
-    assert spelled("Group", group_mail()["types"]) == (
-        "Group(string name,Person[] members)Person(string name,address[] wallets)"
-    )
-    assert typed_data.digest.hex() == "a85c2e2b118698e88db68a8105b794a8cc7cec074e89ef991cb4f5f533819cc2"
-    assert recover_address(typed_data.digest, signature) == COW
-
-
-def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() -> None:
-    signature = bytes.fromhex(
-        "f2ec61e636ff7bb3ac8bc2a4cc2c8b8f635dd1b2ec8094c963128b358e79c85c"
-        "5ca6dd637ed7e80f0436fe8fce39c0e5f2082c9517fe677cc2917dcd6c84ba881c"
-    )
-
-    typed_data = read_typed_data(family_tree())
-
-    assert typed_data.digest.hex() == "807773b9faa9879d4971b43856c4d60c2da15c6f8c062bd9d33afefb756de19c"
-    assert recover_address(typed_data.digest, signature) == DRAGON
+    assert (typed_data.primary_type, typed_data.domain, typed_data.chain_id) == ("Mail", domain(), 1)
+    assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
 @each_row("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
@@ -156,7 +187,7 @@ def test_a_domain_has_the_members_of_its_type(names: tuple[str, ...]) -> None:
 
     given = with_domain([kind for kind in kinds if kind["name"] in names], values)
 
-    assert read_typed_data(given).preimage == plain_typed_data.preimage(given)
+    assert read_typed_data(given).preimage == plain.preimage(given)
     assert same(given, with_domain(None, values))  # without the type, it follows from the members
 
 
@@ -169,7 +200,7 @@ def test_without_its_type_a_domain_may_have_its_members_in_any_order() -> None:
 def test_the_domain_type_may_have_its_members_in_any_order() -> None:
     given = with_domain(DOMAIN_TYPE[::-1], domain())
 
-    assert read_typed_data(given).preimage == plain_typed_data.preimage(given)
+    assert read_typed_data(given).preimage == plain.preimage(given)
     assert not same(given, mail())
 
 
@@ -179,10 +210,6 @@ def test_the_chain_of_a_domain_is_read_in_every_spelling(chain_id: object) -> No
 
     assert typed_data.chain_id == 1
     assert typed_data.digest == read_typed_data(mail()).digest
-
-
-def test_a_domain_without_a_chain_has_none() -> None:
-    assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
 @each_row("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
@@ -195,6 +222,18 @@ def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...])
 
     assert same(more, mail())
     assert signed_part(more) == mail()
+
+
+def test_unused_types_orders_and_the_case_of_addresses_change_nothing() -> None:
+    more, turned, lower, upper = mail(), mail(), mail(), mail()
+    more["types"]["Unused"] = members("Mail mail, Unused[] more")
+    turned["types"] = dict(reversed(turned["types"].items()))
+    turned["message"] = dict(reversed(turned["message"].items()))
+    lower["message"]["to"]["wallet"] = BOB.lower()
+    upper["message"]["to"]["wallet"] = f"0x{BOB[2:].upper()}"
+
+    for changed in (more, turned, lower, upper):
+        assert same(changed, mail())
 
 
 @each_row("chain_id", [5, "no number", None])
@@ -224,85 +263,40 @@ def test_the_signed_part_has_a_domain_type_that_follows_from_the_members() -> No
     assert same(signed, given)
 
 
-def test_unused_types_change_nothing() -> None:
-    more = mail()
-    more["types"]["Unused"] = members("Mail mail, Unused[] more")
-
-    assert same(more, mail())
-
-
-def test_the_order_of_types_and_of_values_changes_nothing() -> None:
-    turned = mail()
-    turned["types"] = dict(reversed(turned["types"].items()))
-    turned["message"] = dict(reversed(turned["message"].items()))
-
-    assert same(turned, mail())
-
-
-def test_addresses_are_the_same_in_any_case() -> None:
-    lower, upper = mail(), mail()
-    lower["message"]["to"]["wallet"] = BOB.lower()
-    upper["message"]["to"]["wallet"] = f"0x{BOB[2:].upper()}"
-
-    assert same(lower, mail())
-    assert same(upper, mail())
-
-
 @each_row(
     ("kind", "value", "expected"),
     [
-        ("bool", True, "01"),
-        ("bool", False, "00"),
-        ("address", CONTRACT, "cc" * 20),
-        ("uint8", 255, "ff"),
-        ("uint8", "255", "ff"),
-        ("uint8", "0xff", "ff"),
-        ("uint64", 2**64 - 1, "ff" * 8),
-        ("uint256", str(2**256 - 1), "ff" * 32),
-        ("uint256", hex(2**256 - 1), "ff" * 32),
-        ("int8", -128, "ff" * 31 + "80"),
-        ("int8", "-128", "ff" * 31 + "80"),
-        ("int8", 127, "7f"),
+        ("bool", True, "01".rjust(64, "0")),
+        ("bool", False, "00".rjust(64, "0")),
+        ("address", CONTRACT, ("cc" * 20).rjust(64, "0")),
+        *(("uint8", value, "ff".rjust(64, "0")) for value in (255, "255", "0xff")),
+        ("uint64", 2**64 - 1, ("ff" * 8).rjust(64, "0")),
+        *(("uint256", spelled, "ff" * 32) for spelled in (str(2**256 - 1), hex(2**256 - 1))),
+        *(("int8", value, "ff" * 31 + "80") for value in (-128, "-128")),
+        ("int8", 127, "7f".rjust(64, "0")),
         ("int256", -1, "ff" * 32),
-        ("int256", str(-(2**255)), "80" + "00" * 31),
+        *((kind, str(-(2**255)), "80" + "00" * 31) for kind in ("int256", "int")),
         ("uint", hex(2**256 - 1), "ff" * 32),
-        ("int", str(-(2**255)), "80" + "00" * 31),
-    ],
-)
-def test_values_are_right_aligned(kind: str, value: object, expected: str) -> None:
-    assert word_of(kind, value).hex() == expected.rjust(64, "0")
-
-
-@each_row(
-    ("kind", "value", "expected"),
-    [
-        ("bytes1", "0xff", "ff"),
-        ("bytes4", "0xDEADbeef", "deadbeef"),
+        ("bytes1", "0xff", "ff".ljust(64, "0")),
+        ("bytes4", "0xDEADbeef", "deadbeef".ljust(64, "0")),
         ("bytes32", f"0x{'12' * 32}", "12" * 32),
+        ("string", "", hashed(b"")),
+        ("string", "0x00", hashed(b"0x00")),
+        ("string", "\u0000é€😀", hashed("\u0000é€😀".encode())),
+        ("bytes", "0x", hashed(b"")),
+        ("bytes", "0x00Ff", hashed(b"\x00\xff")),
+        ("uint8[]", [], hashed(b"")),
+        ("uint8[]", [1, "2"], hashed(bytes(31) + b"\1" + bytes(31) + b"\2")),
+        ("bytes2[1]", ["0x1234"], hashed(b"\x12\x34" + bytes(30))),
+        ("uint8[2][]", [[1, 2]], hashed(keccak256(bytes(31) + b"\1" + bytes(31) + b"\2"))),
+        ("uint8[][2]", [[], []], hashed(keccak256(b"") * 2)),
+        ("string[]", ["a"], hashed(keccak256(b"a"))),
     ],
 )
-def test_bytes_of_a_fixed_size_are_left_aligned(kind: str, value: object, expected: str) -> None:
-    assert word_of(kind, value).hex() == expected.ljust(64, "0")
-
-
-@each_row(
-    ("kind", "value", "content"),
-    [
-        ("string", "", b""),
-        ("string", "0x00", b"0x00"),
-        ("string", "\u0000é€😀", "\u0000é€😀".encode()),
-        ("bytes", "0x", b""),
-        ("bytes", "0x00Ff", b"\x00\xff"),
-        ("uint8[]", [], b""),
-        ("uint8[]", [1, "2"], bytes(31) + b"\1" + bytes(31) + b"\2"),
-        ("bytes2[1]", ["0x1234"], b"\x12\x34" + bytes(30)),
-        ("uint8[2][]", [[1, 2]], keccak256(bytes(31) + b"\1" + bytes(31) + b"\2")),
-        ("uint8[][2]", [[], []], keccak256(b"") * 2),
-        ("string[]", ["a"], keccak256(b"a")),
-    ],
-)
-def test_dynamic_values_and_arrays_are_hashed(kind: str, value: object, content: bytes) -> None:
-    assert word_of(kind, value) == keccak256(content)
+def test_numbers_stand_at_the_right_bytes_at_the_left_and_the_rest_is_hashed(
+    kind: str, value: object, expected: str
+) -> None:
+    assert word_of(kind, value).hex() == expected
 
 
 @each_row("bits", range(8, 257, 8))
@@ -334,7 +328,7 @@ def test_a_name_with_colons_may_have_no_references() -> None:
     given["types"] = {"App:Withdraw": members("address to, uint64 amount")}
     given |= {"primaryType": "App:Withdraw", "message": {"to": BOB, "amount": 5}}
 
-    expected = plain_typed_data.hash_struct("App:Withdraw", given["message"], given["types"])
+    expected = plain.hash_struct("App:Withdraw", given["message"], given["types"])
 
     assert read_typed_data(given).preimage[34:] == expected
 
@@ -371,3 +365,201 @@ def test_values_decide_how_long_hashing_takes_not_the_types() -> None:
     empty: dict[str, list[Any]] = {f"m{number}": [] for number in range(50)}
 
     assert word_of("L0", empty, **chain, L20=[])
+
+
+@st.composite
+def struct_types(draw: st.DrawFn) -> Types:
+    """Struct types, the first of which refers to any others; some refer back to earlier ones."""
+    names = STRUCTS[: draw(st.integers(1, len(STRUCTS)))]
+    return {
+        name: [
+            {"name": member, "type": draw(member_kinds(names, place))}
+            for member in draw(st.lists(st.sampled_from(MEMBERS), max_size=4, unique=True))
+        ]
+        for place, name in enumerate(names)
+    }
+
+
+@st.composite
+def member_kinds(draw: st.DrawFn, structs: list[str], place: int) -> str:
+    core = draw(word_kinds | st.sampled_from(structs))
+    leads_back = core in structs[: place + 1]
+    return core + draw(ending_suffixes if leads_back else array_suffixes)
+
+
+@st.composite
+def values(draw: st.DrawFn, kind: str, types: Types, level: int = 0) -> Any:
+    if kind.endswith("]"):
+        element_kind, length = kind[:-1].rsplit("[", 1)
+        least, most = (int(length), int(length)) if length else (0, 0 if level > MAX_LEVELS else 2)
+        size = draw(st.integers(least, most))
+        return [draw(values(element_kind, types, level + 1)) for _ in range(size)]
+    if kind in types:
+        return {
+            member["name"]: None
+            if ends_here(draw, kind, member["type"], types, level)
+            else draw(values(member["type"], types, level + 1))
+            for member in types[kind]
+        }
+    return draw(words(kind))
+
+
+def ends_here(draw: st.DrawFn, struct: str, kind: str, types: Types, level: int) -> bool:
+    return is_nullable(struct, kind, types) and (level > MAX_LEVELS or draw(st.booleans()))
+
+
+def is_nullable(struct: str, kind: str, types: Types) -> bool:
+    return kind in types and struct in plain.referenced(kind, types)
+
+
+def words(kind: str) -> st.SearchStrategy[Any]:
+    if kind == "bool":
+        return st.booleans()
+    if kind == "string":
+        return st.text(max_size=40)
+    if kind == "address":
+        lower = st.binary(min_size=20, max_size=20).map(lambda data: f"0x{data.hex()}")
+        return lower | lower.map(checksummed)
+    if kind.startswith("bytes"):
+        size = kind.removeprefix("bytes")
+        data = st.binary(min_size=int(size), max_size=int(size)) if size else st.binary(max_size=70)
+        return data.map(lambda data: f"0x{data.hex()}")
+    return integers(kind).flatmap(lambda number: st.sampled_from(spellings(number)))
+
+
+def integers(kind: str) -> st.SearchStrategy[int]:
+    if kind.startswith("u"):
+        return st.integers(0, 2 ** int(kind[4:]) - 1)
+    half = 2 ** (int(kind[3:]) - 1)
+    return st.integers(-half, half - 1)
+
+
+def spellings(number: int) -> list[int | str]:
+    decimal: list[int | str] = [str(number)]
+    as_number: list[int | str] = [number] if -(2**63) <= number < 2**64 else []
+    return decimal + as_number + ([hex(number)] if number >= 0 else [])
+
+
+@st.composite
+def typed_data(draw: st.DrawFn) -> dict[str, Any]:
+    types = {"EIP712Domain": [member for member in DOMAIN if draw(st.booleans())], **draw(struct_types())}
+    return {
+        "types": types,
+        "primaryType": "Mail",
+        "domain": draw(values("EIP712Domain", types)),
+        "message": draw(values("Mail", types)),
+    }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is: `steps` lead from the typed data to it."""
+
+    steps: tuple[str | int, ...]
+    kind: str
+    nullable: bool
+
+    @property
+    def path(self) -> str:
+        spelled = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        return "".join(spelled).removeprefix(".")
+
+
+def places(steps: tuple[str | int, ...], kind: str, value: Any, types: Types) -> Iterator[Place]:
+    """The places of everything in a value."""
+    inner: list[tuple[str | int, str, bool]] = []
+    if isinstance(value, dict):
+        inner = [
+            (member["name"], member["type"], is_nullable(kind, member["type"], types))
+            for member in types[kind]
+        ]
+    elif isinstance(value, list):
+        inner = [(place, kind[: kind.rindex("[")], False) for place in range(len(value))]
+    for step, inner_kind, nullable in inner:
+        yield Place((*steps, step), inner_kind, nullable)
+        yield from places((*steps, step), inner_kind, value[step], types)
+
+
+def all_places(data: dict[str, Any]) -> list[Place]:
+    """The places of everything in the domain and in the message, they themselves too."""
+    kinds = {"domain": "EIP712Domain", "message": data["primaryType"]}
+    return [
+        place
+        for name, kind in kinds.items()
+        for place in (Place((name,), kind, False), *places((name,), kind, data[name], data["types"]))
+    ]
+
+
+def value_at(data: Any, steps: tuple[str | int, ...]) -> Any:
+    for step in steps:
+        data = data[step]
+    return data
+
+
+def assert_refused_at(path: str, data: dict[str, Any]) -> None:
+    with pytest.raises(TypedDataError) as caught:
+        read_typed_data(data)
+    assert str(caught.value).startswith((f"{path} ", f"{path}.", f"{path}["))
+
+
+@given(typed_data())
+def test_typed_data_is_hashed_as_the_proposal_says(data: dict[str, Any]) -> None:
+    untouched = deepcopy(data)
+
+    assert read_typed_data(data).preimage == plain.preimage(data)
+    assert data == untouched
+
+
+@given(typed_data(), st.data())
+def test_with_one_member_less_it_is_refused(data: dict[str, Any], choice: st.DataObject) -> None:
+    named = [place for place in all_places(data) if isinstance(place.steps[-1], str)]
+    place = choice.draw(st.sampled_from(named))
+
+    del value_at(data, place.steps[:-1])[place.steps[-1]]
+
+    assert_refused_at(place.path, data)
+
+
+@given(typed_data(), st.data())
+def test_one_member_more_is_not_signed(data: dict[str, Any], choice: st.DataObject) -> None:
+    before = signed_part(data)
+    structs = [place for place in all_places(data) if isinstance(value_at(data, place.steps), dict)]
+    place = choice.draw(st.sampled_from(structs))
+
+    value_at(data, place.steps)["more"] = choice.draw(st.none() | st.booleans() | st.text(max_size=5))
+
+    assert read_typed_data(data).preimage == plain.preimage(data)
+    assert signed_part(data) == before
+    assert read_typed_data(before).digest == read_typed_data(data).digest
+
+
+@given(typed_data(), st.data())
+def test_with_one_value_of_another_type_it_is_refused(data: dict[str, Any], choice: st.DataObject) -> None:
+    place = choice.draw(st.sampled_from(all_places(data)))
+    right = {"bool": True, "string": "0xzz", None: None}
+    wrong = [
+        value
+        for value in WRONG_VALUES
+        if value != right.get(place.kind, ...)
+        and not (value is None and place.nullable)
+        and not (isinstance(value, dict) and data["types"].get(place.kind) == [])
+    ]
+
+    value_at(data, place.steps[:-1])[place.steps[-1]] = choice.draw(st.sampled_from(wrong))
+
+    assert_refused_at(place.path, data)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(typed_data(), st.sampled_from(["types", "primaryType", "domain", "message"]), json_values)
+def test_any_other_value_is_read_or_refused(data: dict[str, Any], name: str, value: Any) -> None:
+    data[name] = value
+
+    with suppress(TypedDataError):
+        read_typed_data(data)

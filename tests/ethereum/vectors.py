@@ -1,26 +1,67 @@
-"""The committed vectors, and transactions as JSON-RPC spells them made into ours."""
+"""The committed vectors, and signed transactions of every type, good or with something wrong in them."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bridge_server.ethereum import rlp
+from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import (
     AccessListEntry,
     AccessListTransaction,
     FeeMarketTransaction,
     LegacyTransaction,
+    RawTransactionError,
     Transaction,
+    blob_hash,
+    read_raw_transaction,
 )
 
 NUMBERS = {"chainId", "nonce", "gas", "value", "gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"}
 FOLDER = Path(__file__).parents[1] / "vectors"
+SIGNER = SigningKey(b"\x46" * 32)
+TO_BYTES = b"\x35" * 20
+COMMITMENTS = [b"\xc0" + bytes(47), b"\xc1" * 48]
+# The fields of a transaction of each type, as it is signed.
+FIELDS: dict[int, list[Any]] = {
+    0: [b"\x09", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data"],
+    1: [b"\x01", b"\x09", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", [[TO_BYTES, [bytes(32)]]]],
+    2: [b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", [[TO_BYTES, []]]],
+    3: [
+        *(b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", []),
+        *(b"\x05", [blob_hash(commitment) for commitment in COMMITMENTS]),
+    ],
+    4: [
+        *(b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", []),
+        [[b"", TO_BYTES, b"\x07", b"\x01", b"\x02", b"\x03"]],
+    ],
+}
+NAMES = {
+    0: ["nonce", "gas_price", "gas", "to", "value", "data"],
+    1: ["chain_id", "nonce", "gas_price", "gas", "to", "value", "data", "access_list"],
+    2: [
+        *("chain_id", "nonce", "max_priority_fee_per_gas", "max_fee_per_gas"),
+        *("gas", "to", "value", "data", "access_list"),
+    ],
+}
+NAMES[3] = [*NAMES[2], "max_fee_per_blob_gas", "blob_versioned_hashes"]
+NAMES[4] = [*NAMES[2], "authorization_list"]
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
     """The vectors of a file."""
     content = json.loads((FOLDER / name).read_text("utf-8"))
     return list(content["vectors"])
+
+
+def tables(name: str) -> dict[str, list[Any]]:
+    """The tables of a file: rows of values and of what is said of them."""
+    content: dict[str, list[Any]] = json.loads((FOLDER / name).read_text("utf-8"))
+    return content
 
 
 def raw_bytes(text: str) -> bytes:
@@ -57,3 +98,72 @@ def transaction_of(spelled: dict[str, Any]) -> Transaction:
         max_priority_fee_per_gas=number["maxPriorityFeePerGas"],
         max_fee_per_gas=number["maxFeePerGas"],
     )
+
+
+def signed(kind: int, fields: list[Any], chain_id: int = 1) -> bytes:
+    """These fields, whatever they are, with a signature that is good."""
+    prefix = bytes([kind]) if kind else b""
+    preimage = fields if kind else [*fields, rlp.number(chain_id), b"", b""]
+    r, s, parity = SIGNER.sign_parity(keccak256(prefix + rlp.encode(preimage)))
+    v = parity if kind else 35 + 2 * chain_id + parity
+    return prefix + rlp.encode([*fields, rlp.number(v), rlp.number(r), rlp.number(s)])
+
+
+def signed_for_every_chain() -> bytes:
+    """A legacy transaction as all were before EIP-155."""
+    r, s, parity = SIGNER.sign_parity(keccak256(rlp.encode(FIELDS[0])))
+    return rlp.encode([*FIELDS[0], rlp.number(27 + parity), rlp.number(r), rlp.number(s)])
+
+
+def changed(kind: int, name: str, value: Any) -> bytes:
+    """A signed transaction with that value in that field."""
+    fields = FIELDS[kind].copy()
+    fields[NAMES[kind].index(name)] = value
+    return signed(kind, fields)
+
+
+def with_items(raw: bytes, change: Callable[[list[Any]], Sequence[rlp.Item]]) -> bytes:
+    """A signed transaction with its items changed after it was signed."""
+    prefix = b"" if raw[0] >= 0xC0 else raw[:1]
+    items = rlp.decode(raw[len(prefix) :])
+    return prefix + rlp.encode(change(list(items)))
+
+
+def refused(raw: bytes, reason: str) -> None:
+    """Assert that the transaction is refused for this reason."""
+    with pytest.raises(RawTransactionError, match=reason):
+        read_raw_transaction(raw)
+
+
+def published_raw(spelled: dict[str, Any]) -> bytes:
+    """The bytes of a transaction as a node describes it, put together by hand."""
+    kind = int(spelled["type"], 16)
+
+    def number(name: str) -> bytes:
+        return rlp.number(int(spelled[name], 16))
+
+    items: list[rlp.Item] = [number("chainId")] if kind else []
+    items.append(number("nonce"))
+    items += [number("gasPrice")] if kind < 2 else [number("maxPriorityFeePerGas"), number("maxFeePerGas")]
+    items += [number("gas"), raw_bytes(spelled["to"] or "0x"), number("value"), raw_bytes(spelled["input"])]
+    if kind:
+        items.append(
+            [
+                [raw_bytes(entry["address"]), [raw_bytes(key) for key in entry["storageKeys"]]]
+                for entry in spelled["accessList"]
+            ]
+        )
+    if kind == 3:
+        items += [number("maxFeePerBlobGas"), [raw_bytes(name) for name in spelled["blobVersionedHashes"]]]
+    if kind == 4:
+        items.append([authorization(given) for given in spelled["authorizationList"]])
+    items += [number("v"), number("r"), number("s")]
+    return (bytes([kind]) if kind else b"") + rlp.encode(items)
+
+
+def authorization(spelled: dict[str, str]) -> list[bytes]:
+    """Chain, address, nonce and signature."""
+    return [
+        raw_bytes(value) if name == "address" else rlp.number(int(value, 16))
+        for name, value in spelled.items()
+    ]

@@ -1,20 +1,26 @@
-"""What the tests of the headless wallet start from."""
+"""Fixtures of the headless wallet's tests."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from bridge_server.kit.client import Generation
-from tests.headless.dapps import GENERATIONS, relay_at
+from tests.headless.dapps import GENERATIONS, relay_at, to_the_present
 from tests.support.server import RunningServer
 
 
-@pytest.fixture
-async def relay(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A bridge of all generations."""
-    async with relay_at(tmp_path / "data") as server:
+@pytest.fixture(scope="module")
+async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    async with relay_at(tmp_path_factory.mktemp("relay") / "data", test=True) as server:
         yield server
+
+
+@pytest.fixture
+async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
+    """A bridge of all generations, empty and at the present."""
+    to_the_present(_shared_relay)
+    yield _shared_relay
+    await _shared_relay.reset()
 
 
 @pytest.fixture(params=GENERATIONS)

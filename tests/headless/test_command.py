@@ -1,26 +1,42 @@
-"""`bridge-server wallet` in a process of its own: its lines, its exit codes, its errors."""
+"""`bridge-server wallet` in a process of its own: its lines, exit codes, errors, and size."""
 
 import asyncio
 import re
 from asyncio.subprocess import PIPE
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 
+import aiohttp
 import orjson
 import pytest
 from click.testing import CliRunner
+from yarl import URL
 
 from bridge_server.cli.commands import commands
 from bridge_server.kit.client import CallFailedError, Dapp, Generation
+from bridge_server.kit.headless import HeadlessWallet
 from tests.dev.test_command import running
-from tests.headless.commands import COMMAND, wallet_process
-from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
+from tests.headless.dapps import (
+    BRISK,
+    COMMAND,
+    FIRST,
+    GENERATIONS,
+    HELLO,
+    SECOND,
+    dapp_at,
+    relay_at,
+    wallet_process,
+)
 from tests.support.command import RunningCommand, run_command, running_command
 from tests.support.rows import each_row
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, server_process
+from tests.support.slow import slow
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 NO_BRIDGE = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
+SESSIONS = 100
+MOST_MIB = 150
 
 
 def wallet_for(dapp: Dapp, relay_url: str, *arguments: str) -> AbstractContextManager[RunningCommand]:
@@ -219,3 +235,67 @@ def test_a_file_of_rules_that_cannot_be_read_is_exit_code_2(tmp_path: Path, text
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("generation", ["plain", "2.x"])
+async def test_calls_go_on_after_the_bridge_was_killed(tmp_path: Path, generation: Generation) -> None:
+    with server_process(tmp_path / "data") as first:
+        url = first.url
+        dapp = dapp_at(url, generation)
+        await dapp.__aenter__()
+        wallet = HeadlessWallet(policy="ask", relay_url=url, pace=BRISK)
+        await wallet.__aenter__()
+        session = await wallet.pair(dapp.uri)
+        asked = await dapp.request("personal_sign", [HELLO, FIRST])
+        call = await wallet.next_call("personal_sign", timeout=60)
+        result = asyncio.create_task(dapp.result(asked))
+        first.kill()
+    answered = asyncio.create_task(call.approve())
+
+    with server_process(tmp_path / "data", "--port", str(URL(url).port)):
+        async with asyncio.timeout(120):
+            await answered
+            assert len(await result) == 132
+            again = asyncio.create_task(dapp.call("personal_sign", [HELLO, FIRST]))
+            await (await wallet.next_call("personal_sign", timeout=60)).reject()
+            assert isinstance((await asyncio.gather(again, return_exceptions=True))[0], Exception)
+            await session.switch_chain(5)
+            await dapp.end()
+            await session.wait_until_over()
+        await wallet.__aexit__(None, None, None)
+        await dapp.__aexit__(None, None, None)
+
+    assert [each.state for each in wallet.calls] == ["answered", "refused"]
+
+
+@slow
+async def test_a_hundred_sessions_at_once_need_less_than_150_mib(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async with AsyncExitStack() as stack:
+        relay = await stack.enter_async_context(
+            relay_at(tmp_path / "data", sessions_per_minute=SESSIONS * 10)
+        )
+        wallet = stack.enter_context(wallet_process(tmp_path, "--relay-url", relay.url, "--quiet"))
+        http = await stack.enter_async_context(
+            aiohttp.ClientSession(wallet.facts["url"], headers=wallet.headers)
+        )
+        dapps = [
+            await stack.enter_async_context(dapp_at(relay.url, GENERATIONS[number % len(GENERATIONS)]))
+            for number in range(SESSIONS)
+        ]
+        await asyncio.gather(*(_pair(http, dapp) for dapp in dapps))
+        signatures = await asyncio.gather(*(dapp.call("personal_sign", [HELLO, FIRST]) for dapp in dapps))
+        async with http.get("/sessions") as response:
+            sessions = (await response.json())["sessions"]
+        used_mib = wallet.resident_mib()
+
+    assert len(set(signatures)) == 1
+    assert [session["state"] for session in sessions] == ["approved"] * SESSIONS
+    record_property("resident_mib", round(used_mib))
+    assert used_mib < MOST_MIB
+
+
+async def _pair(http: aiohttp.ClientSession, dapp: Dapp) -> None:
+    async with http.post("/pair", json={"uri": dapp.uri}) as response:
+        assert response.status == 200, await response.text()

@@ -1,21 +1,33 @@
-"""The control API of a headless wallet over HTTP."""
+"""The control API of a headless wallet: sessions, calls, rules, events, pages (EIP-1193), and pictures."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
+import zxingcpp
+from PIL import Image
 
 from bridge_server.kit.client import Generation, Pace, SessionEndedError
-from bridge_server.kit.headless import HeadlessWallet
+from bridge_server.kit.headless import HeadlessWallet, SessionState
 from bridge_server.kit.headless.control import ListeningError, control_api
+from bridge_server.kit.headless.scan import ScanError, uri_in_picture
+from bridge_server.kit.testing.fake_node import open_fake_node
 from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, dapp_at
+from tests.support.command import run_command
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
+
+OTHER_PAGE = "https://other.example"
+SIGN = ("personal_sign", [HELLO, FIRST])
+URI = "wc:" + "5a" * 16 + "@1?bridge=https%3A%2F%2Fbridge.example&key=" + "0f" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +219,7 @@ async def test_the_control_api_listens_on_loopback_alone() -> None:
                 pass
 
 
-async def test_a_session_that_asks_is_approved_or_rejected(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_session_is_approved_or_rejected(relay: RunningServer, generation: Generation) -> None:
     async with controlled(session="ask") as (_, control):
         for verb, state in (("approve", "approved"), ("reject", "rejected")):
             async with dapp_at(relay.url, generation) as dapp:
@@ -257,3 +267,208 @@ async def test_the_stream_ends_with_the_wallet() -> None:
             await response.content.readline()
         async with asyncio.timeout(60):
             await response.content.read()
+
+
+async def test_a_page_sees_no_account_and_has_nothing_signed_before_it_is_connected() -> None:
+    async with controlled() as (wallet, control):
+        accounts = await control.ask("eth_accounts")
+        permissions = await control.ask("wallet_getPermissions")
+        signed = await control.ask(*SIGN)
+        switched = await control.ask("wallet_switchEthereumChain", [{"chainId": "0x1"}])
+        chain = await control.ask("eth_chainId")
+        network = await control.ask("net_version")
+        listed = wallet.sessions
+
+    assert (accounts, permissions) == ({"result": []}, {"result": []})
+    assert (signed["error"]["code"], switched["error"]["code"]) == (4100, 4100)
+    assert (chain, network) == ({"result": "0x7a69"}, {"result": "31337"})
+    assert listed == []
+
+
+@each_row("method", ["eth_requestAccounts", "wallet_requestPermissions"])
+async def test_a_page_that_asks_is_connected_and_its_messages_are_signed(method: str) -> None:
+    params: list[Any] = [{"eth_accounts": {}}] if method == "wallet_requestPermissions" else []
+    async with controlled() as (wallet, control):
+        connected = await control.ask(method, params)
+        accounts = await control.ask("eth_accounts")
+        signed = await control.ask(*SIGN)
+        other = await control.ask(*SIGN, origin=OTHER_PAGE)
+        (session,) = wallet.sessions
+
+    expected = [FIRST] if method == "eth_requestAccounts" else connected["result"]
+    assert (connected["result"], accounts["result"]) == (expected, [FIRST])
+    assert (len(signed["result"]), other["error"]["code"]) == (132, 4100)
+    assert (session.generation, session.dapp.name, session.origin) == ("page", "Example", PAGE)
+
+
+async def test_a_page_is_rejected_and_may_ask_again() -> None:
+    async with controlled(session="reject") as (wallet, control):
+        answers = [await control.ask("eth_requestAccounts") for _number in range(2)]
+        signed = await control.ask(*SIGN)
+
+    assert [answer["error"]["code"] for answer in answers] == [4001, 4001]
+    assert signed["error"]["code"] == 4100
+    assert wallet.sessions == []
+
+
+async def test_a_page_waits_for_the_test_to_approve_its_session() -> None:
+    async with controlled(session="ask") as (_, control), events_of(control) as events:
+        asked = [asyncio.create_task(control.ask("eth_requestAccounts")) for _number in range(2)]
+        session = (await anext(events))["session"]
+        await control("POST", f"/sessions/{session['id']}/approve")
+        answers = await asyncio.gather(*asked)
+
+    assert session["state"] == "proposed"
+    assert answers == [{"result": [FIRST]}] * 2
+
+
+async def test_only_accounts_of_the_session_sign() -> None:
+    async with controlled() as (_, control):
+        await control.ask("eth_requestAccounts")
+        refused = await control.ask("personal_sign", [HELLO, SECOND])
+        unreadable = await control.ask("personal_sign", [HELLO])
+
+    assert (refused["error"]["code"], unreadable["error"]["code"]) == (4100, -32602)
+
+
+async def test_changes_of_the_session_are_events_of_the_provider() -> None:
+    async with controlled() as (wallet, control):
+        await control.ask("eth_requestAccounts")
+        (session,) = wallet.sessions
+        async with events_of(control) as events:
+            await control("PATCH", f"/sessions/{session.id}", {"accounts": [1, 0], "chain_id": 5})
+            await control.ask("wallet_switchEthereumChain", [{"chainId": "0x1"}])
+            await control("DELETE", f"/sessions/{session.id}")
+            told = [await anext(events) for _number in range(9)]
+        after = await control.ask("eth_accounts")
+
+    of_provider = [(event["event"], event["value"], event["origin"]) for event in told if "value" in event]
+    assert of_provider == [
+        ("chainChanged", "0x5", PAGE),
+        ("accountsChanged", [SECOND, FIRST], PAGE),
+        ("chainChanged", "0x1", PAGE),
+        ("accountsChanged", [], PAGE),
+        ("disconnect", {"code": 4900, "message": "The wallet disconnected."}, PAGE),
+    ]
+    assert after == {"result": []}
+
+
+async def test_a_page_that_revokes_its_permissions_is_disconnected() -> None:
+    async with controlled() as (_, control):
+        await control.ask("eth_requestAccounts")
+        revoked = await control.ask("wallet_revokePermissions", [{"eth_accounts": {}}])
+        assert revoked == {"result": None}
+        assert (await control.ask(*SIGN))["error"]["code"] == 4100
+        assert await control.ask("eth_requestAccounts") == {"result": [FIRST]}
+
+
+async def test_a_call_that_hangs_is_over_with_its_session() -> None:
+    async with controlled(rules=["personal_sign=hang"]) as (wallet, control):
+        await control.ask("eth_requestAccounts")
+        (session,) = wallet.sessions
+        hanging = asyncio.create_task(control.ask(*SIGN))
+        await control("GET", "/calls?state=hanging&wait=10")
+        await control("DELETE", f"/sessions/{session.id}")
+        answer = await hanging
+
+    assert answer["error"]["code"] == 4900
+    assert session.state is SessionState.ENDED
+    assert [call.state for call in wallet.calls][-1] == "lost"
+
+
+async def test_reading_methods_go_to_the_node_and_methods_that_sign_there_never() -> None:
+    async with open_fake_node() as node:
+        node.results["eth_blockNumber"] = "0x10"
+        async with controlled(node_url=node.url) as (_, control):
+            read = await control.ask("eth_blockNumber")
+            missing = await control.ask("odd_method")
+            refused = await control.ask("personal_newAccount", ["secret"])
+    async with controlled() as (_, control):
+        without = await control.ask("eth_blockNumber")
+
+    assert read == {"result": "0x10"}
+    assert (missing["error"]["code"], refused["error"]["code"]) == (-32601, -32601)
+    assert (without["error"]["code"], "--node-url" in without["error"]["message"]) == (4900, True)
+    assert "personal_newAccount" not in node.methods
+
+
+async def test_reset_forgets_pages_and_their_calls() -> None:
+    async with controlled() as (wallet, control):
+        await control.ask("eth_requestAccounts")
+        assert await control("POST", "/reset") == (200, {})
+        assert (wallet.sessions, wallet.calls) == ([], [])
+        assert await control.ask("eth_accounts") == {"result": []}
+
+
+def qr_code(text: str) -> Image.Image:
+    """A QR code in grey, as a page shows it."""
+    code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode)
+    return Image.fromarray(code.to_image(scale=4, add_quiet_zones=True))
+
+
+def png(picture: Image.Image, kind: str = "PNG") -> bytes:
+    """The picture as a file."""
+    file = BytesIO()
+    picture.save(file, kind)
+    return file.getvalue()
+
+
+@each_row("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+def test_the_uri_of_a_qr_code_is_found(mode: str) -> None:
+    assert uri_in_picture(png(qr_code(URI).convert(mode))) == URI
+
+
+@each_row(("dark", "bright"), [(0x00, 0xFF), (0x20, 0xA0)])
+def test_the_uri_is_found_in_grey_of_16_bits(dark: int, bright: int) -> None:
+    code = qr_code(URI)
+    pixels = b"".join(bytes([0, bright if value else dark]) for value in code.tobytes())  # low byte first
+
+    assert uri_in_picture(png(Image.frombytes("I;16", code.size, pixels))) == URI
+
+
+@each_row(
+    ("content", "said"),
+    [
+        (b"", "the picture is no PNG that can be read: give a screenshot"),
+        (b"<!DOCTYPE html>", "the picture is no PNG that can be read: give a screenshot"),
+        (png(qr_code(URI), "GIF"), "the picture is no PNG that can be read: give a screenshot"),
+        (png(qr_code(URI))[:8], "the picture is no PNG that can be read: give a screenshot"),
+        (png(qr_code(URI))[:200], "broken off or damaged"),
+        (png(Image.new("1", (8_000, 8_000))), "8000 times 8000 pixels, which is none or too many"),
+        (png(qr_code("https://example.org")), "not one of a pairing URI"),
+        (png(Image.new("L", (8, 8))), "no QR code that can be read"),
+    ],
+    ids=["empty", "page", "gif", "signature", "truncated", "bomb", "other code", "no code"],
+)
+def test_a_picture_without_a_uri(content: bytes, said: str) -> None:
+    with pytest.raises(ScanError, match=said):
+        uri_in_picture(content)
+
+
+async def test_pairing_by_a_picture_over_the_control_api(relay: RunningServer) -> None:
+    headers = {"Content-Type": "image/png"}
+    async with controlled() as (_, control), dapp_at(relay.url, "1.x") as dapp:
+        picture = png(qr_code(dapp.uri))
+        status, paired = await control("POST", "/pair", picture, headers=headers)
+        broken, problem = await control("POST", "/pair", b"\x89PNG", headers=headers)
+
+    assert (status, paired["session"]["state"]) == (200, "approved")
+    assert (broken, "no PNG" in problem["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize("library", ["PIL", "zxingcpp"])
+async def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as where it is not installed
+    async with controlled() as (_, control):
+        status, problem = await control("POST", "/pair", b"", headers={"Content-Type": "image/png"})
+
+    assert (status, "python -m pip install zxing-cpp pillow" in problem["detail"]) == (415, True)
+
+
+def test_the_command_reads_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "code.png"
+    uri = URI.replace("https%3A%2F%2Fbridge.example", "http%3A%2F%2F127.0.0.1%3A1")
+    picture.write_bytes(png(qr_code(uri)))
+    finished = run_command("wallet", "--scan", picture, "--quiet")
+
+    assert (finished.exit_code, "http://127.0.0.1:1 cannot be used" in finished.err) == (1, True)

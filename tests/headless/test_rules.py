@@ -1,13 +1,26 @@
-"""Rules by themselves: how they are spelled, and which of them decides."""
+"""Rules: how they are spelled, which of them decides, and what dapps of every generation then see."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
+from bridge_server.kit.client import (
+    AnswerTimeoutError,
+    CallFailedError,
+    Dapp,
+    Generation,
+    RejectedError,
+    SessionEndedError,
+)
+from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, SessionState, read_rule
 from bridge_server.kit.headless.rules import RuleList
 from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
+from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
 from tests.support.rows import each_row
+from tests.support.server import RunningServer
+
+PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 
 
 @each_row(
@@ -30,9 +43,7 @@ from tests.support.rows import each_row
         ('m=answer:{"a":[1,null]}', Answer({"a": [1, None]}), 0, None),
     ],
 )
-def test_the_text_of_a_rule(
-    text: str, action: Action | None, delay_seconds: float, times: int | None
-) -> None:
+def test_the_text_of_rules(text: str, action: Action | None, delay_seconds: float, times: int | None) -> None:
     rule = read_rule(text)
 
     assert (rule.method, rule.origin, rule.text) == ("m", None, text)
@@ -151,3 +162,109 @@ async def test_calls_may_be_awaited_side_by_side() -> None:
         assert sorted(await asyncio.gather(*waiting)) == [["1"], ["2"], ["3"]]
         with pytest.raises(TimeoutError, match="No call of a waited for a decision within"):
             await wallet.next_call("a", timeout=0.01)
+
+
+async def sign(dapp: Dapp) -> Any:
+    """The wallet's signature of `hello`, or what a rule answers instead."""
+    return await dapp.call("personal_sign", [HELLO, FIRST], timeout=60)
+
+
+async def test_a_rule_leaves_other_methods_alone(relay: RunningServer, generation: Generation) -> None:
+    async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, _):
+        wallet.on("eth_sendTransaction").reject()
+        with pytest.raises(CallFailedError) as refusal:
+            await dapp.call("eth_sendTransaction", [PAYMENT])
+        assert await sign(dapp)
+
+    assert (refusal.value.code, refusal.value.message) == (4001, "The user rejected the request.")
+    assert [call.text for call in wallet.calls] == ["1 ether → 0x7099…79C8", "hello"]
+
+
+async def test_each_action_answers_as_it_says(relay: RunningServer, generation: Generation) -> None:
+    rules = [
+        'personal_sign=reject:4001:"not today"*1',
+        'personal_sign=error:-32000:"out of order"*1',
+        'personal_sign=answer:"0xfeed"*1',
+        "personal_sign=delay:10ms",
+        "personal_sign=approve*1",
+        'personal_sign=answer:[1,{"a":null}]',
+    ]
+    async with (
+        HeadlessWallet(pace=BRISK, rules=rules) as wallet,
+        paired(wallet, relay.url, generation) as (dapp, _),
+    ):
+        failures = []
+        for _number in range(2):
+            with pytest.raises(CallFailedError) as failure:
+                await sign(dapp)
+            failures.append((failure.value.code, failure.value.message))
+        answers = [await sign(dapp) for _number in range(3)]
+
+    assert failures == [(4001, "not today"), (-32000, "out of order")]
+    assert answers[0] == "0xfeed"
+    assert len(answers[1]) == 132
+    assert answers[2] == [1, {"a": None}]
+
+
+async def test_a_call_that_hangs_is_never_answered(relay: RunningServer, generation: Generation) -> None:
+    async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, _):
+        wallet.on("personal_sign").hang().times(1)
+        hanging = asyncio.create_task(sign(dapp))
+        await wallet.call_log.wait_for("hanging", None, 10)
+        assert await sign(dapp)
+        assert not hanging.done()
+        hanging.cancel()
+
+
+async def test_a_call_that_asks_is_answered_by_the_test(relay: RunningServer, generation: Generation) -> None:
+    async with (
+        HeadlessWallet(policy="ask", pace=BRISK) as wallet,
+        paired(wallet, relay.url, generation) as (dapp, _),
+    ):
+        signed, refused, answered = [asyncio.create_task(sign(dapp)) for _number in range(3)]
+        for _number in range(3):
+            call = await wallet.next_call("personal_sign")
+            assert call.text == "hello"
+            match _number:
+                case 0:
+                    await call.approve()
+                case 1:
+                    await call.reject()
+                case _:
+                    await call.answer("0x00")
+        results = await asyncio.gather(signed, refused, answered, return_exceptions=True)
+
+    kinds = sorted(type(result).__name__ for result in results)
+    assert kinds == ["CallFailedError", "str", "str"]
+    assert sorted(call.state for call in wallet.calls) == ["answered", "answered", "refused"]
+
+
+async def test_a_rejected_session_signs_nothing(relay: RunningServer, generation: Generation) -> None:
+    async with (
+        HeadlessWallet(session="reject", pace=BRISK) as wallet,
+        paired(wallet, relay.url, generation) as (dapp, session),
+    ):
+        with pytest.raises((RejectedError, SessionEndedError)):
+            await dapp.approval(timeout=10)
+
+    assert session.state is SessionState.REJECTED
+    assert wallet.calls == []
+
+
+async def test_calls_before_the_approval_of_the_session_are_not_signed(relay: RunningServer) -> None:
+    async with (
+        HeadlessWallet(session="ask", pace=BRISK) as wallet,
+        paired(wallet, relay.url, "plain") as (dapp, first),
+        paired(wallet, relay.url, "plain") as (other_dapp, second),
+    ):
+        early = asyncio.create_task(sign(dapp))
+        too_early = await other_dapp.request("personal_sign", [HELLO, FIRST])
+        assert wallet.calls == []
+        await second.reject()
+        await second.wait_until_over()
+        await first.approve()
+        assert await early
+        with pytest.raises(AnswerTimeoutError):
+            await other_dapp.result(too_early, timeout=0.2)
+
+    assert [call.session for call in wallet.calls] == [first]

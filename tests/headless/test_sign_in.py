@@ -35,9 +35,7 @@ async def dapp_that_asks(relay: RunningServer, one_click: bool) -> AsyncIterator
         yield dapp
 
 
-async def test_the_wallet_signs_in_with_every_account_of_the_session(
-    relay: RunningServer, one_click: bool
-) -> None:
+async def test_the_wallet_signs_in_with_each_of_its_accounts(relay: RunningServer, one_click: bool) -> None:
     async with HeadlessWallet(2, pace=BRISK) as wallet, dapp_that_asks(relay, one_click) as dapp:
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         approval = await dapp.approval()
@@ -54,9 +52,7 @@ async def test_the_wallet_signs_in_with_every_account_of_the_session(
 
 
 @each_row("rule", [f"{AUTHENTICATE}=reject", f"{AUTHENTICATE}@{PAGE}=error:-32000:no"])
-async def test_a_refused_sign_in_rejects_the_session(
-    relay: RunningServer, one_click: bool, rule: str
-) -> None:
+async def test_a_refused_sign_in_ends_the_session(relay: RunningServer, one_click: bool, rule: str) -> None:
     async with HeadlessWallet(pace=BRISK, rules=[rule]) as wallet, dapp_that_asks(relay, one_click) as dapp:
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         with pytest.raises(RejectedError):

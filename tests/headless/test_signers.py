@@ -9,11 +9,10 @@ from bridge_server.ethereum.address import data_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import read_raw_transaction
 from bridge_server.kernel.errors import InvalidInputError, UpstreamError
-from bridge_server.kit.client import Generation
 from bridge_server.kit.headless import Failure, HeadlessWallet, Result
 from bridge_server.kit.testing.fake_node import FakeNode, body, open_fake_node, says
 from bridge_server.wallet.models import NoNodeError
-from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired, relay_at
+from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
 from tests.support.server import RunningServer, running_server
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}
@@ -105,12 +104,11 @@ def test_one_source_of_accounts_is_enough() -> None:
         HeadlessWallet(node_url="http://127.0.0.1:1", rpc="http://127.0.0.1:1/rpc")
 
 
-async def test_another_wallets_rpc_signs(tmp_path: Path, generation: Generation) -> None:
+async def test_another_wallets_rpc_signs(relay: RunningServer, tmp_path: Path) -> None:
     async with (
-        relay_at(tmp_path / "relay") as relay,
         running_server(tmp_path / "signer", dev_accounts=True, rpc_token="t" * 32) as signer,
         HeadlessWallet(rpc=f"{signer.url}/rpc", rpc_token="t" * 32, pace=BRISK) as wallet,
-        paired(wallet, relay.url, generation) as (dapp, _),
+        paired(wallet, relay.url, "plain") as (dapp, _),
     ):
         signature = await dapp.call("personal_sign", [HELLO, FIRST])
 

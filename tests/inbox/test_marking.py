@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.inbox.sending import send, titles_from
+from tests.inbox.conftest import send, titles_from
 from tests.support.inbox_client import InboxClient
 from tests.support.problems import pointers
 from tests.support.project import NEWS, OFFERS, App, create_app, look

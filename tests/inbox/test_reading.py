@@ -1,11 +1,19 @@
-"""Reading an inbox: pages, cursors and filters."""
+"""Reading an inbox: pages, cursors, filters, and waiting for the next notification."""
 
-from tests.inbox.sending import newest_first, send, titles_from
-from tests.support.inbox_client import InboxClient
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inbox.conftest import newest_first, send, titles_from
+from tests.support.asking import Answer
+from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.problems import pointers
-from tests.support.project import OFFERS, App, create_app
+from tests.support.project import OFFERS, App, create_app, opened_app
 from tests.support.rows import each_row
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, reached, running_server, server_process
 
 NOW = "2027-01-15T08:00:00.000Z"
 
@@ -78,9 +86,7 @@ async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subsc
     assert await follow(subscriber, latest, limit=2) == newest_first(8, arriving - 1)
 
 
-async def test_more_than_a_page_since_a_cursor_is_led_through_to_its_end(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_several_pages_since_a_cursor_are_led_through(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1", "n2")
     latest = (await subscriber.page())["latest"]
     await send(app, subscriber, *titles_from(3, 9))
@@ -100,13 +106,11 @@ async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxC
     assert (await subscriber.page("?limit=2"))["next"] is not None
 
 
-@each_row(("query", "count"), [("", 50), ("?limit=100", 100), ("?limit=1", 1)])
-async def test_a_page_has_fifty_or_as_many_as_are_wanted(
-    app: App, subscriber: InboxClient, query: str, count: int
-) -> None:
+async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 101))
 
-    assert await subscriber.titles(query) == newest_first(1, 101)[:count]
+    for query, count in (("", 50), ("?limit=100", 100), ("?limit=1", 1)):
+        assert await subscriber.titles(query) == newest_first(1, 101)[:count]
 
 
 @each_row(
@@ -122,9 +126,7 @@ async def test_a_page_has_fifty_or_as_many_as_are_wanted(
         ("limit=x&after=x&unread=x&project_id=X", ["project_id", "unread", "after", "limit"]),
     ],
 )  # fmt: skip
-async def test_a_query_that_cannot_be_read_is_refused(
-    subscriber: InboxClient, query: str, faulty: list[str]
-) -> None:
+async def test_malformed_query_is_refused(subscriber: InboxClient, query: str, faulty: list[str]) -> None:
     answer = await subscriber.ask("GET", f"/notifications?{query}")
 
     assert pointers(answer.problem(400)) == [f"#/{name}" for name in faulty]
@@ -207,3 +209,156 @@ async def test_a_deleted_project_shows_and_counts_nothing(
     assert await subscriber.titles("?limit=1") == ["n2"]
     assert await subscriber.titles() == ["n2"]
     assert (await subscriber.mark(ids)).json == {"read": 1}
+
+
+def begin(reader: InboxClient, query: str = "?wait=20", **headers: str) -> "asyncio.Task[Answer]":
+    """A poll that goes on beside the test."""
+    return asyncio.create_task(reader.ask("GET", f"/notifications{query}", headers=headers))
+
+
+def titles(page: Any) -> list[str]:
+    return [notification["title"] for notification in page["notifications"]]
+
+
+@pytest.mark.parametrize(("query", "headers"), [("?wait=20", {}), ("", {"Prefer": "wait=20"})])
+@pytest.mark.own_server
+async def test_waiting_client_is_woken_at_once(
+    app: App, subscriber: InboxClient, query: str, headers: dict[str, str]
+) -> None:
+    waiting = begin(subscriber, query, **headers)
+    await until_waiting(app.server, 1)
+
+    await app.notify([subscriber.account], title="n1")
+    answer = await waiting
+
+    assert titles(answer.json) == ["n1"]
+    assert answer.headers.get("Preference-Applied") == headers.get("Prefer")
+    assert answer.headers["Vary"] == "Prefer"
+    await until_waiting(app.server, 0)
+
+
+async def test_stored_notifications_are_answered_without_waiting(app: App, subscriber: InboxClient) -> None:
+    await app.notify([subscriber.account], title="n1")
+
+    assert titles((await begin(subscriber)).json) == ["n1"]
+
+
+async def test_nothing_came_in_time(tmp_path: Path) -> None:
+    async with running_server(tmp_path, max_wait=1) as server, opened_app(server) as app:
+        inbox = await sign_in(server)
+        await inbox.subscribe(app.project_id)
+        await app.notify([inbox.account])
+        latest = (await inbox.page())["latest"]
+
+        asked = await asyncio.gather(
+            begin(inbox, f"?after={latest}&wait=99"),
+            begin(inbox, f"?after={latest}", Prefer="wait=99"),
+            begin(inbox, "?project_id=nobody&wait=99"),
+        )
+
+        assert asked[0].json == asked[1].json == {"notifications": [], "next": None, "latest": latest}
+        assert titles(asked[2].json) == []
+        assert asked[1].headers["Preference-Applied"] == "wait=1"
+
+
+async def test_notifications_before_the_cursor_do_not_end_the_wait(app: App, subscriber: InboxClient) -> None:
+    await app.notify([subscriber.account], title="n1")
+    latest = (await subscriber.page())["latest"]
+
+    waiting = begin(subscriber, f"?wait=20&after={latest}")
+    await until_waiting(app.server, 1)
+    await app.notify([subscriber.account], title="n2")
+
+    assert titles((await waiting).json) == ["n2"]
+
+
+async def test_notifications_outside_the_filter_end_no_wait(app: App, subscriber: InboxClient) -> None:
+    await app.notify([subscriber.account], title="n1")
+    await subscriber.mark(await subscriber.ids())
+
+    waiting = begin(subscriber, "?wait=20&unread=true")
+    await until_waiting(app.server, 1)
+    await app.notify([subscriber.account], title="n2")
+
+    assert titles((await waiting).json) == ["n2"]
+
+
+async def test_notifications_for_other_accounts_do_not_end_the_wait(
+    app: App, subscriber: InboxClient, other_inbox: InboxClient
+) -> None:
+    await other_inbox.subscribe(app.project_id)
+    waiting = begin(subscriber)
+    await until_waiting(app.server, 1)
+
+    await app.notify([other_inbox.account], title="n1")
+    await until_waiting(app.server, 1)
+    assert not waiting.done()
+    await app.notify([subscriber.account], title="n2")
+
+    assert titles((await waiting).json) == ["n2"]
+
+
+async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
+    await other_inbox.subscribe(app.project_id)
+    waiting = [begin(reader) for reader in (subscriber, other_inbox) for _ in range(50)]
+    await until_waiting(app.server, 100)
+
+    await app.notify([subscriber.account, other_inbox.account], title="n1")
+
+    assert [titles((await answer).json) for answer in waiting] == [["n1"]] * 100
+
+
+async def test_a_reader_that_goes_from_latest_to_latest_misses_nothing_of_a_burst(
+    app: App, subscriber: InboxClient
+) -> None:
+    wanted = [f"n{number}" for number in range(60)]
+
+    async def send() -> None:
+        for title in wanted:
+            app.server.clock.advance(0.5)
+            await app.notify([subscriber.account], title=title)
+
+    sending, seen, latest = asyncio.create_task(send()), list[str](), "0..0"
+    while len(seen) < len(wanted):
+        page = (await begin(subscriber, f"?wait=20&limit=100&after={latest}")).json
+        seen += reversed(titles(page))
+        latest = page["latest"]
+    await sending
+
+    assert seen == wanted
+
+
+async def test_a_wait_that_cannot_be_read_is_refused(subscriber: InboxClient) -> None:
+    (await begin(subscriber, "?wait=soon")).problem(400)
+
+
+async def test_stopping_server_answers_waiting_clients(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data", environment={"BRIDGE_METRICS_TOKEN": METRICS_TOKEN}) as process:
+        async with reached(process) as server:
+            waiting = begin(await sign_in(server))
+            await until_waiting(server, 1)
+
+            exit_code = await asyncio.to_thread(process.stop)
+
+            assert (await waiting).json["notifications"] == []
+    assert exit_code == 0
+
+
+async def test_signing_out_ends_the_wait_without_content(app: App, subscriber: InboxClient) -> None:
+    waiting = begin(subscriber, "?wait=20")
+    await until_waiting(app.server, 1)
+
+    assert (await subscriber.ask("POST", "/logout")).status == 200
+    await app.notify([subscriber.account])
+
+    (await waiting).problem(401)
+
+
+async def test_token_that_expires_during_the_wait_gets_no_content(app: App, subscriber: InboxClient) -> None:
+    waiting = begin(subscriber, "?wait=20")
+    await until_waiting(app.server, 1)
+
+    app.server.clock.advance(app.server.settings.inbox_token_ttl)
+    await app.notify([subscriber.account])
+
+    (await waiting).problem(401)

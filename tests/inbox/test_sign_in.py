@@ -1,4 +1,4 @@
-"""Signing in with Ethereum: what a message must say."""
+"""Signing in with Ethereum: the message, its signature, and the token that comes of it."""
 
 import asyncio
 from pathlib import Path
@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.asking import ask
-from tests.support.inbox_client import (
-    get_nonce,
-    log_in,
-    post_login,
-    sign_in,
-    sound_fields,
-)
+from tests.support.eventually import eventually
+from tests.support.inbox_client import InboxClient, get_nonce, log_in, post_login, sign_in, sound_fields
 from tests.support.problems import pointers
+from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
@@ -65,9 +61,7 @@ async def test_two_chains_of_one_address_are_one_inbox(server: RunningServer) ->
     assert await other.devices() == await one.devices() != []
 
 
-async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopback(
-    server: RunningServer,
-) -> None:
+async def test_the_server_answers_to_its_address_and_the_names_of_loopback(server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
 
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
@@ -78,15 +72,24 @@ async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopbac
 
 
 @each_row(
-    "domain", ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.example.org", "0.0.0.0"]
+    "fields",
+    [
+        *({"domain": domain} for domain in ("example.org", "127.0.0.1", "127.0.0.1:1", "localhost")),
+        *({"domain": domain} for domain in ("localhost.example.org", "0.0.0.0")),
+        *({"scheme": scheme} for scheme in ("https", "ftp", "wallet")),
+        *({"uri": uri} for uri in ("https://example.org/", "urn:isbn:1", "http://localhost/", "mailto:x")),
+        *({"uri": uri} for uri in ("http://user@{}/", "https://{}/")),
+    ],
 )
 @pytest.mark.own_server
-async def test_a_message_for_another_domain_is_refused(server: RunningServer, domain: str) -> None:
-    answer = await log_in(server, WALLET, domain=domain)
+async def test_a_message_for_elsewhere_is_refused(server: RunningServer, fields: dict[str, str]) -> None:
+    own = server.url.removeprefix("http://")
+    sent = {name: text.replace("{}", own) for name, text in fields.items()}
 
-    problem = answer.problem(400)
+    problem = (await log_in(server, WALLET, **sent)).problem(400)
+
     assert pointers(problem) == ["#/message"]
-    assert server.url.removeprefix("http://") in problem["errors"][0]["detail"]
+    assert "domain" not in fields or own in problem["errors"][0]["detail"]
 
 
 async def test_the_host_header_lends_no_domain(server: RunningServer) -> None:
@@ -100,25 +103,6 @@ async def test_the_host_header_lends_no_domain(server: RunningServer) -> None:
     answer = await ask(server, "POST", "/inbox/login", body, {"Host": "evil.example"})
 
     assert pointers(answer.problem(400)) == ["#/message", "#/message"]
-
-
-@each_row("scheme", ["https", "ftp", "wallet"])
-@pytest.mark.own_server
-async def test_another_scheme_is_refused(server: RunningServer, scheme: str) -> None:
-    assert pointers((await log_in(server, WALLET, scheme=scheme)).problem(400)) == ["#/message"]
-
-
-@each_row(
-    "uri",
-    ["https://example.org/", "urn:isbn:1", "http://localhost/", "http://user@{}/", "https://{}/", "{}:x"],
-)
-@pytest.mark.own_server
-async def test_a_uri_elsewhere_is_refused(server: RunningServer, uri: str) -> None:
-    uri = (
-        uri.replace("{}", server.url.removeprefix("http://")) if "//" in uri else uri.replace("{}", "mailto")
-    )
-
-    assert pointers((await log_in(server, WALLET, uri=uri)).problem(400)) == ["#/message"]
 
 
 @each_row(
@@ -204,9 +188,7 @@ async def test_a_sign_in_that_fails_leaves_the_nonce(server: RunningServer) -> N
         ("not_before_ms", 1, 400),
     ],
 )
-async def test_the_message_must_be_of_this_time(
-    server: RunningServer, name: str, offset_ms: int, status: int
-) -> None:
+async def test_a_message_has_its_time(server: RunningServer, name: str, offset_ms: int, status: int) -> None:
     answer = await log_in(server, WALLET, **{name: server.clock.now_ms() + offset_ms})
 
     assert answer.status == status
@@ -228,3 +210,179 @@ async def test_every_fault_of_a_message_is_named_at_once(server: RunningServer) 
     )
 
     assert pointers(answer.problem(400)) == ["#/message"] * 5
+
+
+CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+
+@pytest.fixture
+async def sound(server: RunningServer) -> str:
+    """A message that signs in once."""
+    return WALLET.message(**sound_fields(server, await get_nonce(server)))
+
+
+async def test_a_signature_of_another_account_or_text_is_refused(server: RunningServer, sound: str) -> None:
+    of_another = await post_login(server, sound, Wallet(2).sign(sound))
+    of_another_text = await post_login(
+        server, sound, WALLET.sign(sound.replace("Chain ID: 1", "Chain ID: 2"))
+    )
+
+    assert Wallet(2).address in of_another.problem(401)["detail"]
+    of_another_text.problem(401)
+
+
+@each_row(
+    "signature",
+    [
+        "", "0x", "0x" + "0" * 130, "0x" + "f" * 130, "0x" + "0" * 129, "0x" + "0" * 131, "0" * 132,
+        "0x" + "g" * 130, "0x" + "１" * 130, "0x" + "0" * 130 + "\n", None, 7, [], {},
+    ],
+)  # fmt: skip
+async def test_malformed_signature_is_refused(server: RunningServer, sound: str, signature: Any) -> None:
+    assert pointers((await post_login(server, sound, signature)).problem(400)) == ["#/signature"]
+
+
+async def test_the_twin_with_a_high_s_is_refused(server: RunningServer, sound: str) -> None:
+    signature = bytes.fromhex(WALLET.sign(sound)[2:])
+    high_s = CURVE_ORDER - int.from_bytes(signature[32:64])
+    twin = signature[:32] + high_s.to_bytes(32) + bytes([55 - signature[64]])
+
+    problem = (await post_login(server, sound, f"0x{twin.hex()}")).problem(400)
+
+    assert pointers(problem) == ["#/signature"]
+    assert (await post_login(server, sound, f"0x{signature.hex()}")).status == 200
+
+
+@each_row("spell", [str.upper, str.lower], ids=["capitals", "small letters"])
+async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer, spell: Any) -> None:
+    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+    signature = WALLET.sign(message)
+    parity = int(signature[-2:], 16) - 27
+
+    answer = await post_login(server, message, f"0x{spell(signature[2:-2])}0{parity}")
+
+    assert answer.status == 200
+
+
+@each_row(
+    "message", ["", "hello", "\x00", "é" * 4_096, "𝔘" * 9, "x" * 8_193, "\n" * 8_192, None, 7, [], {}, True]
+)
+async def test_malformed_message_is_refused_with_its_signature(server: RunningServer, message: Any) -> None:
+    problem = (await post_login(server, message, "none")).problem(400)
+
+    assert sorted(pointers(problem)) == ["#/message", "#/signature"]
+
+
+async def test_a_message_has_plain_line_ends_and_at_most_eight_kibibytes(server: RunningServer) -> None:
+    fields = sound_fields(server, await get_nonce(server))
+    room = 8_192 - len(WALLET.message(**fields, statement=""))
+    longest, longer = (WALLET.message(**fields, statement="a" * length) for length in (room, room + 1))
+    assert len(longest) == 8_192
+
+    for refused in (longer, longest.replace("\n", "\r\n"), WALLET.message(**fields).replace("\n", "\r\n")):
+        answer = await post_login(server, refused, WALLET.sign(refused))
+        assert pointers(answer.problem(400)) == ["#/message"]
+    assert (await post_login(server, longest, WALLET.sign(longest))).status == 200
+
+
+@each_row(
+    "body",
+    [
+        b"", b"null", b"[]", b"{", b'{"message":"\\ud800","signature":""}', b'{"message":"\xff"}',
+        b'{"message":NaN}', b'{"message":"a","message":"b","signature":""}',
+    ],
+)  # fmt: skip
+async def test_body_other_than_a_json_object_is_refused(server: RunningServer, body: bytes) -> None:
+    (await ask(server, "POST", "/inbox/login", body)).problem(400)
+
+
+TOKEN_SECONDS = 30 * 86_400
+
+
+async def test_a_token_expires(server: RunningServer, inbox: InboxClient) -> None:
+    server.clock.advance(TOKEN_SECONDS - 0.001)
+    before = await is_signed_in(server, inbox.token)
+    server.clock.advance(0.001)
+
+    assert before
+    assert not await is_signed_in(server, inbox.token)
+
+
+@pytest.mark.own_server
+async def test_a_token_lasts_no_longer_than_its_message(server: RunningServer) -> None:
+    answer = await log_in(server, WALLET, expires_at_ms=server.clock.now_ms() + MINUTE_MS)
+
+    assert answer.json["expires_at"] == "2027-01-15T08:01:00.000Z"
+    assert await is_signed_in(server, answer.json["token"])
+    server.clock.advance(60)
+    assert not await is_signed_in(server, answer.json["token"])
+
+
+async def test_logging_out_ends_this_token_and_no_other(server: RunningServer) -> None:
+    one, other = await sign_in(server), await sign_in(server)
+
+    assert (await one.ask("POST", "/logout")).json == {"success": True}
+
+    assert not await is_signed_in(server, one.token)
+    assert await is_signed_in(server, other.token)
+    (await one.ask("POST", "/logout")).problem(401)
+
+
+@each_row("token", ["", "nonsense", "é", "a" * 43])
+async def test_other_tokens_open_nothing(server: RunningServer, token: str) -> None:
+    answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.problem(401)["type"] == "urn:bridge-server:problem:not-authenticated"
+
+
+async def test_tokens_and_nonces_survive_a_restart(tmp_path: Path) -> None:
+    async with running_server(tmp_path) as server:
+        inbox, nonce, clock = await sign_in(server), await get_nonce(server), server.clock
+
+    async with running_server(tmp_path, clock) as server:
+        assert await is_signed_in(server, inbox.token)
+        assert (await log_in(server, WALLET, nonce=nonce)).status == 200
+
+
+async def test_signing_in_is_limited_by_address(tmp_path: Path) -> None:
+    async with running_server(tmp_path, quota_exempt=()) as server:
+        statuses = [(await ask(server, "POST", "/inbox/nonce")).status for _ in range(30)]
+        refused = await ask(server, "POST", "/inbox/nonce")
+
+        assert statuses == [200] * 30
+        refused.problem(429)
+        assert refused.headers["Retry-After"] == "2"
+        (await post_login(server, "", "")).problem(429)
+
+
+def rows(server: RunningServer) -> tuple[int, int]:
+    """How many nonces there are, and how many tokens."""
+    ((nonces,),) = look(server, "SELECT count(*) FROM sign_in_nonces")
+    ((tokens,),) = look(server, "SELECT count(*) FROM inbox_tokens")
+    return nonces, tokens
+
+
+async def test_nonces_and_tokens_are_deleted_once_they_have_expired(tmp_path: Path) -> None:
+    async with running_server(tmp_path, sweep_interval=0.02) as server:
+        for _ in range(5):
+            await get_nonce(server)
+        await sign_in(server)
+        await sign_in(server, expires_at_ms=server.clock.now_ms() + 300_000)
+        server.clock.advance(301)
+        await get_nonce(server)
+        await eventually(lambda: rows(server) == (6, 1))
+
+        server.clock.advance(300)
+        await eventually(lambda: rows(server) == (1, 1))
+
+        server.clock.advance(30 * 86_400)
+        await eventually(lambda: rows(server) == (0, 0))
+
+
+async def test_a_used_nonce_is_gone_at_once_and_signing_out_leaves_nothing(server: RunningServer) -> None:
+    inbox = await sign_in(server)
+    signed_in = rows(server)
+
+    await inbox.ask("POST", "/logout")
+
+    assert (signed_in, rows(server)) == ((0, 1), (0, 0))

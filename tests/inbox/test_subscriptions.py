@@ -1,4 +1,4 @@
-"""What an account receives: choosing projects and types, and seeing what is unread."""
+"""Subscriptions of an account: its projects and types, and the number of its unread notifications."""
 
 from typing import Any
 
@@ -64,10 +64,9 @@ async def test_types_that_there_are_not_are_all_named(app: App, inbox: InboxClie
 
 
 @each_row(
-    ("types", "places"),
-    [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])],
+    ("types", "places"), [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])]
 )
-async def test_types_of_the_wrong_shape_are_refused(
+async def test_malformed_types_are_refused(
     app: App, inbox: InboxClient, types: Any, places: list[str]
 ) -> None:
     answer = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", {"notification_types": types})

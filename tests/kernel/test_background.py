@@ -1,10 +1,20 @@
-"""Work that goes on beside something else and ends with it."""
+"""Work that goes on beside something else, sweeps among it, and what waits when the server stops."""
 
 import asyncio
+from collections.abc import AsyncIterator, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from bridge_server.kernel.background import running
+from bridge_server.kernel.background import StoppedError, Stopping, running
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.sweeper import Sweep, Sweeper
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually, turns
+from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
 
 
 class Work:
@@ -106,3 +116,235 @@ async def test_a_block_that_is_cancelled_while_its_work_ends_stays_cancelled() -
 
     assert leaving.cancelled()
     assert not went_on
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+@each_row("is_closed", [False, True])
+async def test_work_is_finished_while_the_server_runs_and_within_the_grace(is_closed: bool) -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    stopping = Stopping(60)
+    if is_closed:
+        stopping.close()
+
+    assert stopping.has_begun is is_closed
+    assert await stopping.finish(work()) == 7
+
+
+async def test_work_that_outlasts_the_grace_is_given_up(pass_time: PassTime) -> None:
+    stopping = Stopping(60)
+    waiting = [asyncio.create_task(stopping.finish(never())) for _ in range(3)]
+    await asyncio.sleep(0)
+    stopping.close()
+    await turns()
+    assert not any(each.done() for each in waiting)
+    await pass_time(60)
+
+    for each in waiting:
+        with pytest.raises(StoppedError):
+            await each
+
+
+async def test_the_grace_is_one_for_all_and_nothing_begins_after_it(pass_time: PassTime) -> None:
+    begun: list[None] = []
+
+    async def work() -> None:
+        begun.append(None)
+
+    stopping = Stopping(60)
+    stopping.close()
+    waiting = asyncio.create_task(stopping.finish(never()))
+    await turns()
+    await pass_time(60)
+    with pytest.raises(StoppedError):
+        await waiting
+
+    stopping.close()
+    with pytest.raises(StoppedError):
+        await stopping.finish(work())
+
+    assert begun == []
+
+
+HOUR = 3_600
+INTERVAL_SECONDS = 0.001
+
+
+class Rubbish:
+    """Something to sweep, in slices of ten."""
+
+    def __init__(self, rows: int, failures: Sequence[Exception] = ()) -> None:
+        self.rows = rows
+        self.failures = list(failures)
+        self.slices: list[tuple[int, int]] = []
+
+    async def sweep(self, now_ms: int) -> int:
+        if self.failures:
+            raise self.failures.pop()
+        deleted = min(self.rows, 10)
+        self.rows -= deleted
+        self.slices.append((now_ms, deleted))
+        return deleted
+
+    async def is_gone(self) -> bool:
+        return self.rows == 0
+
+
+def sweeper(*sweeps: Sweep, clock: ManualClock | None = None) -> Sweeper:
+    return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=INTERVAL_SECONDS)
+
+
+async def test_every_sweep_takes_slices_until_nothing_is_left() -> None:
+    heaps = [Rubbish(25), Rubbish(0), Rubbish(12)]
+
+    swept = await sweeper(*(heap.sweep for heap in heaps)).sweep()
+
+    assert swept == 37
+    assert [heap.rows for heap in heaps] == [0, 0, 0]
+    assert heaps[0].slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
+
+
+async def test_a_sweep_pauses_between_two_slices() -> None:
+    rubbish = Rubbish(20)
+    turns: list[int] = []
+
+    async def sweep_and_call_another(now_ms: int) -> int:
+        asyncio.get_running_loop().call_soon(lambda: turns.append(len(rubbish.slices)))
+        return await rubbish.sweep(now_ms)
+
+    await sweeper(sweep_and_call_another).sweep()
+
+    assert turns[:2] == [1, 2]
+
+
+async def test_a_sweep_that_is_under_way_can_be_waited_for() -> None:
+    """No public door reaches the moment: it is that of a reset beside a sweep by a clock that was ahead."""
+    rubbish, held = Rubbish(25), asyncio.Event()
+
+    async def sweep_once_let_go(now_ms: int) -> int:
+        await held.wait()
+        return await rubbish.sweep(now_ms)
+
+    swept = sweeper(sweep_once_let_go)
+    sweeping = asyncio.create_task(swept.sweep())
+    await asyncio.sleep(0)
+    ended = asyncio.create_task(swept.none_under_way())
+    await asyncio.sleep(0)
+    assert not ended.done()
+
+    held.set()
+    await ended
+
+    assert rubbish.rows == 0
+    assert await sweeping == 25
+
+
+async def test_the_sweeper_goes_on_after_failures_and_deletes_rows_that_expire_later() -> None:
+    rubbish = Rubbish(25, failures=[UnavailableError("locked"), UnavailableError("the disk is full")])
+
+    async with running(sweeper(rubbish.sweep).run_forever()):
+        for _ in range(2):
+            await eventually(rubbish.is_gone)
+            rubbish.rows = 15
+        await eventually(rubbish.is_gone)
+
+    assert not rubbish.failures
+
+
+def jumps_in(events: list[MutableMapping[str, Any]]) -> list[int]:
+    return [event["seconds"] for event in events if event["event"] == "clock_jumped"]
+
+
+async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> None:
+    await eventually(lambda: len(jumps_in(events)) >= jumps)
+
+
+@pytest.mark.parametrize("jump", [3, 59 * 60, HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
+async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed_time(
+    jump: int, pass_time: PassTime
+) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(jump)
+
+    with capture_logs() as events:
+        async with running(sweeping.run_forever()):
+            await until_told_of(events, 1)
+            clock.advance(HOUR - 1)
+            for _ in range(5):
+                await pass_time(INTERVAL_SECONDS)
+            assert rubbish.slices == []
+            clock.advance(1)
+            await eventually(rubbish.is_gone)
+
+    assert jumps_in(events) == [jump]
+
+
+async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(2 * HOUR)
+
+    with capture_logs() as events:
+        async with running(sweeping.run_forever()):
+            await until_told_of(events, 1)
+            clock.advance(HOUR - 1)
+            clock.set_by(-2 * HOUR)
+            await until_told_of(events, 2)
+            clock.advance(HOUR - 1)
+            for _ in range(5):
+                await pass_time(INTERVAL_SECONDS)
+            assert rubbish.slices == []
+            clock.advance(1)
+            await eventually(rubbish.is_gone)
+
+
+@each_row(("correction", "asleep"), [(2, 0), (-2, 0), (-1, 0), (0, 2 * HOUR), (0, 365 * 24 * HOUR)])
+async def test_a_clock_that_is_set_a_little_and_a_machine_that_slept_have_no_jump(
+    correction: int, asleep: int
+) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(correction)
+    clock.advance(asleep)
+
+    async with running(sweeping.run_forever()):
+        await eventually(rubbish.is_gone)
+
+
+async def test_only_the_process_that_has_the_hold_sweeps() -> None:
+    holds, rubbish = [False, False, True], Rubbish(3)
+    left: list[bool] = []
+
+    @asynccontextmanager
+    async def hold() -> AsyncIterator[bool]:
+        is_held = holds.pop(0) if holds else False
+        yield is_held
+        left.append(is_held)
+
+    async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+        await eventually(lambda: True in left)
+
+    assert left[:3] == [False, False, True]
+    assert len(rubbish.slices) == 2
+
+
+async def test_a_hold_that_the_database_refuses_postpones_the_sweep() -> None:
+    rubbish, refusals = Rubbish(3), [UnavailableError("The database is away.", 1)]
+
+    @asynccontextmanager
+    async def hold() -> AsyncIterator[bool]:
+        if refusals:
+            raise refusals.pop()
+        yield True
+
+    with capture_logs() as logs:
+        async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+            await eventually(rubbish.is_gone)
+
+    assert [line["event"] for line in logs] == ["sweep_postponed"]

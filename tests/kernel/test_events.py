@@ -1,17 +1,24 @@
-"""Events: a listener hears the events of its type, and a driver could carry every type."""
+"""Events, which listeners hear and drivers carry as texts, and signals, by which waiters miss no change."""
 
+import asyncio
 import pkgutil
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from typing import Any, get_type_hints
 
 import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 import bridge_server
 from bridge_server.assembly.postgres import CARRIED, KEPT
-from bridge_server.kernel.events import DomainEvent, Events, EventTexts
-from bridge_server.kernel.signals import Key
+from bridge_server.kernel.events import DomainEvent, Events, EventTexts, UnreadableEventError
+from bridge_server.kernel.signals import Key, Signals, Touched
+from tests.support.eventually import turns
+from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
 
 _EXAMPLES: dict[Any, object] = {
@@ -147,3 +154,300 @@ def test_an_event_is_a_frozen_value_whose_fields_are_json(event_type: Any) -> No
 
     assert is_dataclass(event)
     assert (back, hash(back)) == (event, hash(event))
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(DomainEvent):
+    text: str
+    perhaps: str | None
+    number: int
+    flag: bool
+    numbers: tuple[int, ...]
+    pair: tuple[str, str]
+    nested: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(DomainEvent):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(DomainEvent):
+    text: str
+
+
+TEXTS = EventTexts([Everything, Nothing])
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+ANY = st.builds(
+    Everything,
+    st.text(),
+    st.none() | st.text(),
+    NUMBERS,
+    st.booleans(),
+    st.lists(NUMBERS).map(tuple),
+    st.tuples(st.text(), st.text()),
+    st.lists(st.tuples(NUMBERS, st.text())).map(tuple),
+)
+
+
+def types_of(value: object) -> object:
+    return tuple(map(types_of, value)) if isinstance(value, tuple) else type(value)
+
+
+@given(ANY)
+def test_an_event_comes_back_with_its_values_and_their_types(event: Everything) -> None:
+    back = TEXTS.read(orjson.loads(TEXTS.write(event)))
+
+    assert back == event
+    assert isinstance(back, Everything)
+    for name in ("text", "perhaps", "number", "flag", "numbers", "pair", "nested"):
+        assert types_of(getattr(back, name)) == types_of(getattr(event, name))
+
+
+def test_an_event_without_fields_comes_back() -> None:
+    assert TEXTS.write(Nothing()) == b'["Nothing"]'
+    assert TEXTS.read(["Nothing"]) == Nothing()
+
+
+def test_only_events_of_the_types_that_were_named_are_carried() -> None:
+    assert TEXTS.carries(Nothing())
+    assert not TEXTS.carries(Kept("a"))
+    assert TEXTS.read(["Kept", "a"]) is None
+
+
+@each_row("array", [["Nothing", 1], ["Everything"], ["Everything", "a", "b"]])
+def test_an_event_with_other_fields_is_refused(array: list[object]) -> None:
+    with pytest.raises(UnreadableEventError):
+        TEXTS.read(array)
+
+
+def test_a_text_that_is_no_unicode_cannot_be_written() -> None:
+    with pytest.raises(TypeError):
+        TEXTS.write(Everything("\ud800", None, 1, False, (), ("a", "b")))
+
+
+KEY: Key = ("session", "a")
+OTHER: Key = ("session", "b")
+LONG = 60.0
+
+
+class Cell:
+    """A value to wait for, which counts its reads and can hold them up."""
+
+    def __init__(self, value: str | None = None) -> None:
+        self.value = value
+        self.reads = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def read(self) -> str | None:
+        value = self.value
+        self.reads += 1
+        await self.gate.wait()
+        return value
+
+
+@pytest.fixture
+def signals() -> Signals:
+    return Signals()
+
+
+@pytest.fixture
+def cell() -> Cell:
+    return Cell()
+
+
+async def waiting(
+    signals: Signals, *reads: Callable[[], Awaitable[str | None]], key: Key = KEY, seconds: float = LONG
+) -> list["asyncio.Task[str | None]"]:
+    """A waiter for each of these reads."""
+    waiters = [asyncio.create_task(signals.wait_for(key, read, seconds)) for read in reads]
+    await turns(5)
+    return waiters
+
+
+async def test_a_value_that_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
+    assert await signals.wait_for(KEY, Cell("there").read, LONG) == "there"
+    assert signals.waiting == 0
+
+
+async def test_every_waiter_of_a_key_wakes_at_one_touch(signals: Signals, cell: Cell) -> None:
+    waiters = await waiting(signals, *[cell.read] * 200)
+    assert signals.waiting == 200
+
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert await asyncio.gather(*waiters) == ["new"] * 200
+    assert signals.waiting == 0
+
+
+async def test_a_change_between_the_read_and_the_sleep_is_not_lost(signals: Signals, cell: Cell) -> None:
+    cell.gate.clear()
+    (waiter,) = await waiting(signals, cell.read)
+    assert cell.reads == 1
+
+    cell.value = "new"
+    signals.touch(KEY)
+    cell.gate.set()
+
+    assert await waiter == "new"
+
+
+async def test_a_change_made_by_the_read_itself_is_not_lost(signals: Signals, cell: Cell) -> None:
+    async def read_and_change() -> str | None:
+        found, cell.value = cell.value, "new"
+        signals.touch(KEY)
+        return found
+
+    assert await signals.wait_for(KEY, read_and_change, LONG) == "new"
+
+
+async def test_a_touch_without_a_value_puts_the_waiter_back_to_sleep(signals: Signals, cell: Cell) -> None:
+    (waiter,) = await waiting(signals, cell.read)
+
+    signals.touch(KEY)
+    await turns(5)
+
+    assert (cell.reads, signals.waiting) == (2, 1)
+    cell.value = "new"
+    signals.touch(KEY)
+    assert await waiter == "new"
+
+
+async def test_a_wait_ends_at_its_time_whatever_touches_came_without_a_value(
+    signals: Signals, cell: Cell, pass_time: PassTime
+) -> None:
+    (waiter,) = await waiting(signals, cell.read, seconds=10.0)
+
+    for _ in range(9):
+        await pass_time(1.0)
+        signals.touch(KEY)
+        await turns(5)
+    await pass_time(0.9)
+    assert not waiter.done()
+    await pass_time(0.2)
+    await turns(5)
+
+    assert waiter.done()
+    assert await waiter is None
+    assert cell.reads == 10
+
+
+async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals, cell: Cell) -> None:
+    (waiter,) = await waiting(signals, cell.read)
+
+    signals.touch(OTHER)
+    await turns(5)
+
+    assert cell.reads == 1
+    assert not waiter.done()
+    waiter.cancel()
+
+
+@each_row("wait_seconds", [0, 0.001])
+async def test_a_wait_that_times_out_leaves_no_waiter(signals: Signals, wait_seconds: float) -> None:
+    assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
+
+    assert signals.waiting == 0
+    assert not signals.has_waiters
+
+
+async def test_a_cancelled_waiter_leaves_and_later_ones_wake(signals: Signals, cell: Cell) -> None:
+    leaving, *staying = await waiting(signals, *[cell.read] * 3)
+
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert signals.waiting == 2
+    staying += await waiting(signals, *[cell.read] * 2)
+    assert signals.waiting == 4
+
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert await asyncio.gather(*staying) == ["new"] * 4
+    assert not signals.has_waiters
+
+
+@each_row("fails_at", [1, 2])
+async def test_an_error_of_the_read_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
+    reads = 0
+
+    async def read() -> None:
+        nonlocal reads
+        reads += 1
+        if reads == fails_at:
+            raise LookupError("gone")
+        asyncio.get_running_loop().call_soon(signals.touch, KEY)
+
+    with pytest.raises(LookupError, match="gone"):
+        await signals.wait_for(KEY, read, LONG)
+
+    assert not signals.has_waiters
+
+
+async def test_closing_wakes_every_waiter_even_while_it_reads(signals: Signals, cell: Cell) -> None:
+    waiters = [waiter for key in (KEY, OTHER) for waiter in await waiting(signals, Cell().read, key=key)]
+    cell.gate.clear()
+    waiters += await waiting(signals, cell.read)
+
+    signals.close()
+    cell.gate.set()
+
+    assert await asyncio.gather(*waiters) == [None] * 3
+    assert signals.waiting == 0
+
+
+async def test_a_wait_after_closing_returns_at_once_with_the_value_that_is_there(signals: Signals) -> None:
+    signals.close()
+
+    assert await signals.wait_for(KEY, Cell().read, LONG) is None
+    assert await signals.wait_for(KEY, Cell("there").read, LONG) == "there"
+    assert not signals.has_waiters
+
+
+@each_row(("changed", "found"), [(True, "new"), (False, None)])
+async def test_all_waiters_are_woken_to_read_again_or_with_nothing(
+    signals: Signals, changed: bool, found: str | None
+) -> None:
+    cells = [Cell(), Cell(), Cell()]
+    waiters = await waiting(signals, cells[0].read, cells[1].read)
+    waiters += await waiting(signals, cells[2].read, key=OTHER)
+
+    for cell in cells:
+        cell.value = "new"
+    signals.wake_all(changed=changed)
+
+    assert await asyncio.gather(*waiters) == [found] * 3
+    assert signals.waiting == 0
+
+
+async def test_waiters_wait_again_after_all_were_woken(signals: Signals, cell: Cell) -> None:
+    (waiter,) = await waiting(signals, cell.read)
+
+    signals.wake_all(changed=True)
+    await turns(5)
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert (await waiter, cell.reads) == ("new", 3)
+
+
+@pytest.mark.parametrize("of_another_process", [False, True])
+async def test_a_change_wakes_the_waiters_of_its_key_and_a_gap_wakes_all(
+    signals: Signals, cell: Cell, of_another_process: bool
+) -> None:
+    events, other = Events(), Cell()
+    signals.subscribe_to(events)
+    (waiter,) = await waiting(signals, cell.read)
+    (other_waiter,) = await waiting(signals, other.read, key=OTHER)
+
+    cell.value = "new"
+    (events.hear if of_another_process else events.publish)(Touched(KEY))
+
+    assert await waiter == "new"
+    assert (cell.reads, other.reads) == (2, 1)
+    other.value = "found"
+    events.hear_everything()
+    assert await other_waiter == "found"

@@ -2,11 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import orjson
 import pytest
 from multidict import CIMultiDict
 
+from bridge_server.assembly.application import build_app
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.projects.models import RESERVED_PROJECT_IDS, checked_project_id
+from bridge_server.settings.settings import Settings
 from tests.support.asking import Answer, answer_others, ask
 from tests.support.command import run_command
 from tests.support.engines import engine_environment
@@ -27,7 +32,7 @@ async def knock(app: App, endpoint: str, project_id: str, authorizations: Sequen
 
 
 async def refusal(app: App, endpoint: str, project_id: str, *authorizations: str) -> dict[str, object]:
-    """What somebody who may not is told, but for the id of the request."""
+    """The problem of a caller without access, but for the id of the request."""
     answer = await knock(app, endpoint, project_id, authorizations)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     problem = answer.problem(401)
@@ -212,3 +217,21 @@ async def test_secret_that_ends_during_the_body_ends_the_request(app: App, endin
 
     answer.problem(401)
     assert look(app.server, "SELECT count(*) FROM sendings") == [(0,)]
+
+
+def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, admin_token="operator", metrics_token="metrics")
+    application = build_app(settings).application
+
+    paths = {resource.canonical for resource in application.router.resources()}
+
+    words = {path.split("/")[1] for path in paths}
+    assert {word for word in words if "{" not in word} - {""} <= RESERVED_PROJECT_IDS
+
+
+@each_row("project_id", ["docs", "console", "hello", "compat", "new", "push", "subscribe"])
+def test_a_reserved_word_is_refused(project_id: str) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        checked_project_id(project_id)
+
+    assert "reserved" in refusal.value.detail

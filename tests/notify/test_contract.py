@@ -1,13 +1,22 @@
-"""The notification service's table, row by row: what is sent, and exactly what comes back."""
+"""The contract's answers, to the byte, and accounts in every spelling."""
 
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bridge_server.projects import caip10
 from tests.support.asking import ask
-from tests.support.project import NEWS, OFFERS, App, account
+from tests.support.problems import pointers
+from tests.support.project import NEWS, OFFERS, App, account, look, opened_app
 from tests.support.rows import each_row
+from tests.support.server import running_server
 
 SUBSCRIBED, HALF, STRANGER = account(1), account(2), account(3)
 _NOTIFICATION = b'"notification":{"type":"offers","title":"t","body":"b"}'
@@ -107,3 +116,173 @@ async def test_a_listing_says_nothing_of_its_body_to_head(app: App) -> None:
 
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers["Content-Type"] == "application/json"
+
+
+# The example of EIP-55, and what becomes of it: each is the same address.
+CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+LOWER, UPPER = CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()
+ONE = [
+    f"eip155:1:{CHECKSUMMED}", f"eip155:1:{LOWER}", f"eip155:1:{UPPER}", f"eip155:137:{CHECKSUMMED}",
+    f"eip155:{'9' * 32}:{LOWER}", f"eip155:0:{LOWER}", f"eip155:01:{UPPER}",
+]  # fmt: skip
+ANOTHER = "eip155:1:0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+COSMOS, SOLANA = (
+    "cosmos:cosmoshub-3:cosmos1t2uflqwqe0fsj0shcfkrvpukewcw40yjj6hdc0",
+    "solana:4sGjMW1sUnHz:7S3P",
+)
+
+
+@each_row("spelled", ONE)
+async def test_any_spelling_reaches_the_account_and_is_reported_as_sent(app: App, spelled: str) -> None:
+    await app.subscribe(ONE[0])
+
+    answer = await app.notify([spelled])
+
+    assert answer.json == {"sent": [spelled], "failed": [], "not_found": []}
+    assert list((await app.lookup([spelled])).json) == [spelled]
+
+
+async def test_all_spellings_in_one_request_are_one_delivery_and_one_token(app: App) -> None:
+    await app.subscribe(ONE[3])
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
+
+    first = await app.notify([*ONE, ANOTHER])
+    second = await app.notify(ONE)
+
+    assert first.json == {"sent": ONE, "failed": [], "not_found": [ANOTHER]}
+    limited = [{"account": spelled, "reason": "rate_limited", "retry_after": 3600} for spelled in ONE]
+    assert second.json == {"sent": [], "failed": limited, "not_found": []}
+    assert look(app.server, "SELECT count(*) FROM deliveries") == [(1,)]
+
+
+async def test_spellings_without_subscription_are_reported_not_found_as_sent(app: App) -> None:
+    assert (await app.notify(ONE)).json == {"sent": [], "failed": [], "not_found": ONE}
+
+
+async def test_all_spellings_of_an_account_without_the_type_fail_alike(app: App) -> None:
+    await app.subscribe(ONE[0], types=[])
+
+    failed = [{"account": spelled, "reason": "type_not_subscribed"} for spelled in ONE]
+    assert (await app.notify(ONE)).json == {"sent": [], "failed": failed, "not_found": []}
+
+
+async def test_repeated_spelling_is_reported_once(app: App) -> None:
+    await app.subscribe(ONE[0])
+
+    answer = await app.notify([ONE[0], ANOTHER, ONE[0], ONE[1], ANOTHER])
+
+    assert answer.json == {"sent": ONE[:2], "failed": [], "not_found": [ANOTHER]}
+    assert (await app.lookup([ONE[0], ONE[0]])).json == {ONE[0]: {"notification_types": ["news", "offers"]}}
+
+
+@each_row("known", [COSMOS, SOLANA, "abc:A:b", "abcdefgh:" + "r" * 32 + ":" + "a" * 128])
+async def test_accounts_of_other_namespaces_are_taken_to_the_letter(app: App, known: str) -> None:
+    await app.subscribe(known)
+    others = [other for other in (known[:-1] + "Z", known + "x", known.swapcase()) if other != known]
+    valid = [other for other in others if other[:3].islower() and len(other.rsplit(":", 1)[1]) <= 128]
+
+    answer = await app.notify([known, *valid])
+
+    assert answer.json == {"sent": [known], "failed": [], "not_found": valid}
+    assert list((await app.lookup([known, *valid])).json) == [known]
+
+
+@each_row("wrong", ["eip155:1:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed", CHECKSUMMED, "abc::x", ""])
+async def test_malformed_account_is_named_by_its_place(app: App, wrong: str) -> None:
+    fields = {"notification": {"type": NEWS, "title": "t", "body": "b"}, "accounts": [ONE[0], wrong]}
+
+    for answer in (await app.post(fields), await app.lookup([ONE[0], wrong])):
+        assert pointers(answer.problem(400)) == ["#/accounts/1"]
+
+
+@each_row("chain", ["1", "137"])
+async def test_a_look_up_names_every_wrong_checksum_of_a_subscribed_address(app: App, chain: str) -> None:
+    await app.subscribe(ONE[0])
+    wrong = f"eip155:{chain}:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+
+    alone = await app.lookup([wrong, ONE[0], wrong])
+    among_others = await app.lookup([wrong, "", ANOTHER, ONE[0]])
+
+    assert pointers(alone.problem(400)) == ["#/accounts/0", "#/accounts/2"]
+    assert pointers(among_others.problem(400)) == ["#/accounts/0", "#/accounts/1"]
+
+
+async def test_a_look_up_checks_no_checksum_of_what_is_spelled_as_it_is_stored(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.subscribe(ONE[0])
+    await app.subscribe(account(7))
+    checked: list[str] = []
+
+    def note(address: str) -> bool:
+        checked.append(address)
+        return True
+
+    monkeypatch.setattr(caip10, "is_valid_checksum", note)
+    caip10.account_key.cache_clear()
+
+    found = (await app.lookup([ONE[0], ANOTHER, account(7), ONE[3]])).json
+
+    assert list(found) == [ONE[0], account(7), ONE[3]]
+    assert len(checked) == 2
+
+
+async def test_projects_share_no_subscription(app: App, other_app: App) -> None:
+    await app.subscribe(ONE[0])
+
+    assert (await other_app.notify(ONE[:2])).json == {"sent": [], "failed": [], "not_found": ONE[:2]}
+
+
+class _Pool:
+    """Accounts of every sort, each with what a request must be told of it."""
+
+    EXPECTED: Mapping[str, str] = {
+        **dict.fromkeys([account(number) for number in range(1, 11)], "sent"),
+        **dict.fromkeys([account(number) for number in range(11, 16)], "type_not_subscribed"),
+        **dict.fromkeys([account(number) for number in range(16, 21)], "not_found"),
+        **dict.fromkeys(ONE, "sent"),
+        ANOTHER: "type_not_subscribed",
+        ANOTHER.lower(): "type_not_subscribed",
+        COSMOS: "sent",
+        COSMOS[:-1]: "not_found",
+        SOLANA: "type_not_subscribed",
+        SOLANA.replace("S3P", "s3p"): "not_found",
+    }
+    SUBSCRIBED = (*(account(number) for number in range(1, 11)), ONE[0], COSMOS)
+    WITHOUT_TYPE = (*(account(number) for number in range(11, 16)), ANOTHER, SOLANA)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool_app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    data_dir = tmp_path_factory.mktemp("pool") / "data"
+    async with running_server(data_dir) as server, opened_app(server) as app:
+        await app.subscribe(*_Pool.SUBSCRIBED)
+        await app.subscribe(*_Pool.WITHOUT_TYPE, types=["offers"])
+        yield app
+
+
+def told(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Every account that an answer names, with what is said of it."""
+    return [
+        *((spelled, "sent") for spelled in outcome["sent"]),
+        *((spelled, "not_found") for spelled in outcome["not_found"]),
+        *((failure["account"], failure["reason"]) for failure in outcome["failed"]),
+    ]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@given(
+    wanted=st.lists(st.sampled_from(sorted(_Pool.EXPECTED)), min_size=1, max_size=80),
+    notification_id=st.sampled_from([None, None, "first", "second"]),
+)
+async def test_every_account_of_a_request_is_in_exactly_one_list_once(
+    pool_app: App, wanted: list[str], notification_id: str | None
+) -> None:
+    pool_app.server.clock.advance(3_600)
+
+    outcome = (await pool_app.notify(wanted, notification_id)).json
+
+    assert outcome.keys() == {"sent", "failed", "not_found"}
+    assert Counter(told(outcome)) == Counter((spelled, _Pool.EXPECTED[spelled]) for spelled in set(wanted))
+    looked_up = (await pool_app.lookup(wanted)).json
+    assert looked_up.keys() == {s for s in wanted if _Pool.EXPECTED[s] != "not_found"}

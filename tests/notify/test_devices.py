@@ -36,7 +36,7 @@ def outbox(app: App) -> list[str]:
 
 
 async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
-    """Where a notice came in and for which account, once nothing is owed any more."""
+    """Path and account of each notice, once no message is pending."""
     await until_delivered(app.server)
     return sorted((request.path, orjson.loads(request.body)["account"]) for request in receiver.requests)
 
@@ -160,9 +160,7 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
     assert (await app.notify([A, B], "x")).json["sent"] == [A, B]
 
 
-async def test_each_of_500_accounts_with_devices_gets_a_push(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_each_of_500_accounts_with_devices_is_told(tmp_path: Path, receiver: WebhookReceiver) -> None:
     settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
     everybody = accounts(500)
     async with running_server(tmp_path, ManualClock(), **settings) as server, opened_app(server) as app:

@@ -1,14 +1,30 @@
-"""`notification_id`: the first call says what is sent, later ones only to whom; for ever."""
+"""`notification_id`: the first call says what is sent, later ones only to whom; for ever, and in a race."""
 
 import asyncio
+import itertools
 from collections import Counter
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.project import DELIVERED, OFFERS, App, account, accounts, look, opened_app, operator_beside
+from tests.support.eventually import eventually, turns
+from tests.support.project import (
+    DELIVERED,
+    NEWS,
+    OFFERS,
+    App,
+    a_notification,
+    account,
+    accounts,
+    look,
+    opened_app,
+    operator_beside,
+    subscribe,
+    unsubscribe,
+)
 from tests.support.server import RunningServer, running_server
 
 A, B, C = accounts(3)
@@ -24,7 +40,7 @@ def key(spelled: str) -> str:
 
 
 def titles(app: App, spelled: str) -> list[str]:
-    """What has been delivered to an account."""
+    """The titles that have been delivered to an account."""
     return [title for who, title in look(app.server, DELIVERED) if who == key(spelled)]
 
 
@@ -73,31 +89,17 @@ async def test_a_repeat_sends_the_first_calls_text_to_accounts_that_it_has_not_r
     assert (tokens_spent(app, A), tokens_spent(app, B), tokens_spent(app, C)) == (1, 1, 0)
 
 
-async def test_a_repeat_goes_by_the_type_of_the_first_call(app: App) -> None:
+async def test_a_repeat_goes_by_the_type_of_the_first_call_and_must_be_well_formed(app: App) -> None:
     await app.subscribe(A, B)
     await app.subscribe(C, types=[OFFERS])
     await app.notify([A], "x")
 
-    answer = await app.notify([B, C], "x", type=OFFERS)
-
-    failed = [{"account": C, "reason": "type_not_subscribed"}]
-    assert answer.json == {"sent": [B], "failed": failed, "not_found": []}
-
-
-async def test_a_repeat_may_name_a_type_that_there_is_not(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.notify([A], "x")
-
-    assert (await app.notify([B], "x", type="nonsense")).json == sent(B)
-
-
-async def test_a_repeat_must_be_well_formed_all_the_same(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.notify([A], "x")
-
     (await app.notify([B], "x", title="")).problem(400)
-
     assert titles(app, B) == []
+    for type_id in (OFFERS, "nonsense"):
+        failed = [{"account": C, "reason": "type_not_subscribed"}]
+        answer = await app.notify([B, C], "x", type=type_id)
+        assert answer.json == {"sent": [B], "failed": failed, "not_found": []}
 
 
 async def test_a_first_call_of_an_unknown_type_fixes_nothing(app: App) -> None:
@@ -119,23 +121,22 @@ async def test_first_call_without_recipients_fixes_the_content(app: App) -> None
     assert titles(app, A) == ["first"]
 
 
-async def test_reached_account_that_unsubscribed_is_reported_sent(app: App) -> None:
+async def test_reached_account_is_reported_sent_whatever_has_become_of_it(app: App) -> None:
     await app.subscribe(A, B)
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await app.notify([A], "x")
-    await app.unsubscribe(A, B)
 
-    assert (await app.notify([A, B], "x")).json == {"sent": [A], "failed": [], "not_found": [B]}
-    await app.subscribe(A)
-    assert (await app.notify([A], "x")).json == sent(A)
-    assert titles(app, A) == ["Title"]
-
-
-async def test_reached_account_without_the_type_is_reported_sent(app: App) -> None:
-    await app.subscribe(A)
-    await app.notify([A], "x")
+    with_an_empty_bucket = await app.notify([A], "x")
     await app.subscribe(A, types=[OFFERS])
+    without_the_type = await app.notify([A], "x")
+    await app.unsubscribe(A, B)
+    unsubscribed = await app.notify([A, B], "x")
+    await app.subscribe(A)
+    again = await app.notify([A], "x")
 
-    assert (await app.notify([A], "x")).json == sent(A)
+    assert with_an_empty_bucket.json == without_the_type.json == again.json == sent(A)
+    assert unsubscribed.json == {"sent": [A], "failed": [], "not_found": [B]}
+    assert titles(app, A) == ["Title"]
 
 
 async def test_rate_limited_account_is_reached_by_a_repeat(app: App) -> None:
@@ -151,14 +152,6 @@ async def test_rate_limited_account_is_reached_by_a_repeat(app: App) -> None:
     assert second.json == sent(A, B)
     assert titles(app, A) == ["before", "first"]
     assert titles(app, B) == ["first"]
-
-
-async def test_reached_account_with_an_empty_bucket_is_reported_sent(app: App) -> None:
-    await app.subscribe(A)
-    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
-    await app.notify([A], "x")
-
-    assert (await app.notify([A], "x")).json == sent(A)
 
 
 async def test_ids_differ_in_every_character(app: App) -> None:
@@ -203,10 +196,7 @@ async def test_an_id_survives_a_restart(tmp_path: Path) -> None:
         await app.notify([A], "x", title="first")
         project_id, secret = app.project_id, app.secret
 
-    async with (
-        running_server(tmp_path, clock) as server,
-        operator_beside(server.settings, clock) as operator,
-    ):
+    async with running_server(tmp_path, clock) as server, operator_beside(server.settings, clock) as operator:
         app = App(server, operator, project_id, secret)
         answer = await app.notify([A, B], "x", title="second")
 
@@ -249,3 +239,121 @@ async def test_calls_without_an_id_that_meet_are_notifications_of_their_own(app:
     await asyncio.gather(*(app.notify([A], title=f"call {number}") for number in range(5)))
 
     assert sorted(titles(app, A)) == [f"call {number}" for number in range(5)]
+
+
+async def test_exactly_the_accounts_reported_sent_have_the_notification_in_a_race(app: App) -> None:
+    people = accounts(40)
+    sent: Counter[tuple[str, str]] = Counter()
+    await app.subscribe(*people[:20])
+    all_sent = asyncio.Event()
+
+    async def come_and_go() -> None:
+        while not all_sent.is_set():
+            await app.subscribe(*people[20:])
+            await app.unsubscribe(*people[20:])
+
+    async def send(title: str) -> None:
+        outcome = (await app.notify(people, title=title)).json
+        assert outcome["failed"] == []
+        assert sorted(outcome["sent"] + outcome["not_found"]) == people
+        sent.update((spelled, title) for spelled in outcome["sent"])
+
+    async def send_all() -> None:
+        for number in range(18):
+            await send(f"title {number}")
+        all_sent.set()
+
+    await asyncio.gather(come_and_go(), send_all())
+
+    found = Counter((f"eip155:1:{key[7:]}", title) for key, title in look(app.server, DELIVERED))
+    assert found == sent
+    assert sent.total() >= 18 * 20
+    assert sent.total() % 20 == 0
+
+
+async def test_a_limit_that_is_raised_while_calls_are_made_holds_for_each_of_them(app: App) -> None:
+    await app.subscribe(account(1))
+    projects = app.operator.projects
+    await projects.limit_accounts(app.project_id, 0.001, 1)
+
+    async def raise_limit() -> None:
+        for burst in (2, 3, 4, 5):
+            await projects.limit_accounts(app.project_id, 0.001, burst)
+
+    answers = await asyncio.gather(*(app.notify([account(1)]) for _ in range(15)), raise_limit())
+
+    sent = [answer for answer in answers if answer is not None and answer.json["sent"]]
+    assert 1 <= len(sent) <= 5
+    assert look(app.server, "SELECT count(*) FROM deliveries") == [(len(sent),)]
+
+
+async def test_a_type_that_is_removed_while_calls_are_made_is_refused_or_delivered(app: App) -> None:
+    await app.subscribe(account(1))
+
+    answers = await asyncio.gather(
+        *(app.notify([account(1)]) for _ in range(10)),
+        app.operator.projects.remove_type(app.project_id, NEWS),
+        *(app.notify([account(1)]) for _ in range(10)),
+    )
+
+    statuses = Counter(answer.status for answer in answers if answer is not None)
+    assert statuses.keys() <= {200, 400}
+    assert look(app.server, "SELECT count(*) FROM deliveries") == [(statuses[200],)]
+
+
+async def test_a_project_that_is_deleted_while_calls_are_made_ends_in_401(app: App) -> None:
+    await app.subscribe(*accounts(10))
+
+    async def delete() -> None:
+        await app.operator.projects.delete(app.project_id)
+        while await app.operator.projects.sweep(0):
+            pass
+
+    answers = await asyncio.gather(*(app.notify(accounts(10)) for _ in range(18)), delete())
+
+    assert {answer.status for answer in answers if answer is not None} <= {200, 400, 401}
+    assert (await app.notify(accounts(10))).status == 401
+
+
+async def test_two_operators_and_a_server_write_and_lose_nothing(app: App, server: RunningServer) -> None:
+    settings: Settings = server.settings
+    people = [accounts(100, first=1 + 100 * number) for number in range(3)]
+    await app.subscribe(*people[2])
+
+    async def write(mine: list[str]) -> None:
+        async with operator_beside(settings, server.clock) as operator:
+            for _ in range(5):
+                await subscribe(operator, app.project_id, mine)
+                assert await unsubscribe(operator, app.project_id, *mine) == 100
+            await subscribe(operator, app.project_id, mine)
+
+    async def send() -> list[int]:
+        return [len((await app.notify(people[2])).json["sent"]) for _ in range(18)]
+
+    _, _, sent = await asyncio.gather(write(people[0]), write(people[1]), send())
+
+    assert sent == [100] * 18
+    assert (await app.listing()).json == sorted(itertools.chain(*people))
+    assert look(server, "SELECT count(*) FROM deliveries") == [(1_800,)]
+
+
+async def test_a_client_that_leaves_before_the_answer_is_sent_to_wholly_or_not_at_all(app: App) -> None:
+    everybody = accounts(500)
+    await app.subscribe(*everybody)
+    body = {"notification": a_notification(), "accounts": everybody}
+    headers = {"Authorization": f"Bearer {app.secret}"}
+    url = app.server.url + app.paths["notify"]
+
+    for steps in (0, 3, 10, 30, 100, 300):
+        async with aiohttp.ClientSession() as client:
+            call = asyncio.create_task(client.post(url, json=body, headers=headers))
+            await turns(steps)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+
+    answer = await app.notify(everybody)  # queued behind whatever was begun
+    assert answer.json["sent"] == everybody
+    per_account = look(app.server, "SELECT count(*) FROM deliveries GROUP BY account")
+    sendings = look(app.server, "SELECT count(*) FROM sendings")
+    assert set(per_account) == set(sendings)
+    assert len(per_account) == 500

@@ -44,7 +44,7 @@ SELECT 'sending' FROM sendings WHERE id NOT IN (SELECT sending FROM deliveries)
 UNION ALL SELECT 'notification' FROM notifications WHERE idempotency_key IS NOT NULL
     AND id NOT IN (SELECT notification FROM covered_accounts)
 """
-"""What has lost its last row, and would be walked past again by every slice that follows."""
+"""Sendings and notifications without any row of theirs, which each later slice would read again."""
 A, B, C = accounts(3)
 
 
@@ -149,10 +149,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     migrate(file, packaged_migrations())
     database = SqliteDatabase(file, Events())
     limit = Limit("account", 50, 1_800_000_000)
-    limits, kept = (
-        SendingLimits(limit, MissedLimits(MOST_MISSED)),
-        (READ_KEPT, UNREAD_KEPT, MISSED_KEPT),
-    )
+    limits, kept = (SendingLimits(limit, MissedLimits(MOST_MISSED)), (READ_KEPT, UNREAD_KEPT, MISSED_KEPT))
     lifetimes = NotificationLifetimes(*(1000 * seconds for seconds in kept))
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
     async with operator_beside(Settings(data_dir=file.parent), clock) as operator, database.opened():

@@ -1,14 +1,40 @@
-"""Subscribers: a lookup answers in the caller's spelling, a listing has all in order."""
+"""Subscribers: looking up, listing, and what a project's backend hears of changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
 import pytest
+import pytest_asyncio
+from standardwebhooks import Webhook, WebhookVerificationError
 
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project
-from tests.support.project import NEWS, OFFERS, App, accounts
+from tests.support.clock import ManualClock
+from tests.support.engines import settings_over
+from tests.support.project import (
+    NEWS,
+    OFFERS,
+    App,
+    account,
+    accounts,
+    create_app,
+    look,
+    opened_app,
+    operator_beside,
+    subscribe,
+    subscribe_crowd,
+)
+from tests.support.raw_http import raw_connection, spell
 from tests.support.rows import each_row
+from tests.support.server import running_server, server_process
+from tests.support.slow import slow
+from tests.support.webhook_receiver import WebhookReceiver
 
 A, B, C = accounts(3)
 
@@ -130,8 +156,9 @@ async def test_subscribing_and_leaving_show_at_the_very_next_request(app: App) -
         assert (await app.lookup([spelled])).json == {}
 
 
-async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole_one(
-    app: App, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("meanwhile", ["the database fails", "the project is deleted"])
+async def test_a_listing_that_cannot_be_read_to_its_end_breaks_off(
+    app: App, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     for start in range(1, 1_501, 500):
         await app.subscribe(*accounts(500, first=start))
@@ -140,8 +167,10 @@ async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole
     async def break_down(
         store: NotifyStore, project: Project, after: str, limit: int
     ) -> tuple[bytes, str | None]:
-        if after:
+        if after and meanwhile == "the database fails":
             raise UnavailableError("The database is locked.")
+        if after:
+            await app.operator.projects.delete(app.project_id)
         return await read_page(store, project, after, limit)
 
     with monkeypatch.context() as patch:
@@ -149,24 +178,192 @@ async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole
         with pytest.raises(aiohttp.ClientError):
             await app.listing()
 
-    assert (await app.listing()).json == accounts(1_500)
+    if meanwhile == "the database fails":
+        assert (await app.listing()).json == accounts(1_500)
 
 
-async def test_a_listing_of_a_project_that_is_deleted_meanwhile_is_not_taken_for_a_whole_one(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for start in range(1, 1_501, 500):
-        await app.subscribe(*accounts(500, first=start))
-    read_page = NotifyStore.listing_page
+CROWD, MILLION = 200_000, 1_000_000
+FLAT_BYTES = 16 * 2**20
 
-    async def delete_in_between(
-        store: NotifyStore, project: Project, after: str, limit: int
-    ) -> tuple[bytes, str | None]:
-        if after:
-            await app.operator.projects.delete(app.project_id)
-        return await read_page(store, project, after, limit)
+in_module = pytest.mark.asyncio(loop_scope="module")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(NotifyStore, "listing_page", delete_in_between)
-        with pytest.raises(aiohttp.ClientError):
-            await app.listing()
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def crowded_app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    """A project with so many subscribers that no buffer on the way holds their listing."""
+    async with (
+        running_server(tmp_path_factory.mktemp("crowd") / "data") as server,
+        opened_app(server) as crowded_app,
+    ):
+        await crowded_app.subscribe(account(0))
+        subscribe_crowd(server.settings, CROWD)
+        yield crowded_app
+
+
+@in_module
+async def test_client_that_leaves_in_the_middle_harms_no_other(crowded_app: App) -> None:
+    request = spell(
+        "GET", crowded_app.paths["listing"], b"", f"Authorization: Bearer {crowded_app.secret}".encode()
+    )
+
+    async with raw_connection(crowded_app.server) as connection:
+        await connection.send(request)
+        head = await connection.reader.readexactly(20_000)
+        connection.writer.transport.abort()
+
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    async with asyncio.timeout(60):
+        answers = await asyncio.gather(*(crowded_app.lookup([account(1)]) for _ in range(50)))
+    assert {answer.status for answer in answers} == {200}
+
+
+@in_module
+async def test_lasting_subscriber_is_listed_once_while_others_come_and_go(crowded_app: App) -> None:
+    stays = [account(number) for number in range(0, CROWD + 1, 2)]
+    leave = [account(number) for number in range(CROWD - 1, CROWD - 1_001, -2)]
+    headers = {"Authorization": f"Bearer {crowded_app.secret}"}
+
+    async with crowded_app.server.client.get(
+        crowded_app.server.url + crowded_app.paths["listing"], headers=headers
+    ) as response:
+        first = await response.content.readexactly(10_000)
+        await crowded_app.unsubscribe(*leave)
+        await crowded_app.subscribe("abc:x:before", "eip155:2:0x" + "1" * 40)
+        listed = orjson.loads(first + await response.read())
+
+    assert listed == sorted(set(listed))
+    assert set(stays) <= set(listed)
+    assert "abc:x:before" not in listed
+    assert "eip155:2:0x" + "1" * 40 in listed
+    assert not set(leave) & set(listed)
+
+
+@slow
+async def test_a_million_subscribers_are_listed_with_flat_memory(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with server_process(data_dir) as server:
+        async with operator_beside(settings_over(data_dir), SystemClock()) as operator:
+            project, secret = await operator.projects.create("App")
+            await subscribe(operator, project.project_id, [account(0)])
+        subscribe_crowd(settings_over(data_dir), MILLION)
+        url = f"{server.url}/{project.project_id}/subscribers"
+        headers = {"Authorization": f"Bearer {secret.secret}"}
+        async with aiohttp.ClientSession() as client:
+            async with client.get(f"{server.url}/hello") as response:
+                assert response.status == 200
+            before = peak_bytes(server.process.pid)
+
+            async with client.get(url, headers=headers) as response:
+                body = await response.read()
+                assert response.status == 200
+
+        assert peak_bytes(server.process.pid) - before < FLAT_BYTES
+    assert orjson.loads(body) == [account(number) for number in range(MILLION + 1)]
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that the process has held at once (Linux)."""
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+async def heard(receiver: WebhookReceiver, count: int) -> list[dict[str, Any]]:
+    """So many events, and no more."""
+    await receiver.got(count)
+    assert len(receiver.requests) == count
+    return [orjson.loads(request.body) for request in receiver.requests]
+
+
+async def test_webhook_gets_every_change_with_the_new_types(app: App, receiver: WebhookReceiver) -> None:
+    await app.operator.projects.set_webhook(app.project_id, receiver.url())
+
+    await app.subscribe(A)
+    await app.subscribe(A, types=[NEWS])
+    app.server.clock.advance(1)
+    await app.unsubscribe(A)
+
+    events = sorted(
+        await heard(receiver, 3), key=lambda event: len(event["notification_types"]), reverse=True
+    )
+    about = {"project_id": app.project_id, "account": A}
+    assert events == [
+        {
+            **about,
+            "event": "subscribed",
+            "number": 1,
+            "notification_types": [NEWS, OFFERS],
+            "at": "2027-01-15T08:00:00.000Z",
+        },
+        {
+            **about,
+            "event": "updated",
+            "number": 2,
+            "notification_types": [NEWS],
+            "at": "2027-01-15T08:00:00.000Z",
+        },
+        {
+            **about,
+            "event": "unsubscribed",
+            "number": 3,
+            "notification_types": [],
+            "at": "2027-01-15T08:00:01.000Z",
+        },
+    ]
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
+
+
+async def test_change_without_effect_sends_no_webhook(app: App, receiver: WebhookReceiver) -> None:
+    await app.subscribe(A)
+    await app.subscribe(B, types=[NEWS, OFFERS])
+    await app.operator.projects.set_webhook(app.project_id, receiver.url())
+
+    await app.subscribe(A, types=[OFFERS, NEWS])
+    await app.subscribe(B)
+    await app.subscribe(A.replace("eip155:1:", "eip155:137:"))
+
+    assert look(app.server, "SELECT count(*) FROM outbox") == [(0,)]
+    await app.unsubscribe(B)
+    assert [event["event"] for event in await heard(receiver, 1)] == ["unsubscribed"]
+
+
+async def test_without_a_webhook_none_is_sent(app: App, other_app: App, receiver: WebhookReceiver) -> None:
+    await other_app.operator.projects.set_webhook(other_app.project_id, receiver.url())
+    await app.subscribe(A)
+    await other_app.operator.projects.remove_webhook(other_app.project_id)
+    await other_app.subscribe(A)
+
+    assert look(app.server, "SELECT count(*) FROM outbox") == [(0,)]
+    assert receiver.requests == []
+
+
+async def test_each_project_signs_with_a_secret_of_its_own(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    now = ManualClock(SystemClock().now_ms())  # receivers refuse what was signed at another time
+    async with (
+        running_server(tmp_path, now, allow_private_webhooks=True) as server,
+        opened_app(server) as app,
+    ):
+        other_app = await create_app(server, app.operator, "Other")
+        mine = await app.operator.projects.set_webhook(app.project_id, receiver.url("/mine"))
+        theirs = await app.operator.projects.set_webhook(other_app.project_id, receiver.url("/theirs"))
+
+        await app.subscribe(A)
+        await other_app.subscribe(A)
+        await receiver.got(2)
+
+    requests = {request.path: request for request in receiver.requests}
+    told = {path: (request.body, dict(request.headers.items())) for path, request in requests.items()}
+    assert Webhook(mine.signing_secret).verify(*told["/mine"])["project_id"] == app.project_id
+    assert Webhook(theirs.signing_secret).verify(*told["/theirs"])["project_id"] == other_app.project_id
+    with pytest.raises(WebhookVerificationError):
+        Webhook(theirs.signing_secret).verify(*told["/mine"])
+
+
+async def test_an_import_tells_of_each_account(app: App, receiver: WebhookReceiver) -> None:
+    everybody = accounts(100)
+    await app.operator.projects.set_webhook(app.project_id, receiver.url())
+
+    await app.subscribe(*everybody)
+
+    events = await heard(receiver, 100)
+    assert sorted(event["account"] for event in events) == everybody

@@ -1,11 +1,12 @@
-"""What the outbox's tests start from."""
+"""Fixtures of the outbox's tests."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import Outbox, Start, running_outbox
 from tests.support.clock import ManualClock
 
 
@@ -20,6 +21,11 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def outbox(file: Path, clock: ManualClock) -> AsyncIterator[Outbox]:
-    async with running_outbox(file, clock) as outbox:
+def start(file: Path, clock: ManualClock) -> Start:
+    return partial(running_outbox, file, clock)
+
+
+@pytest.fixture
+async def outbox(start: Start) -> AsyncIterator[Outbox]:
+    async with start() as outbox:
         yield outbox

@@ -1,10 +1,11 @@
 """An outbox at work on a database of its own, with a clock that the test moves."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from bridge_server.kernel.events import Events
 from bridge_server.kit.testing.server import place_schema
@@ -30,7 +31,7 @@ HOOK = Purpose("hook")
 
 @dataclass(slots=True)
 class Outbox:
-    """What a test does with an outbox."""
+    """An outbox and its clock."""
 
     database: Database
     dispatcher: Dispatcher
@@ -54,13 +55,7 @@ class Outbox:
             for number, url in enumerate(urls):
                 message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
                 message = OutgoingMessage(
-                    message_id,
-                    url,
-                    body,
-                    Purpose(purpose),
-                    lane=lane,
-                    client=client,
-                    subject=subject,
+                    message_id, url, body, Purpose(purpose), lane=lane, client=client, subject=subject
                 )
                 yield from enqueue(message, now_ms)
 
@@ -86,6 +81,10 @@ class Outbox:
             return await self.rows(columns) == expected
 
         await eventually(same)
+
+
+Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Outbox]]
+"""`running_outbox` over the test's database and clock."""
 
 
 @asynccontextmanager

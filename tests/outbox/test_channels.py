@@ -1,30 +1,39 @@
-"""Messages for channels: who delivers them, how many at once, and what a channel does that is blocked."""
+"""Messages for channels: who delivers them, how many at once, blocks, and pauses that a service asks for."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.outbox.channels import (
+    PUBLIC_SCHEMES,
+    Channels,
+    LogSender,
+    PublicSender,
+    Sender,
+    marked_public,
+    private_address,
+)
+from bridge_server.outbox.delivery import Pauses
 from bridge_server.outbox.guarded_client import Outcome, Verdict
-from bridge_server.outbox.models import OutgoingMessage
-from tests.outbox.running import HOOK, Outbox, running_outbox
-from tests.support.clock import ManualClock
+from bridge_server.outbox.models import OutgoingMessage, unmarked
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 
 DELIVERED = Outcome(Verdict.DELIVERED)
 BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")
+TOO_MUCH = Outcome(Verdict.FAILED, "it answered 429", 429, 300.0, about_lane=True)
 PAUSE_SECONDS = 30
 
 
 class FakeSender:
-    """Says what it is told to, once it may."""
+    """Has the outcome that a test gives it, once it may answer, and remembers the ids of messages."""
 
     def __init__(self) -> None:
         self.outcome = DELIVERED
@@ -47,6 +56,9 @@ class FakeSender:
             raise LookupError("unforeseen")
         return self.outcome
 
+    async def attempted(self, count: int) -> None:
+        await eventually(lambda: len(self.sent) >= count)
+
 
 @pytest.fixture
 def sender() -> FakeSender:
@@ -58,14 +70,26 @@ def over(sender: FakeSender) -> Callable[[Sender], Sender]:
     return lambda otherwise: Channels({"fake": sender}, otherwise=otherwise)
 
 
+@pytest.fixture
+async def outbox(start: Start, sender: FakeSender) -> AsyncIterator[Outbox]:
+    async with start(sender_over=over(sender)) as outbox:
+        yield outbox
+
+
 async def settled(outbox: Outbox, pending: int) -> None:
     """Return once so many messages are pending and nothing is under way."""
 
     async def reached() -> bool:
-        rows = await outbox.rows("id")
-        return len(rows) == pending
+        return len(await outbox.rows("id")) == pending
 
     await eventually(reached)
+
+
+async def at_rest(outbox: Outbox, after_seconds: float = 0.0) -> None:
+    """Return once no lane is open, after this time."""
+    if after_seconds:
+        await outbox.pass_time(after_seconds)
+    await eventually(lambda: not outbox.dispatcher._lanes)
 
 
 async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() -> None:
@@ -95,16 +119,8 @@ async def test_the_log_channel_shows_the_notice_and_its_device(
         outcome = await LogSender().send(message, 0)
 
     assert outcome == DELIVERED
-    assert logs == [
-        {
-            "event": "device_notified",
-            "log_level": "info",
-            "message_id": "id",
-            **told,
-            "title": "Bank",
-            "text": "Prices fall",
-        }
-    ]
+    shown = {"event": "device_notified", "log_level": "info", "message_id": "id", **told}
+    assert logs == [{**shown, "title": "Bank", "text": "Prices fall"}]
 
 
 @pytest.mark.parametrize(
@@ -112,163 +128,306 @@ async def test_the_log_channel_shows_the_notice_and_its_device(
     [(None, 64), ("fake", 64), ("fake https://push.example", 16), ("http://host.test:80", 4)],
 )
 async def test_a_service_is_sent_many_at_once_and_a_strangers_host_few(
-    file: Path, clock: ManualClock, sender: FakeSender, lane: str | None, at_once: int
+    outbox: Outbox, sender: FakeSender, lane: str | None, at_once: int
 ) -> None:
     sender.may_answer.clear()
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe(*["fake:token"] * 200, lane=lane)
+    await outbox.owe(*["fake:token"] * 200, lane=lane)
 
-        async def as_many_as_may() -> bool:
-            return sender.at_once >= at_once
-
-        await eventually(as_many_as_may)
-        for _ in range(3):
-            await outbox.rows("id")  # one more would be read and sent meanwhile
-        sender.may_answer.set()
-        await settled(outbox, 0)
+    await eventually(lambda: sender.at_once >= at_once)
+    for _ in range(3):
+        await outbox.rows("id")  # one more would be read and sent meanwhile
+    sender.may_answer.set()
+    await settled(outbox, 0)
 
     assert sender.most_at_once == at_once
     assert set(Counter(sender.sent).values()) == {1}
     assert len(sender.sent) == 200
 
 
-async def test_messages_of_one_lane_are_owed_under_its_name(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_messages_of_one_lane_are_owed_under_its_name(outbox: Outbox, sender: FakeSender) -> None:
     sender.may_answer.clear()
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe("fake:a", "fake:b", lane="the lane")
-        await outbox.owe("fake:c", prefix="other")
+    await outbox.owe("fake:a", "fake:b", lane="the lane")
+    await outbox.owe("fake:c", prefix="other")
 
-        assert await outbox.rows("destination, url") == [
-            ("the lane", "fake:a"),
-            ("the lane", "fake:b"),
-            ("fake", "fake:c"),
-        ]
+    owed = [("the lane", "fake:a"), ("the lane", "fake:b"), ("fake", "fake:c")]
+    assert await outbox.rows("destination, url") == owed
 
 
-async def test_a_blocked_channel_pauses_and_counts_no_attempt(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_a_blocked_channel_pauses_and_counts_no_attempt(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
-    columns = "attempts, next_attempt_at_ms, last_error, died_at_ms"
-    untouched = (0, clock.now_ms(), None, None)
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe("fake:token")
-        for pause in range(1, 20):
-            await _attempted(sender, pause)
-            await _at_rest(outbox)
-            await outbox.pass_time(PAUSE_SECONDS - 0.1)
-            await asyncio.sleep(0)
-            assert len(sender.sent) == pause
-            await outbox.pass_time(0.1)
-        assert await outbox.rows(columns) == [untouched]
-        assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
+    untouched = (0, outbox.clock.now_ms(), None, None)
+    await outbox.owe("fake:token")
+    for pause in range(1, 20):
+        await sender.attempted(pause)
+        await at_rest(outbox)
+        await outbox.pass_time(PAUSE_SECONDS - 0.1)
+        await asyncio.sleep(0)
+        assert len(sender.sent) == pause
+        await outbox.pass_time(0.1)
+    assert await outbox.rows("attempts, next_attempt_at_ms, last_error, died_at_ms") == [untouched]
+    assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
 
-        sender.outcome = DELIVERED
-        await _at_rest(outbox)
-        await outbox.pass_time(PAUSE_SECONDS)
-        await settled(outbox, 0)
+    sender.outcome = DELIVERED
+    await at_rest(outbox)
+    await outbox.pass_time(PAUSE_SECONDS)
+    await settled(outbox, 0)
 
     assert set(sender.sent) == {"message-0"}
 
 
-async def test_a_block_stops_every_message_that_is_not_under_way(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_a_block_stops_every_message_that_is_not_under_way(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
     sender.may_answer.clear()
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe(*["fake:token"] * 500)
-        await _attempted(sender, 64)
-        sender.may_answer.set()
-        await _at_rest(outbox)
+    await outbox.owe(*["fake:token"] * 500)
+    await sender.attempted(64)
+    sender.may_answer.set()
+    await at_rest(outbox)
 
-        assert len(sender.sent) == 64
-        assert await outbox.database.read("SELECT max(attempts), count(*) FROM outbox") == [(0, 500)]
+    assert len(sender.sent) == 64
+    assert await outbox.database.read("SELECT max(attempts), count(*) FROM outbox") == [(0, 500)]
 
-        sender.outcome = DELIVERED
-        await outbox.pass_time(PAUSE_SECONDS)
-        await settled(outbox, 0)
+    sender.outcome = DELIVERED
+    await outbox.pass_time(PAUSE_SECONDS)
+    await settled(outbox, 0)
 
     assert set(sender.sent) == {f"message-{number}" for number in range(500)}
     assert len(sender.sent) == 564
 
 
 async def test_a_blocked_channel_stops_no_other_destination(
-    file: Path, clock: ManualClock, sender: FakeSender, receiver: WebhookReceiver
+    outbox: Outbox, sender: FakeSender, receiver: WebhookReceiver
 ) -> None:
     sender.outcome = BLOCKED
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe(*["fake:token"] * 100)
-        await outbox.owe(*[receiver.url()] * 20, prefix="webhook")
+    await outbox.owe(*["fake:token"] * 100)
+    await outbox.owe(*[receiver.url()] * 20, prefix="webhook")
 
-        await receiver.got(20)
-        await settled(outbox, 100)
+    await receiver.got(20)
+    await settled(outbox, 100)
 
 
-async def test_a_message_added_during_a_block_is_sent_with_the_others(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_a_message_added_in_a_block_is_sent_with_others(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
-        await outbox.owe("fake:token")
-        await _attempted(sender, 1)
-        await _at_rest(outbox)
-        await outbox.owe("fake:token", prefix="later")
-        await _attempted(sender, 2)
-        await _at_rest(outbox)
-        sender.outcome = DELIVERED
+    for number, prefix in enumerate(("message", "later")):
+        await outbox.owe("fake:token", prefix=prefix)
+        await sender.attempted(number + 1)
+        await at_rest(outbox)
+    sender.outcome = DELIVERED
 
-        await outbox.pass_time(PAUSE_SECONDS)
-        await settled(outbox, 0)
+    await outbox.pass_time(PAUSE_SECONDS)
+    await settled(outbox, 0)
 
     assert set(sender.sent) == {"message-0", "later-0"}
 
 
-async def test_blocked_messages_are_sent_after_a_restart(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_blocked_messages_are_sent_after_a_restart(start: Start, sender: FakeSender) -> None:
     sender.outcome = BLOCKED
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
+    async with start(sender_over=over(sender)) as outbox:
         await outbox.owe("fake:token")
-        await _attempted(sender, 1)
-        await _at_rest(outbox)
+        await sender.attempted(1)
+        await at_rest(outbox)
 
     sender.outcome = DELIVERED
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
+    async with start(sender_over=over(sender)) as outbox:
         await settled(outbox, 0)
 
     assert sender.sent == ["message-0", "message-0"]
 
 
-async def test_a_sender_that_breaks_has_failed_once(
-    file: Path, clock: ManualClock, sender: FakeSender
-) -> None:
+async def test_a_sender_that_breaks_has_failed_once(outbox: Outbox, sender: FakeSender) -> None:
     sender.breaks = True
-    async with running_outbox(file, clock, sender_over=over(sender)) as outbox:
+    with capture_logs() as logs:
         await outbox.owe("fake:token")
-        with capture_logs() as logs:
-            await outbox.comes_to("attempts, last_error", [(1, "the attempt broke")])
+        await outbox.comes_to("attempts, last_error", [(1, "the attempt broke")])
 
-        assert len(sender.sent) == 1
-        assert [line["event"] for line in logs if line["log_level"] == "error"] == ["webhook_attempt_broke"]
-        sender.breaks = False
-        await outbox.pass_time(60)
-        await settled(outbox, 0)
-
-
-async def _attempted(sender: FakeSender, count: int) -> None:
-    async def enough() -> bool:
-        return len(sender.sent) >= count
-
-    await eventually(enough)
+    assert len(sender.sent) == 1
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["webhook_attempt_broke"]
+    sender.breaks = False
+    await outbox.pass_time(60)
+    await settled(outbox, 0)
 
 
-async def _at_rest(outbox: Outbox) -> None:
-    """Return once no lane is open."""
+# A service that asks for time gets it from all that waits for it, and only what it answered was tried.
 
-    async def at_rest() -> bool:
-        return not outbox.dispatcher._lanes
 
-    await eventually(at_rest)
+async def owe_one(outbox: Outbox, sender: FakeSender, outcome: Outcome = TOO_MUCH) -> None:
+    """A message that the service answers, and then nothing is under way."""
+    sender.outcome = outcome
+    await outbox.owe("fake:token")
+    await at_rest(outbox)
+
+
+async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_answered(
+    outbox: Outbox, sender: FakeSender
+) -> None:
+    untouched = (0, outbox.clock.now_ms(), None)
+    await owe_one(outbox, sender)
+    await outbox.owe(*["fake:token"] * 99, prefix="later")
+    await at_rest(outbox)
+    for _ in range(10):
+        await at_rest(outbox, 29.9)
+
+    assert sender.sent == ["message-0"]
+    first, *others = await outbox.rows("attempts, next_attempt_at_ms, last_error")
+    assert (first[0], first[2]) == (1, "it answered 429")
+    assert others == [untouched] * 99
+    assert outbox.dispatcher.figures() == {"due": 100, "dead": 0, "delivered": 0, "failed": 1}
+
+    sender.outcome = DELIVERED
+    await at_rest(outbox, 1)
+    await outbox.comes_to("message_id", [("message-0",)])
+    await at_rest(outbox, 60)
+    await outbox.comes_to("id", [])
+    assert len(sender.sent) == 101
+
+
+async def test_claimed_messages_stay_due_during_a_pause(outbox: Outbox, sender: FakeSender) -> None:
+    sender.outcome = TOO_MUCH
+    await outbox.owe(*["fake:token"] * 500)
+    await at_rest(outbox)
+
+    answered = len(sender.sent)
+    assert 1 <= answered <= 64  # what was under way with the first
+    assert sum(row == (0, None) for row in await outbox.rows("attempts, last_error")) == 500 - answered
+    assert max(await outbox.rows("attempts")) == (1,)
+
+
+async def test_one_message_is_tried_after_a_pause_and_its_answer_may_prolong_it(
+    outbox: Outbox, sender: FakeSender
+) -> None:
+    await owe_one(outbox, sender)
+    await outbox.owe(*["fake:token"] * 99, prefix="later")
+    for pause in range(1, 10):
+        await at_rest(outbox, 300)
+        assert len(sender.sent) == pause + 1
+
+    assert max(await outbox.rows("attempts")) <= (2,)
+
+
+async def test_a_pause_is_logged_once_with_its_length(outbox: Outbox, sender: FakeSender) -> None:
+    sender.outcome = TOO_MUCH
+    with capture_logs() as logs:
+        await outbox.owe(*["fake:token"] * 100)
+        await at_rest(outbox)
+
+    (line,) = [line for line in logs if line["event"] == "webhooks_paused"]
+    assert (line["log_level"], line["destination"], line["seconds"]) == ("warning", "fake", 300)
+
+
+async def test_a_service_is_left_alone_for_an_hour_at_most(outbox: Outbox, sender: FakeSender) -> None:
+    await owe_one(outbox, sender, replace(TOO_MUCH, retry_after_seconds=1e9))
+    await outbox.owe("fake:token", prefix="later")
+
+    await at_rest(outbox, 3_599.9)
+    assert len(sender.sent) == 1
+    sender.outcome = DELIVERED
+    await at_rest(outbox, 0.1)
+    await outbox.comes_to("id", [])
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        replace(TOO_MUCH, about_lane=False),
+        replace(TOO_MUCH, retry_after_seconds=None),
+        replace(TOO_MUCH, retry_after_seconds=0.0),
+    ],
+    ids=["about one device", "no time asked for", "no time at all"],
+)
+async def test_a_failure_that_asks_for_no_pause_delays_no_other_message(
+    outbox: Outbox, sender: FakeSender, outcome: Outcome
+) -> None:
+    await owe_one(outbox, sender, outcome)
+    sender.outcome = DELIVERED
+    await outbox.owe("fake:token", prefix="other")
+
+    await outbox.comes_to("message_id", [("message-0",)])
+
+
+async def test_a_pause_stops_no_other_lane(outbox: Outbox, sender: FakeSender) -> None:
+    sender.outcome = TOO_MUCH
+    await outbox.owe("fake:token", lane="fake https://a.test")
+    await at_rest(outbox)
+    sender.outcome = DELIVERED
+    await outbox.owe("fake:token", lane="fake https://b.test", prefix="other")
+
+    await outbox.comes_to("message_id", [("message-0",)])
+
+
+async def test_a_clock_that_is_set_forward_ends_no_pause(outbox: Outbox, sender: FakeSender) -> None:
+    await owe_one(outbox, sender)
+    await outbox.owe("fake:token", prefix="later")
+
+    outbox.clock.set_by(3_600)
+    await at_rest(outbox, 299)
+    assert sender.sent == ["message-0"]
+
+    sender.outcome = DELIVERED
+    await at_rest(outbox, 1)
+    await outbox.comes_to("id", [])
+
+
+async def test_a_clock_that_is_set_back_prolongs_no_pause(outbox: Outbox, sender: FakeSender) -> None:
+    await owe_one(outbox, sender)
+    outbox.clock.advance(200)
+    sender.outcome = DELIVERED
+
+    outbox.clock.set_by(-3_600)
+    await at_rest(outbox, 100)
+    await outbox.owe("fake:token", prefix="later")
+
+    await outbox.comes_to("message_id", [("message-0",)])
+
+
+def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:
+    pauses = Pauses()
+
+    pauses.put("fake", 300)
+    pauses.put("fake", 200)
+
+    assert pauses.left_us("other", 0) == 0
+    assert [pauses.left_us("fake", moment) for moment in (299, 300, 0)] == [1, 0, 0]
+
+
+# URLs whose receivers must be public, whatever the settings allow.
+
+
+def message(url: str) -> OutgoingMessage:
+    return OutgoingMessage("message-1", url, b"{}", HOOK, subject="a session")
+
+
+@each_row("url", ["https://example.com/hook?a=b", "http://example.com:9000/"])
+async def test_the_public_mark_changes_the_sender_and_nothing_else(url: str) -> None:
+    marked = message(marked_public(url))
+    sent: list[OutgoingMessage] = []
+
+    class Keeping:
+        async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+            sent.append(message)
+            return DELIVERED
+
+    assert marked.channel in PUBLIC_SCHEMES
+    assert (marked.destination, marked.queue) == (message(url).destination, message(url).queue)
+    assert unmarked(marked.url) == url
+    assert await PublicSender(Keeping()).send(marked, 0) == DELIVERED
+    assert sent == [message(url)]
+
+
+@each_row(
+    ("url", "reason"),
+    [
+        ("https://example.com/", None),
+        ("http://8.8.8.8/", None),
+        ("http://[2606:4700::1]:8080/", None),
+        ("https://intranet.example:8443/", None),
+        ("http://10.0.0.1/", "private"),
+        ("http://LOCALHOST:80/", "own machine"),
+        ("http://[::ffff:10.0.0.1]/", "private"),
+        ("http://[fe80::1]/", "link-local"),
+        ("http://8.8.8.8:22/", "port 22"),
+        ("http://host:99999/", "cannot be read"),
+    ],
+)
+def test_the_private_part_of_a_url_is_named_and_others_may_be_public(url: str, reason: str | None) -> None:
+    found = private_address(url)
+
+    assert found is None if reason is None else reason in (found or "")

@@ -1,4 +1,4 @@
-"""The figures of what is pending and what was given up are those of the table, whatever happens to it."""
+"""x"""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from bridge_server.outbox import delivery
 from bridge_server.outbox.models import DueMessage, OutgoingMessage
 from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import HOOK, Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually
@@ -30,7 +30,7 @@ VALUES ('outside', 'unreadable', 'hook', ?, 0, 0)
 
 
 async def counted(outbox: Outbox) -> tuple[int, int]:
-    """What the table holds."""
+    """Pending and dead messages of the table."""
     ((due, dead),) = await outbox.database.read(_COUNT)
     assert isinstance(due, int)
     assert isinstance(dead, int)
@@ -58,12 +58,12 @@ async def withdraw_all(outbox: Outbox, device: str) -> None:
 
 @each_row("seed", range(4))
 async def test_the_figures_are_exact_after_every_commit(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, seed: int
+    start: Start, file: Path, clock: ManualClock, receiver: WebhookReceiver, seed: int
 ) -> None:
     chance = random.Random(seed)
     answers = [status(200), status(500), status(410), reset]
     devices = ["one", "two", "three"]
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         store = OutboxStore(outbox.database)
         for turn in range(25):
             receiver.script.append(chance.choice(answers))
@@ -118,16 +118,13 @@ class _DoubtfulStore(OutboxStore):
 
 
 async def test_a_delivery_that_is_stored_twice_is_counted_once(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    start: Start, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
-    async with running_outbox(file, clock, store_over=lambda store: _DoubtfulStore(store.database)) as outbox:
+    async with start(store_over=lambda store: _DoubtfulStore(store.database)) as outbox:
         await outbox.owe(receiver.url(), "fcm:nobody")
 
-        async def is_delivered() -> bool:
-            return outbox.dispatcher.figures()["delivered"] == 1
-
-        await eventually(is_delivered)
+        await eventually(lambda: outbox.dispatcher.figures()["delivered"] == 1)
         assert await agrees(outbox)
 
 

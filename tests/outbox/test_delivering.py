@@ -1,6 +1,7 @@
-"""What becomes of a message, from the transaction that writes it to its delivery or its end."""
+"""From the transaction that writes a message to its delivery or its end."""
 
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -8,13 +9,15 @@ from structlog.testing import CapturingLogger
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
 from bridge_server.outbox.delivery import DELAYS_SECONDS
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.store import enqueue
+from bridge_server.outbox.message_store import MessageStore
+from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Queue
+from bridge_server.outbox.queues import AllDestinations
+from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import HOOK, Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver, reset, status
+from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset, status
 
 
 def ids_at(receiver: WebhookReceiver) -> list[str]:
@@ -33,7 +36,7 @@ async def test_a_delivered_message_is_forgotten(outbox: Outbox, receiver: Webhoo
     await eventually(is_counted)
 
 
-async def test_a_message_of_a_transaction_that_fails_is_never_sent(
+async def test_a_message_of_a_failed_transaction_is_not_sent(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     def work() -> Transaction[None]:
@@ -68,9 +71,7 @@ async def test_a_failed_message_is_sent_again_under_its_id_when_it_is_due(
     assert len({request.body for request in receiver.requests}) == 1
 
 
-async def test_a_receiver_that_asks_for_time_is_left_alone_for_it(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_asks_for_time_gets_it(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(503, Retry_After="600"))
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -103,13 +104,13 @@ async def test_an_answer_of_410_ends_a_message_and_calls_the_handler_of_its_purp
 
 
 async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
+    start: Start, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     async def on_gone(_: OutgoingMessage) -> None:
         raise UnavailableError("not now")
 
     receiver.otherwise = status(410)
-    async with running_outbox(file, clock, on_gone=on_gone) as outbox:
+    async with start(on_gone=on_gone) as outbox:
         await outbox.owe(receiver.url())
 
         await outbox.comes_to("died_at_ms", [(clock.now_ms(),)])
@@ -125,9 +126,7 @@ async def test_a_redirect_is_not_followed(outbox: Outbox, receiver: WebhookRecei
         assert elsewhere.requests == []
 
 
-async def test_a_message_that_is_never_taken_is_kept_as_a_dead_letter(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(500)
     await outbox.owe(receiver.url())
 
@@ -176,3 +175,150 @@ async def test_the_log_names_the_destination_and_never_the_rest_of_the_url(
     }
     assert (dead.method_name, dead.args) == ("warning", ("webhook_dead_letter",))
     assert "hush" not in str(log.calls)
+
+
+class RiggedStore(OutboxStore):
+    """A store that fails, or acts after a read, when a test says so: no public door does that."""
+
+    def __init__(self, store: OutboxStore) -> None:
+        super().__init__(store.database)
+        self.unwritable: list[Exception] = []
+        self.unreadable: list[Exception] = []
+        self.unlisted: list[Exception] = []
+        self.after_read: Callable[[], Awaitable[None]] | None = None
+
+    async def delete_delivered(
+        self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> None:
+        if self.unwritable:
+            raise self.unwritable.pop()
+        await super().delete_delivered(messages, now_ms, answering)
+
+    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
+        if self.unreadable:
+            raise self.unreadable.pop()
+        found = await super().next_messages(queue, now_ms, limit)
+        if self.after_read is not None:
+            act, self.after_read = self.after_read, None
+            await act()
+        return found
+
+    async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
+        if self.unlisted:
+            raise self.unlisted.pop()
+        return await super().pending_queues(now_ms, after, limit)
+
+
+@pytest.fixture
+async def rigged(start: Start) -> AsyncIterator[tuple[Outbox, RiggedStore]]:
+    stores: list[RiggedStore] = []
+
+    def store_over(store: OutboxStore) -> RiggedStore:
+        stores.append(RiggedStore(store))
+        return stores[0]
+
+    async with start(store_over=store_over) as outbox:
+        yield outbox, stores[0]
+
+
+Rigged: TypeAlias = tuple[Outbox, RiggedStore]
+
+
+async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
+    rigged: Rigged, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
+    outbox, store = rigged
+    store.unwritable = [LookupError("unforeseen"), UnavailableError("the disk is full")]
+
+    await outbox.owe(receiver.url())
+
+    await outbox.comes_to("id", [])
+    assert len(receiver.requests) == 1
+
+
+async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, receiver: WebhookReceiver) -> None:
+    outbox, store = rigged
+    store.unreadable = [UnavailableError("the database is locked")]
+    await outbox.owe(receiver.url())
+
+    await eventually(lambda: not store.unreadable)
+    await outbox.pass_time(5)
+
+    await outbox.comes_to("id", [])
+
+
+async def test_a_message_written_as_its_lane_ends_is_sent(rigged: Rigged, receiver: WebhookReceiver) -> None:
+    outbox, store = rigged
+
+    async def write_late() -> None:
+        await outbox.owe(receiver.url(), prefix="late")
+
+    store.after_read = write_late
+    await outbox.owe(receiver.url())
+
+    await receiver.got(2)
+    assert ids_at(receiver) == ["message-0", "late-0"]
+
+
+async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
+    rigged: Rigged, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 1)
+    outbox, store = rigged
+    store.unlisted = [UnavailableError("the database is locked")]
+    receiver.script.append(status(500))
+    await outbox.owe(receiver.url())
+    await outbox.comes_to("attempts", [(1,)])
+    await eventually(lambda: not store.unlisted)
+
+    outbox.clock.advance(5)
+
+    await outbox.comes_to("id", [])
+
+
+# A message that an operator changes is not begun meanwhile, and is not sent as it was read before.
+
+
+async def drop(outbox: Outbox, row_id: int) -> None:
+    """Drop the message of this row, as an operator does."""
+    store, message_id = MessageStore(outbox.database), f"message-{row_id - 1}"
+    stored = await store.get(row_id, message_id)
+    async with outbox.dispatcher.withheld(row_id, Claimant(stored.queue, None, has_failed=False)):
+        await store.drop(row_id, message_id)
+
+
+async def test_a_message_dropped_after_its_read_is_not_sent(
+    rigged: Rigged, receiver: WebhookReceiver
+) -> None:
+    outbox, store = rigged
+
+    store.after_read = lambda: drop(outbox, 1)
+    await outbox.owe(receiver.url("/dropped"), receiver.url("/kept"))
+
+    await outbox.comes_to("id", [])
+    assert [got.path for got in receiver.requests] == ["/kept"]
+
+
+async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sent(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    await outbox.owe(*(receiver.url(f"/{number}") for number in range(8)))
+    await receiver.got(4)
+
+    await drop(outbox, 8)
+    receiver.released.set()
+
+    await outbox.comes_to("id", [])
+    assert sorted(got.path for got in receiver.requests) == [f"/{number}" for number in range(7)]
+
+
+async def test_a_message_is_sent_once_it_is_not_withheld(outbox: Outbox, receiver: WebhookReceiver) -> None:
+    queue = Queue(f"http://127.0.0.1:{receiver.port}", "")
+    async with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
+        await outbox.owe(receiver.url("/withheld"), receiver.url("/free"))
+        await outbox.comes_to("message_id", [("message-0",)])
+
+    await outbox.comes_to("id", [])
+    assert [got.path for got in receiver.requests] == ["/free", "/withheld"]

@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from bridge_server.outbox import dispatcher
 from bridge_server.outbox.fairness import Limits
-from tests.outbox.running import Outbox, running_outbox
-from tests.support.clock import ManualClock
+from tests.outbox.running import Outbox, Start
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
 
@@ -85,9 +83,9 @@ async def test_a_session_whose_webhook_hangs_delays_no_other_session_at_its_host
 
 
 async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
-    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+    start: Start, anywhere: WebhookReceiver
 ) -> None:
-    async with running_outbox(file, clock, limits=HASTY) as outbox:
+    async with start(limits=HASTY) as outbox:
         await hangs_at_many_hosts(outbox, anywhere, 300)
         await anywhere.got(4)
 
@@ -99,10 +97,10 @@ async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
 
 
 async def test_a_queue_that_was_turned_away_is_found_in_the_store(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    start: Start, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "_PAGE", 7)
-    async with running_outbox(file, clock, limits=replace(PATIENT, waiting=10)) as outbox:
+    async with start(limits=replace(PATIENT, waiting=10)) as outbox:
         for number in range(60):
             await outbox.owe(receiver.url(), prefix=f"{number}", client="192.0.2.1", subject=f"{number}")
 
@@ -113,7 +111,7 @@ async def test_a_queue_that_was_turned_away_is_found_in_the_store(
 
 
 async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_again(
-    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+    start: Start, anywhere: WebhookReceiver
 ) -> None:
     async def one_was_given_up() -> bool:
         return (1, "no answer in time") in await outbox.rows("attempts, last_error")
@@ -124,7 +122,7 @@ async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_ag
         return len(attempts) < HASTY.strangers and set(attempts) <= {(0,)}
 
     anywhere.script.extend([hang] * HASTY.strangers)
-    async with running_outbox(file, clock, limits=HASTY) as outbox:
+    async with start(limits=HASTY) as outbox:
         hosts = [f"127.1.1.{number + 1}" for number in range(HASTY.strangers)]
         await outbox.owe(*[anywhere.url(host=host) for host in hosts], prefix="slow")
         await anywhere.got(4)
@@ -137,13 +135,13 @@ async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_ag
 
 
 async def test_a_host_that_answered_before_keeps_its_places_after_a_restart(
-    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+    start: Start, anywhere: WebhookReceiver
 ) -> None:
     honest = anywhere.url(host="127.9.9.9")
-    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+    async with start(limits=PATIENT) as outbox:
         await outbox.owe(honest, prefix="first")
         await outbox.comes_to("id", [])
-    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+    async with start(limits=PATIENT) as outbox:
         await hangs_at_many_hosts(outbox, anywhere, 10)
         await anywhere.got(5)
 
@@ -153,11 +151,9 @@ async def test_a_host_that_answered_before_keeps_its_places_after_a_restart(
     assert len(anywhere.requests) == 6
 
 
-async def test_a_retry_that_hangs_delays_no_new_message(
-    file: Path, clock: ManualClock, anywhere: WebhookReceiver
-) -> None:
+async def test_a_retry_that_hangs_delays_no_new_message(start: Start, anywhere: WebhookReceiver) -> None:
     anywhere.script.extend([status(500)] * 12)
-    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+    async with start(limits=PATIENT) as outbox:
         await hangs_at_many_hosts(outbox, anywhere, 12)
         await outbox.comes_to("attempts", [(1,)] * 12)
         await outbox.pass_time(5)
@@ -169,9 +165,7 @@ async def test_a_retry_that_hangs_delays_no_new_message(
     assert len(anywhere.requests) == 15
 
 
-async def test_a_new_message_goes_before_retries_to_its_receiver(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_new_message_goes_before_retries(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500)] * 12)
     await outbox.owe(*[receiver.url()] * 12, prefix="old")
     await outbox.comes_to("attempts", [(1,)] * 12)
@@ -200,9 +194,7 @@ async def test_every_message_that_failed_is_tried_again_at_its_own_time(
         await outbox.comes_to("message_id", [(f"{left}-0",) for left in range(number + 1, 4)])
 
 
-async def test_a_receiver_that_answers_gets_four_requests_at_a_time(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_answers_gets_four_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([hang] * 8)
     await outbox.owe(*[receiver.url()] * 100)
     await receiver.got(4)
@@ -215,9 +207,7 @@ async def test_a_receiver_that_answers_gets_four_requests_at_a_time(
     assert len(receiver.requests) == 100
 
 
-async def test_a_receiver_that_fails_gets_one_request_at_a_time(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_fails_gets_one_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -232,9 +222,7 @@ async def test_a_receiver_that_fails_gets_one_request_at_a_time(
     assert len(receiver.requests) == 2
 
 
-async def test_a_receiver_that_recovers_gets_four_requests_again(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_receiver_that_recovers_gets_four_again(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500), status(200)])
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
@@ -246,9 +234,7 @@ async def test_a_receiver_that_recovers_gets_four_requests_again(
     assert receiver.most_at_once == 4
 
 
-async def test_a_message_that_comes_due_while_another_hangs_is_sent(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_comes_due_while_another_hangs(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500), status(200), hang])
     await outbox.owe(receiver.url(), prefix="late")
     await outbox.comes_to("attempts", [(1,)])

@@ -7,23 +7,21 @@ import pytest
 
 from bridge_server.outbox.models import OutboxGrew, OutgoingMessage
 from bridge_server.outbox.queues import AllDestinations
-from tests.outbox.running import HOOK, Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually, turns
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 
-async def test_a_message_in_flight_at_the_stop_stays_due(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_in_flight_at_the_stop_stays_due(start: Start, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.owe(*[receiver.url()] * 6)
         await receiver.got(4)
     receiver.otherwise = status(200)
 
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.comes_to("id", [])
 
     assert len(receiver.requests) == 10
@@ -32,11 +30,9 @@ async def test_a_message_in_flight_at_the_stop_stays_due(
     }
 
 
-async def test_an_answer_during_the_stop_is_recorded(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
+async def test_an_answer_during_the_stop_is_recorded(start: Start, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
-    async with running_outbox(file, clock, grace_seconds=60) as outbox:
+    async with start(grace_seconds=60) as outbox:
         await outbox.owe(receiver.url())
         await receiver.got(1)
         stopping = asyncio.create_task(outbox.dispatcher.stop())
@@ -47,29 +43,27 @@ async def test_an_answer_during_the_stop_is_recorded(
         assert await outbox.rows("id") == []
 
 
-async def test_a_stopped_dispatcher_sends_no_message(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
-    async with running_outbox(file, clock) as outbox:
+async def test_a_stopped_dispatcher_sends_no_message(start: Start, receiver: WebhookReceiver) -> None:
+    async with start() as outbox:
         await outbox.dispatcher.stop()
         await outbox.owe(receiver.url())
 
-        async with running_outbox(file, clock) as later:  # the stopped one would have sent it by then
+        async with start() as later:  # the stopped one would have sent it by then
             await later.comes_to("id", [])
 
     assert len(receiver.requests) == 1
 
 
 async def test_a_restart_keeps_to_the_times_that_were_set(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
+    start: Start, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     receiver.script.append(status(500))
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.owe(receiver.url())
         await outbox.comes_to("attempts", [(1,)])
 
     clock.advance(4)
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
         await outbox.owe(receiver.url(), prefix="new")
         await outbox.comes_to("message_id", [("message-0",)])
@@ -82,15 +76,13 @@ async def test_a_restart_keeps_to_the_times_that_were_set(
     ]  # fmt: skip
 
 
-async def test_a_restart_attends_to_every_destination(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
-    async with running_outbox(file, clock) as outbox:
+async def test_a_restart_attends_to_every_destination(start: Start, receiver: WebhookReceiver) -> None:
+    async with start() as outbox:
         await outbox.dispatcher.stop()
         await outbox.owe(*[receiver.url(host=f"127.0.0.{n}") for n in range(1, 6)], receiver.url("/again"))
     receiver.requests.clear()
 
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.comes_to("destination", [(f"http://127.0.0.{n}:{receiver.port}",) for n in range(2, 6)])
 
         await outbox.comes_to("attempts", [(1,)] * 4)
@@ -99,10 +91,10 @@ async def test_a_restart_attends_to_every_destination(
 
 
 async def test_a_message_of_another_process_is_found(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    start: Start, file: Path, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 2)
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         with database_of(settings_over(file.parent)) as database:
             database.changed(
                 "INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)"
@@ -115,11 +107,9 @@ async def test_a_message_of_another_process_is_found(
         await outbox.comes_to("id", [])
 
 
-async def test_the_system_clock_moves_on_by_itself(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
+async def test_time_passes_by_itself(start: Start, clock: ManualClock, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.owe(receiver.url())
         await outbox.comes_to("attempts", [(1,)])
 
@@ -146,10 +136,10 @@ async def has_none_due(outbox: Outbox) -> bool:
 
 
 async def test_messages_of_another_process_are_its_own_until_some_were_missed(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    start: Start, file: Path, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 10**9)
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         outbox.events.hear(await insert_outside(file, "theirs", receiver.url()))
         await outbox.owe(receiver.url(), subject="own")
         await outbox.comes_to("message_id", [("theirs",)])
@@ -162,9 +152,9 @@ async def test_messages_of_another_process_are_its_own_until_some_were_missed(
 
 
 async def test_a_queue_that_is_being_sent_here_takes_messages_of_another_process(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver
+    start: Start, file: Path, receiver: WebhookReceiver
 ) -> None:
-    async with running_outbox(file, clock) as outbox:
+    async with start() as outbox:
         await outbox.owe(receiver.url())
         await outbox.comes_to("message_id", [])
         receiver.otherwise = hang

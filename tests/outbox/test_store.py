@@ -1,25 +1,34 @@
-"""The outbox's store on a database file, without a dispatcher."""
+"""The outbox's statements on both engines, without a dispatcher."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.outbox import store as outbox_store
+from bridge_server.outbox.message_store import MessageStore, oldest_due_ms
 from bridge_server.outbox.models import (
     Claimant,
     DueMessage,
+    MessageFilter,
+    MessageNotFoundError,
+    MessagePlace,
+    MessageState,
     OutboxChanged,
     OutboxCounted,
     OutboxGrew,
     OutgoingMessage,
     PendingQueue,
+    Purpose,
     Queue,
+    StoredMessage,
 )
 from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.outbox.running import HOOK
+from tests.support.rows import each_row
 from tests.support.schema_databases import ENGINES, SQLITE, schema_database
 
 A, B = "http://a.test:80", "https://b.test:443"
@@ -35,13 +44,16 @@ def published() -> list[DomainEvent]:
     return []
 
 
-@pytest.fixture(params=ENGINES)
-async def database(
-    request: pytest.FixtureRequest, tmp_path: Path, published: list[DomainEvent]
-) -> AsyncIterator[Database]:
+@pytest.fixture
+def events(published: list[DomainEvent]) -> Events:
     events = Events()
     for event_type in (OutboxGrew, OutboxChanged, OutboxCounted):
         events.subscribe(event_type, published.append)
+    return events
+
+
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
     async with schema_database(request, tmp_path, events) as database:
         yield database
 
@@ -59,11 +71,12 @@ async def execute(database: Database, *statements: str) -> None:
     await database.transaction(work)
 
 
-async def write(database: Database, url: str, now_ms: int, message_id: str = "message-1") -> None:
-    def work() -> Transaction[None]:
-        yield from enqueue(OutgoingMessage(message_id, url, b"{}", HOOK), now_ms)
+async def owe(database: Database, *messages: OutgoingMessage, now_ms: int = 5) -> None:
+    await database.transaction(lambda: enqueue_all(messages, now_ms))
 
-    await database.transaction(work)
+
+async def write(database: Database, url: str, now_ms: int, message_id: str = "message-1") -> None:
+    await owe(database, OutgoingMessage(message_id, url, b"{}", HOOK), now_ms=now_ms)
 
 
 async def test_a_written_message_publishes_the_growth_of_its_queue(
@@ -83,9 +96,7 @@ async def test_a_message_is_read_as_it_was_written(database: Database, store: Ou
     assert (due.attempts, due.created_at_ms, due.due_at_ms) == (0, 5, 5)
 
 
-async def test_messages_come_by_destination_in_the_order_of_their_time(
-    database: Database, store: OutboxStore
-) -> None:
+async def test_messages_come_by_destination_in_their_order(database: Database, store: OutboxStore) -> None:
     for number, url, now_ms in ((1, A, 30), (2, B, 1), (3, A, 10), (4, A, 20)):
         await write(database, url, now_ms, f"message-{number}")
 
@@ -97,13 +108,6 @@ async def test_messages_come_by_destination_in_the_order_of_their_time(
         PendingQueue(NEW_IN_A, True, None),
         PendingQueue(Claimant(IN_B, None, False), True, None),
     ]
-
-
-async def owe(database: Database, *messages: OutgoingMessage, now_ms: int = 5) -> None:
-    def work() -> Transaction[None]:
-        yield from enqueue_all(messages, now_ms)
-
-    await database.transaction(work)
 
 
 async def test_messages_of_different_subjects_wait_in_different_queues_of_their_destination(
@@ -234,11 +238,7 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
 async def test_old_dead_letters_are_swept_in_slices(
     database: Database, store: OutboxStore, published: list[DomainEvent]
 ) -> None:
-    def write_dead() -> Transaction[None]:
-        for number in range(700):
-            yield from enqueue(OutgoingMessage(f"message-{number}", A, b"{}", HOOK), 0)
-
-    await database.transaction(write_dead)
+    await owe(database, *(OutgoingMessage(f"message-{n}", A, b"{}", HOOK) for n in range(700)), now_ms=0)
     for number, due in enumerate(await store.next_messages(IN_A, LATE, 700)):
         if number < 650:
             await store.bury(due, 10 if number < 600 else 20, "late", None)
@@ -276,33 +276,9 @@ async def test_the_lane_the_device_and_the_secret_are_read_as_they_were_written(
     assert due.message.destination == "fcm"
 
 
-async def test_a_delivery_to_a_device_is_recorded_as_its_state(
-    database: Database, store: OutboxStore, due: DueMessage
-) -> None:
-    await store.postpone(due, 99, "it answered 503", 10, None)
-    failing = await database.read(_STATES)
-
-    await store.delete_delivered([due], 20, [])
-
-    assert failing == [(None, 10, "it answered 503"), _UNTOUCHED]
-    assert await database.read(_STATES) == [(20, 10, None), _UNTOUCHED]
-
-
-async def test_a_message_that_is_given_up_is_recorded_as_its_devices_state(
-    database: Database, store: OutboxStore, due: DueMessage
-) -> None:
-    await store.bury(due, 30, "it answered 413", None)
-
-    assert await database.read(_STATES) == [(None, 30, "it answered 413"), _UNTOUCHED]
-
-
 @pytest.mark.parametrize("record", ["delivered", "postponed", "buried"])
 async def test_the_device_and_the_message_change_together_or_not_at_all(
-    database: Database,
-    store: OutboxStore,
-    due: DueMessage,
-    monkeypatch: pytest.MonkeyPatch,
-    record: str,
+    database: Database, store: OutboxStore, due: DueMessage, monkeypatch: pytest.MonkeyPatch, record: str
 ) -> None:
     for name in ("_DEVICE_REACHED", "_DEVICE_FAILED"):
         monkeypatch.setattr(outbox_store, name, "UPDATE devices SET account = NULL")
@@ -319,7 +295,7 @@ async def test_the_device_and_the_message_change_together_or_not_at_all(
     assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
 
 
-async def test_a_message_for_no_device_changes_none(
+async def test_other_messages_change_no_device(
     database: Database, store: OutboxStore, due: DueMessage
 ) -> None:
     await write(database, A, 5)
@@ -339,3 +315,154 @@ async def test_a_delivery_to_a_deleted_device_is_still_recorded(
     await store.delete_delivered([due], 20, [])
 
     assert await store.pending_queues(LATE, FIRST, 10) == []
+
+
+HOSTS = ("a.example", "b.example", "b.example")
+OF_B = "https://b.example:443"
+NOW_MS = 1_000
+MANY = 1_203
+
+
+async def owe_mixture(database: Database, count: int) -> None:
+    """So many messages: two of three for OF_B; dead, waiting and due in turn."""
+
+    def work() -> Transaction[None]:
+        for number in range(count):
+            url = f"https://{HOSTS[number % 3]}/hook"
+            yield from enqueue(OutgoingMessage(f"m-{number}", url, b"{}", Purpose(f"p{number % 2}")), NOW_MS)
+        yield Statement(
+            "UPDATE outbox SET next_attempt_at_ms = NULL, died_at_ms = 500 + id % 7 WHERE id % 4 IN (0, 1)"
+        )
+        yield Statement("UPDATE outbox SET next_attempt_at_ms = 2000 WHERE id % 4 = 2")
+
+    await database.transaction(work)
+
+
+async def all_pages(store: MessageStore, wanted: MessageFilter, limit: int) -> list[StoredMessage]:
+    pages: list[list[StoredMessage]] = []
+    after: MessagePlace | None = None
+    while True:
+        page = await store.page(wanted, after, limit, NOW_MS)
+        assert len(page.messages) <= limit
+        pages.append(list(page.messages))
+        if page.rest is None:
+            return list(chain.from_iterable(pages))
+        after = page.rest
+
+
+@pytest.fixture
+async def pending(database: Database) -> Database:
+    """A database with 40 messages."""
+    await owe_mixture(database, 40)
+    return database
+
+
+@each_row(("limit", "rows_per_page"), [(1, 10_000), (5, 1), (5, 7), (100, 7), (100, 10_000)])
+@each_row(
+    "wanted",
+    [
+        MessageFilter(),
+        *(MessageFilter(state) for state in MessageState),
+        MessageFilter(MessageState.DEAD, destination=OF_B),
+        MessageFilter(purpose="p1", destination=OF_B),
+        MessageFilter(destination="https://none.example:443"),
+    ],
+)
+async def test_pages_have_every_wanted_message_once(
+    pending: Database, wanted: MessageFilter, limit: int, rows_per_page: int
+) -> None:
+    whole = await all_pages(MessageStore(pending), MessageFilter(), 100)
+
+    found = await all_pages(MessageStore(pending, rows_per_page), wanted, limit)
+
+    expected = {
+        each.row_id
+        for each in whole
+        if wanted.state in (None, each.state(NOW_MS))
+        and wanted.purpose in (None, each.purpose)
+        and wanted.destination in (None, each.queue.destination)
+    }
+    assert len(whole) == 40
+    assert len(found) == len(expected)
+    assert {each.row_id for each in found} == expected
+    order = [(each.died_at_ms if wanted.state is MessageState.DEAD else 0, each.row_id) for each in found]
+    assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("is_retry", [True, False])
+async def test_the_dead_ones_of_a_destination_are_changed_in_slices(
+    database: Database, events: Events, is_retry: bool
+) -> None:
+    await owe_mixture(database, MANY)
+    store = MessageStore(database)
+    dead = MessageFilter(MessageState.DEAD)
+    before = await all_pages(store, dead, 1000)
+    own = [each for each in before if each.queue.destination == OF_B]
+    heard: list[OutboxChanged] = []
+    retried: list[OutboxGrew] = []
+    events.subscribe(OutboxChanged, heard.append)
+    events.subscribe(OutboxGrew, retried.append)
+
+    counts: list[int] = []
+    after: MessagePlace | None = None
+    while not counts or after is not None:
+        changed = await (
+            store.retry_dead(OF_B, after, NOW_MS, NOW_MS)
+            if is_retry
+            else store.drop_dead(OF_B, after, NOW_MS)
+        )
+        counts.append(changed.changed)
+        after = changed.rest
+
+    assert sum(counts) == len(own) == -sum(event.dead for event in heard)
+    assert max(counts) <= 500
+    assert sum(event.pending for event in heard) == (len(own) if is_retry else 0)
+    assert bool(retried) is is_retry
+    assert await all_pages(store, dead, 1000) == [each for each in before if each not in own]
+    left = await all_pages(store, MessageFilter(), 1000)
+    assert len(left) == (MANY if is_retry else MANY - len(own))
+
+
+async def test_a_row_that_was_given_to_another_message_is_not_changed(database: Database) -> None:
+    await owe_mixture(database, 1)
+    store = MessageStore(database)
+
+    for change in (store.retry(1, "m-1", NOW_MS), store.drop(1, "m-1"), store.whole(1, "m-1")):
+        with pytest.raises(MessageNotFoundError):
+            await change
+    assert (await store.whole(1, "m-0")).message.body == b"{}"
+
+
+_SEARCHED = 100_000
+_OWE = """
+WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < ?)
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
+SELECT 'm', ?, 'u', 'b', 0, ? FROM numbers
+"""
+
+
+async def owe_many(database: Database, messages: int, destination: str, due_at_ms: int) -> None:
+    def work() -> Transaction[None]:
+        yield Statement(_OWE, (messages, destination, due_at_ms))
+
+    await database.transaction(work)
+
+
+async def test_without_an_owed_message_there_is_no_oldest(database: Database) -> None:
+    assert await oldest_due_ms(database) is None
+
+
+async def test_the_oldest_of_all_queues_counts(database: Database) -> None:
+    await owe_many(database, 3, "https://b.test:443", 9_000)
+    await owe_many(database, 1, "https://c.test:443", 4_000)
+    await owe_many(database, 1, "https://a.test:443", 6_000)
+
+    assert await oldest_due_ms(database) == 4_000
+
+
+async def test_the_search_ends_after_100_000_messages(database: Database) -> None:
+    await owe_many(database, _SEARCHED - 1, "https://a.test:443", 9_000)
+    await owe_many(database, 1, "https://b.test:443", 8_000)
+    await owe_many(database, 1, "https://c.test:443", 4_000)
+
+    assert await oldest_due_ms(database) == 8_000

@@ -1,7 +1,8 @@
-"""The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
+"""The plugin in a run of pytest: what it imports, reports and leaves behind; the suite of docs/test.md."""
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from functools import partial
@@ -12,15 +13,15 @@ import pytest
 from bridge_server.kit.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.forked_process import fork_server
-from tests.support.rows import each_row
 from tests.support.server import server_process
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
-
 USES_A_BRIDGE = """
 def test_it(bridge):
     assert bridge.dapp("Example").uri
 """
+PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
 def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
@@ -75,7 +76,10 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
         import structlog
         from urllib.request import urlopen
 
-        def test_it(bridge, bridge_project):
+        def test_passed(bridge):
+            assert bridge.dapp("Example").uri
+
+        def test_failed(bridge, bridge_project):
             structlog.get_logger().info("the test's own words")
             inbox = bridge_project.inbox(0)
             inbox.subscribe()
@@ -88,47 +92,26 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
             for _ in range(3):
                 bridge.dapp("Example")
             assert 0
-        """
-    )
 
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-
-    result.assert_outcomes(failed=1)
-    lines = result.outlines
-    assert sum("GET    /hello?" in line for line in lines) == 49
-    assert [line.endswith("(3 times)") for line in lines if "POST   /session/new  200" in line] == [True]
-    assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
-    result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
-    result.stdout.no_fnmatch_line("*/_test/*")
-
-
-def test_the_report_has_the_log_of_a_process_that_is_gone(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(
-        """
-        def test_it(bridge_process):
+        def test_killed(bridge_process):
             bridge_process.kill()
             assert 0
         """
     )
 
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
-
-
-def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(USES_A_BRIDGE)
-
     result = project_folder.runpytest_inprocess("-p", "no:trio", "-rA")
 
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*traffic of*")
+    result.assert_outcomes(passed=1, failed=2)
+    lines = result.outlines
+    assert sum("GET    /hello?" in line for line in lines) == 49
+    assert [line.endswith("(3 times)") for line in lines if "POST   /session/new  200" in line] == [True]
+    assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
+    result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
+    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
+    result.stdout.no_fnmatch_line("*/_test/*")
 
 
-def test_leftovers_of_a_killed_run_go_with_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_of_killed_runs_go_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     script = "import os; from bridge_server.kit.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
     fork_server().start((), {"TMPDIR": str(tmp_path)}, program=script).wait()
@@ -158,23 +141,24 @@ def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: py
     assert list(project_folder.path.glob("bridge-server-tests-*")) == []
 
 
-@each_row(
-    ("marker", "text"),
-    [
-        ("sesion_ttl=5", "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*"),
-        ("session_ttl='soon'", "*bridge: session_ttl: Input should be a valid integer*"),
-        ("'queue'", "*bridge takes values by name: bridge(session_ttl=60)*"),
-    ],
-)
-def test_a_wrong_setting_is_an_error_with_the_cure(
-    project_folder: pytest.Pytester, marker: str, text: str
-) -> None:
-    project_folder.makepyfile(f"import pytest\npytestmark = pytest.mark.bridge({marker})\n{USES_A_BRIDGE}")
+def test_a_wrong_setting_is_an_error_with_the_cure(project_folder: pytest.Pytester) -> None:
+    markers = ["sesion_ttl=5", "session_ttl='soon'", "'queue'"]
+    tests = [
+        f"@pytest.mark.bridge({marker})\ndef test_{number}(bridge): pass\n"
+        for number, marker in enumerate(markers)
+    ]
+    project_folder.makepyfile("import pytest\n" + "".join(tests))
 
     result = project_folder.runpytest_inprocess("-p", "no:trio")
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([text])
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*",
+            "*bridge: session_ttl: Input should be a valid integer*",
+            "*bridge takes values by name: bridge(session_ttl=60)*",
+        ]
+    )
 
 
 def test_a_scope_that_there_is_not_is_refused(project_folder: pytest.Pytester) -> None:
@@ -206,23 +190,18 @@ def test_last():
 """
 
 
-def test_the_bridge_of_the_run_is_emptied_for_each_test(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(SHARES.format(name="bridge_session"))
-
-    project_folder.runpytest_inprocess("-p", "no:trio").assert_outcomes(passed=5)
-
-
-def test_a_setting_makes_it_the_bridge_of_all_tests(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(SHARES.format(name="bridge"))
-
-    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=session")
-
-    result.assert_outcomes(passed=5)
-
-
-def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
-    project_folder: pytest.Pytester,
+@pytest.mark.parametrize(
+    ("name", "options"), [("bridge_session", ()), ("bridge", ("-o", "bridge_scope=session"))]
+)
+def test_a_bridge_of_the_run_is_emptied_for_each_test(
+    project_folder: pytest.Pytester, name: str, options: tuple[str, ...]
 ) -> None:
+    project_folder.makepyfile(SHARES.format(name=name))
+
+    project_folder.runpytest_inprocess("-p", "no:trio", *options).assert_outcomes(passed=5)
+
+
+def test_async_tests_have_dapps_and_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """
         import pytest, trio
@@ -258,9 +237,8 @@ def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
     project_folder.runpytest_inprocess().assert_outcomes(passed=3)
 
 
-def test_the_plugin_works_under_xdist(
-    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@slow  # three interpreters
+def test_it_works_under_xdist(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")  # three interpreters load what they need
     project_folder.makeini("[pytest]")
     project_folder.makepyfile(
@@ -375,3 +353,20 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return "gone"
+
+
+def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:
+    (suite,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").split("\n## ")[1], re.DOTALL)
+    project_folder.makepyfile(suite)
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(passed=suite.count("def test_"))
+
+
+def test_every_fixture_is_on_the_page(project_folder: pytest.Pytester) -> None:
+    shown = project_folder.runpytest_inprocess("-p", "no:trio", "--fixtures").stdout.str()
+
+    fixtures = set(re.findall(r"^(bridge\w*) -- ", shown, re.MULTILINE))
+    assert fixtures == set(re.findall(r"^- `(bridge\w*)`: ", PAGE.read_text("utf-8"), re.MULTILINE))
+    assert len(fixtures) == 6

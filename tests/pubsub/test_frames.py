@@ -7,9 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.pubsub.conftest import Connect
-from tests.pubsub.irn.conftest import Join
-from tests.pubsub.irn.conftest import join as join  # noqa: PLC0414 - a fixture
+from tests.pubsub.conftest import Connect, Join
+from tests.pubsub.conftest import join as join  # noqa: PLC0414 - a fixture
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.irn_client import RelayError, topic_of
 from tests.support.server import RunningServer, running_server

@@ -1,4 +1,4 @@
-"""The published client of generation 1.x, unmodified, in Node: `@walletconnect/client`."""
+"""The published clients of generations 1.x and 2.x, unmodified, in Node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,26 +8,29 @@ from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from tests.support.engines import settings_over
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
+from tests.support.slow import slow
 from tests.support.stored_messages import until_stored
 
-pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = needs_node
+
+
+# The published client of generation 1.x, unmodified, in Node: `@walletconnect/client`.
 
 _PATIENCE_SECONDS = 240
 ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
 
 @asynccontextmanager
-async def node(script: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A script in Node, ended on leaving."""
+async def node(script: str, url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A script in Node, ended on leaving. It leaves its files in the folder."""
     process = await asyncio.create_subprocess_exec(
-        "node", str(PACKAGES / script), *arguments,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        "node", str(PACKAGES / script), url,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=folder,
     )  # fmt: skip
     try:
         yield process
@@ -43,20 +46,21 @@ async def line_of(process: asyncio.subprocess.Process) -> bytes:
     return await asyncio.wait_for(process.stdout.readline(), _PATIENCE_SECONDS)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+async def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What came of every scene."""
+    folder = tmp_path_factory.mktemp("published")
     async with (
-        running_server(tmp_path_factory.mktemp("published")) as server,
-        node("v1_scenes.js", server.url) as process,
+        running_server(folder / "data") as server,
+        node("v1_scenes.js", server.url, folder) as process,
     ):
         results: dict[str, Any] = orjson.loads(await line_of(process))
         return {"bridge": server.url, **results}
 
 
-async def test_a_wallet_that_scans_the_uri_gets_a_session(played: dict[str, Any]) -> None:
-    bridge = played["bridge"].replace(":", "%3A").replace("/", "%2F")
-    pairing = played["pairing"]
+async def test_a_wallet_of_1x_that_scans_the_uri_gets_a_session(scenes: dict[str, Any]) -> None:
+    bridge = scenes["bridge"].replace(":", "%3A").replace("/", "%2F")
+    pairing = scenes["pairing"]
 
     assert pairing["uri"] == f"1?bridge={bridge}"
     assert pairing["asked"] == "exchange"
@@ -64,58 +68,46 @@ async def test_a_wallet_that_scans_the_uri_gets_a_session(played: dict[str, Any]
     assert (pairing["connected"]["chainId"], pairing["connected"]["accounts"]) == (5, [ACCOUNT])
 
 
-async def test_a_wallet_may_refuse_a_session(played: dict[str, Any]) -> None:
-    assert played["rejection"] == {"disconnected": {"message": "not today"}, "connected": False}
-
-
-async def test_each_method_is_asked_and_answered(played: dict[str, Any]) -> None:
-    assert played["methods"] == [
-        "personal_sign",
-        "eth_sign",
-        "eth_signTypedData",
-        "eth_sendTransaction",
-        "eth_signTransaction",
-        "eth_sendRawTransaction",
-    ]
-
-
-async def test_a_wallet_may_refuse_a_call(played: dict[str, Any]) -> None:
-    assert played["refusedCall"] == "rejected by the user"
-
-
-async def test_calls_that_are_pending_together_find_their_answers(played: dict[str, Any]) -> None:
+async def test_calls_of_1x_that_are_pending_together_find_their_answers(scenes: dict[str, Any]) -> None:
     messages = [f"0x{number}" for number in range(20)]
 
-    assert sorted(played["pendingCalls"]["asked"]) == sorted(messages)
-    assert played["pendingCalls"]["answered"] == messages
+    assert sorted(scenes["pendingCalls"]["asked"]) == sorted(messages)
+    assert scenes["pendingCalls"]["answered"] == messages
 
 
-async def test_a_wallet_updates_its_session(played: dict[str, Any]) -> None:
-    assert played["update"] == {"updated": {"chainId": 100, "accounts": [ACCOUNT]}, "chain": 100}
+@each_row(
+    ("scene", "expected"),
+    [
+        ("rejection", {"disconnected": {"message": "not today"}, "connected": False}),
+        (
+            "methods",
+            [
+                *("personal_sign", "eth_sign", "eth_signTypedData", "eth_sendTransaction"),
+                *("eth_signTransaction", "eth_sendRawTransaction"),
+            ],
+        ),
+        ("refusedCall", "rejected by the user"),
+        ("update", {"updated": {"chainId": 100, "accounts": [ACCOUNT]}, "chain": 100}),
+        ("killedByWallet", [False, False]),
+        ("killedByDapp", [False, False]),
+        ("walletOffline", {"order": ["0x01", "0x02", "0x03"], "answered": ["0x01", "0x02", "0x03"]}),
+        (
+            "twoOfEach",
+            {
+                "accounts": ["0x" + "1" * 40, "0x" + "2" * 40],
+                "answered": [[f"{number} 0x{call}" for call in (1, 2, 3)] for number in (0, 1)],
+            },
+        ),
+    ],
+)
+async def test_a_scene_of_1x_ends_as_it_should(scenes: dict[str, Any], scene: str, expected: Any) -> None:
+    assert scenes[scene] == expected
 
 
-@each_row("scene", ["killedByWallet", "killedByDapp"])
-async def test_a_session_that_one_side_ends_is_over_for_both(played: dict[str, Any], scene: str) -> None:
-    assert played[scene] == [False, False]
-
-
-async def test_a_wallet_that_was_offline_finds_the_calls_in_order(played: dict[str, Any]) -> None:
-    messages = ["0x01", "0x02", "0x03"]
-
-    assert played["walletOffline"] == {"order": messages, "answered": messages}
-
-
-async def test_two_dapps_and_two_wallets_do_not_mix(played: dict[str, Any]) -> None:
-    assert played["twoOfEach"] == {
-        "accounts": ["0x" + "1" * 40, "0x" + "2" * 40],
-        "answered": [[f"{number} 0x{call}" for call in (1, 2, 3)] for number in (0, 1)],
-    }
-
-
-async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
+async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     with server_process(tmp_path / "data") as first:
         port = first.url.rpartition(":")[2]
-        async with node("v1_restart.js", first.url) as process:
+        async with node("v1_restart.js", first.url, tmp_path) as process:
             assert process.stdin is not None
             assert await line_of(process) == b"waiting\n"
             await until_stored(settings_over(first.data_dir), messages=2)
@@ -131,3 +123,80 @@ async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(t
         "after": "0x04",
         "chain": 100,
     }
+
+
+# The published clients of generation 2.x, unmodified, in Node: sign-client, ethereum-provider, walletkit.
+
+
+async def played(script: str, tmp_path: Path, **settings: str) -> Any:
+    """What came of every scene of a script; settings by their environment variables."""
+    with server_process(tmp_path / "data", environment=settings) as server:
+        async with node(script, server.url.replace("http", "ws"), tmp_path) as process:
+            return orjson.loads(await line_of(process))
+
+
+async def test_a_session_from_its_proposal_to_its_end(tmp_path: Path) -> None:
+    results = await played("v2_pairing.js", tmp_path)
+
+    assert results["session"] == {
+        "peer": "wallet",
+        "account": True,
+        "signed": "0x68656c6c6f",
+        "event": {"name": "chainChanged", "data": 1},
+        "accounts": 2,
+        "ended": True,
+        "left": 0,
+    }
+
+
+async def test_a_wallet_that_a_full_topic_refuses_goes_on(tmp_path: Path) -> None:
+    results = await played("v2_full_topic.js", tmp_path, BRIDGE_MAX_TOPIC_CLIENTS="2")
+
+    assert results["aThirdClientIsRefusedAndGoesOn"] == {
+        "hasJoined": False,
+        "seen": 0,
+        "peer": "wallet",
+        "next": "wallet",
+    }
+
+
+@slow
+async def test_every_client_with_every_other(tmp_path: Path) -> None:
+    assert await played("v2_scenes.js", tmp_path) == {
+        "rejection": "User rejected.",
+        "severalAtOnce": [True] * 4,
+        "refusedCall": "User rejected.",
+        "walletAway": ["0x01", "0x02", "0x03"],
+        "extension": True,
+        "disconnectionByWallet": True,
+        "providerAndWalletKit": {
+            "accounts": [ACCOUNT],
+            "signed": "0x68656c6c6f",
+            "chain": "0x5",
+            "connected": True,
+        },
+        "kitRejects": "User rejected.",
+    }
+
+
+@slow
+async def test_twelve_pairs_at_once(tmp_path: Path) -> None:
+    results = await played("v2_crowd.js", tmp_path)
+
+    assert results["twelvePairs"] == [f"0x{number}" for number in range(12)]
+
+
+@slow
+async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data") as first:
+        port = first.url.rpartition(":")[2]
+        async with node("v2_restart.js", first.url.replace("http", "ws"), tmp_path) as process:
+            assert process.stdin is not None
+            assert await line_of(process) == b"waiting\n"
+            first.kill()
+            with server_process(tmp_path / "data", "--port", port):
+                process.stdin.write(b"back\n")
+
+                result = orjson.loads(await line_of(process))
+
+    assert result["restart"] == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.push.providers import Apns, Fcm, opened_apns, opened_fcm
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN
@@ -63,3 +64,17 @@ async def subscriber(app: App) -> InboxClient:
     inbox = await sign_in(app.server)
     assert (await inbox.subscribe(app.project_id)).status == 200
     return inbox
+
+
+@pytest.fixture
+async def apns() -> AsyncIterator[Apns]:
+    """APNs and its provider."""
+    async with opened_apns() as apns:
+        yield apns
+
+
+@pytest.fixture
+async def fcm() -> AsyncIterator[Fcm]:
+    """FCM and its provider."""
+    async with opened_fcm() as fcm:
+        yield fcm

@@ -1,23 +1,29 @@
-"""From a dapp's call to the wallet's device: through this server's own bridge, and through another one."""
+"""From a dapp's call to the wallet's device, over restarts and kills, and through another bridge."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.outbox.models import DueMessage
+from bridge_server.outbox.store import OutboxStore
+from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.push.store import PushStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_delivered
-from tests.support.project import execute, look, until_tried
+from tests.support.inbox_client import sign_in
+from tests.support.project import execute, look, opened_app, until_tried
 from tests.support.push_client import PushClient
-from tests.support.push_services import SERVICES, PushServices
+from tests.support.push_services import FCM_TOKEN, SERVICES, PushServices, running_push_services
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer, reached, running_server, server_process
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 OPEN = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
@@ -55,11 +61,18 @@ async def test_a_new_call_reaches_the_wallets_device_once(
     assert look(connected.server, "SELECT * FROM outbox") == []
 
 
+@pytest.fixture
+async def topic(push: PushClient, receiver: WebhookReceiver) -> str:
+    """A session whose calls are pushed to the receiver."""
+    session_id = await push.server.open_session()
+    await push.register(topic=session_id, type="webhook", token=receiver.url())
+    return session_id
+
+
 async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
-    push: PushClient, receiver: WebhookReceiver
+    push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
-    topic, other = await push.server.open_session(), await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
+    other = await push.server.open_session()
 
     for session_id in (topic, other, topic):
         await push.server.request_call(session_id)
@@ -70,9 +83,9 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     assert len(set(ids(receiver))) == 2
 
 
-async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver: WebhookReceiver) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
+async def test_a_repeated_attempt_comes_under_its_id(
+    push: PushClient, receiver: WebhookReceiver, topic: str
+) -> None:
     receiver.script.append(status(500))
 
     await push.server.request_call(topic)
@@ -86,11 +99,9 @@ async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver:
     assert len(receiver.requests) == 2
 
 
-async def test_a_device_that_is_gone_is_unregistered_by_a_call(
-    push: PushClient, receiver: WebhookReceiver
+async def test_a_call_unregisters_a_device_that_is_gone(
+    push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
     receiver.otherwise = status(410)
 
     await push.server.request_call(topic)
@@ -103,10 +114,9 @@ async def test_a_device_that_is_gone_is_unregistered_by_a_call(
     assert len(receiver.requests) == 1
 
 
-async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver: WebhookReceiver) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
-
+async def test_the_end_of_the_session_ends_its_pushes(
+    push: PushClient, receiver: WebhookReceiver, topic: str
+) -> None:
     async with push.server.client.delete(f"{push.server.url}/session/{topic}") as response:
         assert response.status == 200
 
@@ -114,10 +124,8 @@ async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver
 
 
 async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registration_is_served(
-    push: PushClient, receiver: WebhookReceiver
+    push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
     execute(push.server, "UPDATE push_registrations SET expires_at_ms = 0")
 
     await push.server.request_call(topic)
@@ -132,10 +140,8 @@ async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registra
 
 
 async def test_a_database_that_cannot_take_the_push_now_gets_it_later(
-    push: PushClient, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    push: PushClient, receiver: WebhookReceiver, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url())
     attempts = 0
 
     async def refuse(*_: object) -> None:
@@ -214,9 +220,7 @@ async def test_another_bridge_forgets_a_device_that_is_gone(
     assert push.registrations() == []
 
 
-async def test_many_calls_at_once_reach_many_devices_once_each(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_calls_at_once_reach_every_device_once(push: PushClient, receiver: WebhookReceiver) -> None:
     topics = [await push.server.open_session() for _ in range(40)]
     await asyncio.gather(
         *(
@@ -230,3 +234,123 @@ async def test_many_calls_at_once_reach_many_devices_once_each(
     await until_delivered(push.server)
 
     assert sorted(notices(receiver)) == sorted((t, f"New request from {t[:8]}") for t in topics)
+
+
+@pytest.fixture
+async def live_services(tmp_path: Path) -> AsyncIterator[PushServices]:
+    """Push services on the machine's clock, which a server in another process uses too."""
+    async with running_push_services(tmp_path, SystemClock()) as services:
+        yield services
+
+
+async def test_a_registration_survives_a_restart(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    async with running_server(tmp_path / "data", allow_private_webhooks=True) as server:
+        topic = await server.open_session()
+        await PushClient(server).register(topic=topic, type="webhook", token=receiver.url())
+
+    async with running_server(tmp_path / "data", allow_private_webhooks=True) as server:
+        assert (await PushClient(server).push(topic)).status == 200
+        await server.request_call(topic)
+        await receiver.got(2)
+
+
+async def test_many_registrations_that_were_answered_survive_a_kill(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    answered = []
+    with server_process(data_dir) as process:
+        async with reached(process) as server:
+            push = PushClient(server)
+
+            async def register(number: int) -> None:
+                if (await push.register(topic=f"topic {number}")).status == 200:
+                    answered.append(f"topic {number}")
+                    if len(answered) == 150:
+                        process.kill()
+
+            await asyncio.gather(*(register(number) for number in range(400)), return_exceptions=True)
+
+    with server_process(data_dir) as process:
+        async with reached(process) as server:
+            push = PushClient(server)
+            statuses = {(await push.push(topic)).status for topic in answered}
+
+    assert len(answered) >= 150
+    assert statuses == {200}
+
+
+async def test_pushes_that_were_under_way_come_again_under_their_ids(
+    tmp_path: Path, live_services: PushServices
+) -> None:
+    data_dir, environment = tmp_path / "data", live_services.environment
+    for channel in ("fcm", "webhook"):
+        live_services.next_answer(channel, "hanging")
+    with server_process(data_dir, environment=environment) as process:
+        async with reached(process) as server, opened_app(server) as app:
+            topic, inbox = await server.open_session(), await sign_in(server)
+            webhook = live_services.token("webhook")
+            await PushClient(server).register(topic=topic, type="webhook", token=webhook)
+            await inbox.subscribe(app.project_id)
+            await inbox.add_device("fcm", FCM_TOKEN)
+            await server.request_call(topic)
+            await app.notify([inbox.account])
+            for channel in ("fcm", "webhook"):
+                await live_services.got(channel, 1)
+            await eventually(lambda: look(server, "SELECT attempts FROM outbox") == [(0,), (0,)])
+        process.kill()
+
+    with server_process(data_dir, environment=environment):
+        for channel in ("fcm", "webhook"):
+            first, again = await live_services.got(channel, 2)
+            assert first == again
+
+
+async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_one_id(
+    tmp_path: Path, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_delivered = OutboxStore.delete_delivered
+
+    async def delete_others(
+        store: OutboxStore, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> None:
+        others = [due for due in messages if due.message.channel != OWN_CHANNEL]
+        await delete_delivered(store, others, now_ms, answering)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutboxStore, "delete_delivered", delete_others)
+        async with running_server(tmp_path / "data", allow_private_webhooks=True) as server:
+            topic = await server.open_session()
+            await PushClient(server).register(topic=topic, type="webhook", token=receiver.url())
+            await server.request_call(topic)
+            await receiver.got(1)
+
+    async with running_server(tmp_path / "data", allow_private_webhooks=True):
+        await receiver.got(2)
+
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
+
+
+async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
+    tmp_path: Path, clock: ManualClock, services: PushServices
+) -> None:
+    without: dict[str, Any] = {"allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
+    data_dir = tmp_path / "data"
+    services.next_answer("fcm", "failing")
+    async with running_server(data_dir, clock, **services.settings) as server, opened_app(server) as app:
+        inbox = await sign_in(server)
+        await inbox.subscribe(app.project_id)
+        await inbox.add_device("fcm", FCM_TOKEN)
+        await app.notify([inbox.account])
+        await services.got("fcm", 1)
+        await until_tried(server, 1)
+
+    clock.advance(60)
+    async with running_server(data_dir, clock, **without) as server:
+        await until_tried(server, 2)
+        left_out = look(server, "SELECT last_error, died_at_ms FROM outbox")
+
+    clock.advance(3_600)
+    async with running_server(data_dir, clock, **services.settings):
+        first, second = await services.got("fcm", 2)
+
+    assert left_out == [("pushes by fcm are not configured", None)]
+    assert first == second

@@ -1,19 +1,23 @@
-"""The contract's two endpoints, to the byte."""
+"""The contract's two endpoints, to the byte, and the types of tokens that they take."""
+
+from pathlib import Path
+
+import orjson
+import pytest
 
 from tests.support.asking import ask
 from tests.support.problems import pointers
-from tests.support.push_client import PushClient
+from tests.support.push_client import TOPIC, PushClient
+from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices
 from tests.support.rows import each_row
+from tests.support.server import running_server
 
-LONGEST_TOPIC, LONGEST_TEXT, LONGEST_URL = 128, 1_024, 2_048
-
-
-def url_of(length: int) -> str:
-    return "https://bridge.example/".ljust(length, "a")
+LONGEST_TOPIC = 128
+FIELDS = ["bridge", "topic", "type", "token", "peerName", "language"]
 
 
 async def test_registering_answers_success(push: PushClient) -> None:
-    answer = await push.register()
+    answer = await push.register(platform="an unknown field")
 
     assert (answer.status, answer.body) == (200, b'{"success":true}')
     assert answer.headers["Content-Type"] == "application/json"
@@ -39,7 +43,7 @@ async def test_web_pages_of_any_origin_may_register(push: PushClient) -> None:
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-@each_row("field", ["bridge", "topic", "type", "token", "peerName", "language"])
+@each_row("field", FIELDS)
 @each_row("value", [None, 7, True, ["a"], {"a": "b"}, "left out"], ids=str)
 async def test_every_field_must_be_a_string(push: PushClient, field: str, value: object) -> None:
     fields = push.fields(**{field: value})
@@ -52,53 +56,51 @@ async def test_every_field_must_be_a_string(push: PushClient, field: str, value:
     assert push.registrations() == push.webhooks() == []
 
 
-@each_row("field", ["bridge", "topic", "type", "token"])
-async def test_the_first_four_must_not_be_empty(push: PushClient, field: str) -> None:
-    problem = (await push.register(**{field: ""})).problem(400)
+@each_row("field", FIELDS)
+async def test_the_first_four_fields_must_not_be_empty(push: PushClient, field: str) -> None:
+    answer = await push.register(**{field: ""})
 
-    assert pointers(problem) == [f"#/{field}"]
-
-
-@each_row("field", ["peerName", "language"])
-async def test_the_last_two_may_be_empty(push: PushClient, field: str) -> None:
-    assert (await push.register(**{field: ""})).status == 200
+    if field in ("peerName", "language"):
+        assert answer.status == 200
+    else:
+        assert pointers(answer.problem(400)) == [f"#/{field}"]
 
 
 @each_row(
-    ("field", "longest"),
+    ("field", "most", "unit"),
     [
-        ("topic", "é" * LONGEST_TOPIC),
-        ("peerName", "é" * LONGEST_TEXT),
-        ("language", "e" * LONGEST_TEXT),
+        ("topic", LONGEST_TOPIC, "é"),
+        ("peerName", 1_024, "é"),
+        ("language", 1_024, "e"),
+        ("type", 64, "x"),
+        ("token", 4_096, "x"),
+        ("bridge", 2_048, "x"),
     ],
 )
-async def test_field_has_a_greatest_length(push: PushClient, field: str, longest: str) -> None:
-    assert (await push.register(**{field: longest})).status == 200
+async def test_field_has_a_greatest_length(push: PushClient, field: str, most: int, unit: str) -> None:
+    if field not in ("type", "bridge"):  # which have a form, too
+        assert (await push.register(**{field: unit * most})).status == 200
+    kept = push.registrations()
 
-    problem = (await push.register(**{field: f"{longest}a"})).problem(400)
+    longer = "https://bridge.example/".ljust(most + 1, "a") if field == "bridge" else unit * (most + 1)
+    problem = (await push.register(**{field: longer})).problem(400)
 
     assert pointers(problem) == [f"#/{field}"]
+    assert str(most) in problem["errors"][0]["detail"]
+    assert push.registrations() == kept
 
 
 async def test_webhook_url_has_a_greatest_length(push: PushClient) -> None:
-    assert (await push.register(type="webhook", token=url_of(LONGEST_URL))).status == 200
+    longest = "https://device.example/".ljust(2_048, "a")
+    assert (await push.register(type="webhook", token=longest)).status == 200
 
-    problem = (await push.register(type="webhook", token=url_of(LONGEST_URL + 1))).problem(400)
+    problem = (await push.register(type="webhook", token=f"{longest}a")).problem(400)
 
     assert pointers(problem) == ["#/token"]
 
 
 @each_row(
-    "bridge",
-    [
-        "bridge.example",
-        "/",
-        "ftp://a.example",
-        "https://",
-        "https://bücher.example",
-        "http://a b/",
-        url_of(2_049),
-    ],
+    "bridge", ["bridge.example", "/", "ftp://a.example", "https://", "https://bücher.example", "http://a b/"]
 )
 async def test_a_bridge_is_an_http_url(push: PushClient, bridge: str) -> None:
     assert pointers((await push.register(bridge=bridge)).problem(400)) == ["#/bridge"]
@@ -108,20 +110,10 @@ async def test_all_faults_are_named_at_once(push: PushClient) -> None:
     fields = {"bridge": "nowhere", "topic": "", "type": "pigeon", "token": 7, "peerName": None}
 
     problem = (await push.post("/new", fields)).problem(400)
+    with_a_bad_token = (await push.register(topic="", type="webhook", token="ftp://a.example")).problem(400)
 
-    assert sorted(pointers(problem)) == [
-        "#/bridge", "#/language", "#/peerName", "#/token", "#/topic", "#/type",
-    ]  # fmt: skip
-
-
-async def test_a_bad_token_is_named_beside_other_faults(push: PushClient) -> None:
-    problem = (await push.register(topic="", type="webhook", token="ftp://a.example")).problem(400)
-
-    assert sorted(pointers(problem)) == ["#/token", "#/topic"]
-
-
-async def test_unknown_fields_are_ignored(push: PushClient) -> None:
-    assert (await push.register(platform="any")).status == 200
+    assert sorted(pointers(problem)) == sorted(f"#/{field}" for field in FIELDS)
+    assert sorted(pointers(with_a_bad_token)) == ["#/token", "#/topic"]
 
 
 @each_row("path", ["/new", "/push"])
@@ -130,16 +122,96 @@ async def test_body_other_than_a_json_object_is_refused(push: PushClient, path: 
     (await push.post(path, body)).problem(400)
 
 
-@each_row("topic", [None, 7, True, [], {}, "", "a" * (LONGEST_TOPIC + 1)], ids=str)
-async def test_the_topic_of_a_push_must_be_a_string_of_some_length(push: PushClient, topic: object) -> None:
-    assert pointers((await push.post("/push", {"topic": topic})).problem(400)) == ["#/topic"]
+TOPICS: list[object] = [None, 7, True, [], {}, "", "a" * (LONGEST_TOPIC + 1)]
 
 
-async def test_the_topic_of_a_push_is_needed(push: PushClient) -> None:
-    assert pointers((await push.post("/push", {})).problem(400)) == ["#/topic"]
+@each_row("fields", [{}, *({"topic": topic} for topic in TOPICS)], ids=str)
+async def test_the_topic_of_a_push_must_be_a_string_of_some_length(push: PushClient, fields: object) -> None:
+    assert pointers((await push.post("/push", fields)).problem(400)) == ["#/topic"]
 
 
 @each_row("topic", ["a", "é" * LONGEST_TOPIC, "\u0000", "a/b?c"])
 async def test_any_topic_can_be_registered_and_pushed_for(push: PushClient, topic: str) -> None:
     assert (await push.register(topic=topic)).status == 200
     assert (await push.push(topic)).status == 200
+
+
+# Types of tokens.
+
+
+@each_row(
+    ("spelled", "channel", "token"),
+    [
+        ("fcm", "fcm", FCM_TOKEN),
+        ("FCM", "fcm", FCM_TOKEN),
+        ("apns", "apns", APNS_TOKEN),
+        ("apn", "apns", APNS_TOKEN),
+        ("APNS", "apns", APNS_TOKEN),
+        ("APN", "apns", APNS_TOKEN),
+        ("apns", "apns", APNS_TOKEN.upper()),
+        ("Webhook", "webhook", "https://device.example/hook"),
+        ("Log", "log", "anything"),
+    ],
+)
+async def test_a_type_may_be_written_in_any_case_and_by_its_old_name(
+    connected: PushClient, spelled: str, channel: str, token: str
+) -> None:
+    assert (await connected.register(type=spelled, token=token)).status == 200
+
+    urls = {"fcm": f"fcm:{FCM_TOKEN}", "apns": f"apns:{APNS_TOKEN}", "webhook": token, "log": "log:"}
+    assert connected.registrations() == [(TOPIC, channel, urls[channel])]
+
+
+async def test_a_browsers_subscription_is_a_token(connected: PushClient, services: PushServices) -> None:
+    assert (await connected.register(type="WebPush", token=services.subscription)).status == 200
+
+    ((url, lane),) = connected.registrations("url, lane")
+    assert orjson.loads(url.removeprefix("webpush:"))["keys"]["auth"] == services.browser.auth
+    assert lane == f"webpush {services.webpush.origin}"
+
+
+@each_row("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
+@pytest.mark.own_server
+async def test_unconfigured_type_is_refused_with_the_list_of_types(push: PushClient, name: str) -> None:
+    problem = (await push.register(type=name)).problem(400)
+
+    assert pointers(problem) == ["#/type"]
+    assert problem["errors"][0]["detail"] == "is not a configured type: choose from log, webhook"
+
+
+async def test_the_log_can_be_left_out_and_http_behind_a_browser_is_for_development_only(
+    tmp_path: Path, services: PushServices
+) -> None:
+    vapid = {name: value for name, value in services.settings.items() if name.startswith("vapid")}
+    async with running_server(tmp_path, push_log=False, **vapid) as server:
+        problem = (await PushClient(server).register(type="log")).problem(400)
+        behind_http = await PushClient(server).register(type="webpush", token=services.subscription)
+
+    assert problem["errors"][0]["detail"] == "is not a configured type: choose from webhook, webpush"
+    assert pointers(behind_http.problem(400)) == ["#/token"]
+
+
+async def test_every_type_is_named_when_all_are_configured(connected: PushClient) -> None:
+    problem = (await connected.register(type="pigeon")).problem(400)
+
+    assert problem["errors"][0]["detail"].endswith(" apns, fcm, log, webhook, webpush")
+
+
+@each_row(
+    ("name", "token"),
+    [
+        ("fcm", "with a space"),
+        ("apns", "0123"),
+        ("webhook", "log:"),
+        ("webpush", "{}"),
+        ("webpush", "not JSON"),
+    ],
+)
+async def test_malformed_token_of_a_type_is_refused_without_quoting_it(
+    connected: PushClient, name: str, token: str
+) -> None:
+    answer = await connected.register(type=name, token=token)
+
+    assert pointers(answer.problem(400)) == ["#/token"]
+    assert token not in answer.problem(400)["errors"][0]["detail"] or token == "{}"
+    assert connected.registrations() == []

@@ -1,6 +1,7 @@
-"""An account's devices: what a project publishes reaches each through its own push service."""
+"""An account's devices: what a project publishes reaches each, and the operator sees how."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -8,16 +9,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support import apns_service, fcm_service
+from tests.support.admin_client import AdminClient
+from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import figure, until_delivered
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.problems import pointers
-from tests.support.project import App, look, until_tried
+from tests.support.project import App, execute, look, until_tried
 from tests.support.push_client import PushClient
-from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices
+from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices, Shown
 from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server
 
 URL = "https://app.example.org/offer"
+NOWHERE = "http://192.0.2.1:9/hook"
+NOW, LATER = "2027-01-15T08:00:00.000Z", "2027-01-15T08:01:00.000Z"
 
 
 async def add(reader: InboxClient, services: PushServices, *channels: str) -> list[str]:
@@ -26,35 +32,31 @@ async def add(reader: InboxClient, services: PushServices, *channels: str) -> li
     return [answer.json["id"] for answer in answers]
 
 
-@pytest.mark.parametrize("channel", SERVICES)
-async def test_a_device_has_the_title_the_body_the_url_and_a_stable_id(
-    app: App, subscriber: InboxClient, services: PushServices, channel: str
-) -> None:
-    (device_id,) = await add(subscriber, services, channel)
-
-    await app.notify([subscriber.account], title="Prices", body="They “fall”", url=URL)
-    (shown,) = await services.got(channel, 1)
-    await until_delivered(app.server)
-
-    (number,) = await subscriber.ids()
-    assert (shown.title, shown.body, shown.url) == ("Prices", "They “fall”", URL)
-    assert shown.message_id == f"{device_id}.{number}"
-    assert len(services.shown(channel)) == 1
+async def states(app: App, account: str) -> list[dict[str, Any]]:
+    """An account's devices as the operator sees them."""
+    answer = await AdminClient(app.server).get(f"/admin/accounts/{account}/devices")
+    listed: list[dict[str, Any]] = answer.json["devices"]
+    return listed
 
 
-async def test_every_device_of_the_account_gets_one_push(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
-    await add(subscriber, services, *SERVICES)
+async def state(app: App, reader: InboxClient) -> dict[str, Any]:
+    (device,) = await states(app, reader.account)
+    return device
+
+
+async def test_every_device_gets_one_push(app: App, subscriber: InboxClient, services: PushServices) -> None:
+    ids = await add(subscriber, services, *SERVICES)
     await subscriber.add_device("log")
 
     with capture_logs() as logs:
-        await app.notify([subscriber.account], title="Prices")
+        await app.notify([subscriber.account], title="Prices", body="They “fall”", url=URL)
         await until_delivered(app.server)
 
-    assert [[shown.title for shown in services.shown(channel)] for channel in SERVICES] == [["Prices"]] * 4
+    (number,) = await subscriber.ids()
+    for channel, device_id in zip(SERVICES, ids, strict=True):
+        assert services.shown(channel) == [Shown(f"{device_id}.{number}", "Prices", "They “fall”", URL)]
     (line,) = [line for line in logs if line["event"] == "device_notified"]
-    assert (line["title"], line["text"]) == ("Prices", "Body")
+    assert (line["title"], line["text"]) == ("Prices", "They “fall”")
 
 
 @each_row("form", ["object", "string"])
@@ -73,17 +75,16 @@ async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
     assert (device["channel"], device["address"]) == ("webpush", None)
 
 
-async def test_address_of_a_device_is_never_shown(subscriber: InboxClient, services: PushServices) -> None:
-    await add(subscriber, services, "fcm", "apns", "webpush")
+async def test_addresses_are_never_shown(app: App, subscriber: InboxClient, services: PushServices) -> None:
+    await add(subscriber, services, *SERVICES)
 
-    devices = await subscriber.devices()
+    own, operators = await subscriber.devices(), await states(app, subscriber.account)
 
-    assert [(device["channel"], device["address"]) for device in devices] == [
-        ("fcm", None),
-        ("apns", None),
-        ("webpush", None),
-    ]
-    assert not any(secret in str(devices) for secret in (FCM_TOKEN, APNS_TOKEN, services.browser.auth))
+    for listed in (own, operators):
+        assert [device["channel"] for device in listed] == list(SERVICES)
+        assert not any(secret in str(listed) for secret in (FCM_TOKEN, APNS_TOKEN, services.browser.auth))
+    assert [device["address"] is None for device in own] == [True, True, True, False]
+    assert "127.0.0.1" not in str(operators)
 
 
 async def test_spellings_of_a_token_are_one_device(subscriber: InboxClient) -> None:
@@ -114,26 +115,25 @@ async def test_malformed_address_of_a_channel_is_refused(
     assert pointers(problem) == [place]
 
 
-@pytest.mark.parametrize("channel", SERVICES)
 async def test_a_dead_token_unregisters_its_device_and_no_other(
-    app: App, subscriber: InboxClient, services: PushServices, channel: str
+    app: App, subscriber: InboxClient, services: PushServices
 ) -> None:
     other = await sign_in(app.server, 2)
     await other.subscribe(app.project_id)
+    everybody = [subscriber.account, other.account]
     await add(subscriber, services, *SERVICES)
-    await subscriber.add_device("log")
-    await add(other, services, channel)
-    services.next_answer(channel, "dead")
+    await add(other, services, *SERVICES)
 
-    await app.notify([subscriber.account])
-    await until_delivered(app.server)
-    await app.notify([subscriber.account, other.account])
-    await until_delivered(app.server)
+    for number, channel in enumerate(SERVICES):
+        services.next_answer(channel, "dead")
+        await app.notify([subscriber.account])
+        await until_delivered(app.server)
 
-    kept = [name for name in (*SERVICES, "log") if name != channel]
-    assert [device["channel"] for device in await subscriber.devices()] == kept
-    assert [device["channel"] for device in await other.devices()] == [channel]
-    assert {name: len(services.shown(name)) for name in SERVICES} == dict.fromkeys(SERVICES, 2)
+        assert [device["channel"] for device in await subscriber.devices()] == list(SERVICES[number + 1 :])
+    assert [device["channel"] for device in await other.devices()] == list(SERVICES)
+    await app.notify(everybody)
+    await until_delivered(app.server)
+    assert [len(services.shown(channel)) for channel in SERVICES] == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("channel", SERVICES)
@@ -144,15 +144,19 @@ async def test_a_failed_attempt_is_repeated_by_the_clock_under_its_id(
     services.next_answer(channel, "failing")
 
     await app.notify([subscriber.account])
-    await services.got(channel, 1)
-    assert len(services.shown(channel)) == 1
     await until_tried(app.server, 1)
+    queued = await state(app, subscriber)
     app.server.clock.advance(60)
-    first, second = await services.got(channel, 2)
     await until_delivered(app.server)
+    delivered = await state(app, subscriber)
 
+    first, second = services.shown(channel)
     assert first == second
-    assert len(await subscriber.devices()) == 1
+    assert (queued["state"], queued["queued"], queued["delivered_at"]) == ("queued", 1, None)
+    assert queued["failed_at"] == NOW
+    assert "503" in queued["error"]
+    assert (delivered["state"], delivered["queued"], delivered["error"]) == ("delivered", 0, None)
+    assert (delivered["failed_at"], delivered["delivered_at"]) == (NOW, LATER)
 
 
 @pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
@@ -164,11 +168,13 @@ async def test_too_large_push_is_given_up_and_the_device_stays(
 
     await app.notify([subscriber.account], title="too large")
     await until_delivered(app.server)
+    device = await state(app, subscriber)
     await app.notify([subscriber.account], title="small")
     await until_delivered(app.server)
 
     assert [shown.title for shown in services.shown(channel)] == ["too large", "small"]
-    assert len(await subscriber.devices()) == 1
+    assert (device["state"], device["queued"], device["failed_at"]) == ("failed", 0, NOW)
+    assert "400" in device["error"] or "413" in device["error"]
     assert look(app.server, "SELECT attempts, next_attempt_at_ms FROM outbox") == [(1, None)]
 
 
@@ -193,19 +199,14 @@ async def test_a_provider_that_hangs_delays_no_other(
         (shown,) = await services.got(channel, 1, within_seconds=9)
         assert shown.title == "fast"
 
-    async def only_the_slow_ones_are_left() -> bool:
-        return look(app.server, "SELECT count(*), max(attempts) FROM outbox") == [(90, 0)]
-
-    await eventually(only_the_slow_ones_are_left)
+    await eventually(lambda: look(app.server, "SELECT count(*), max(attempts) FROM outbox") == [(90, 0)])
     services.fcm.released.set()
     services.apns.otherwise = apns_service.taken
     for connection in services.apns.connections:
         connection.abort()
 
 
-async def test_devices_of_many_accounts_are_all_reached(
-    app: App, services: PushServices, connected: PushClient
-) -> None:
+async def test_devices_of_many_accounts_are_all_reached(app: App, services: PushServices) -> None:
     readers = [await sign_in(app.server, number) for number in range(1, 11)]
     for number, reader in enumerate(readers):
         await reader.subscribe(app.project_id)
@@ -213,7 +214,7 @@ async def test_devices_of_many_accounts_are_all_reached(
         await reader.add_device("apns", f"{number:064x}")
 
     await asyncio.gather(*(app.notify([reader.account for reader in readers]) for _ in range(3)))
-    await until_delivered(connected.server)
+    await until_delivered(app.server)
 
     for channel in ("fcm", "apns"):
         ids = [shown.message_id for shown in services.shown(channel)]
@@ -227,11 +228,7 @@ async def test_queued_pushes_are_deleted_with_their_device(
     services.fcm.otherwise = fcm_service.refusal("UNAVAILABLE", Retry_After="300")
     services.apns.otherwise = apns_service.refusal("ServiceUnavailable", retry_after="300")
     await app.notify([subscriber.account])
-
-    async def both_were_asked_to_wait() -> bool:
-        return look(app.server, "SELECT attempts FROM outbox") == [(1,), (1,)]
-
-    await eventually(both_were_asked_to_wait)
+    await eventually(lambda: look(app.server, "SELECT attempts FROM outbox") == [(1,), (1,)])
     for _ in range(2):
         await app.notify([subscriber.account])
     await subscriber.ask("DELETE", f"/devices/{removed}")
@@ -244,3 +241,77 @@ async def test_queued_pushes_are_deleted_with_their_device(
     await until_delivered(app.server)
     assert look(app.server, "SELECT count(*) FROM outbox") == [(0,)]
     assert [len(services.shown(channel)) for channel in ("fcm", "apns")] == [1, 4]
+
+
+async def test_a_device_that_nothing_was_sent_to_is_new(app: App, subscriber: InboxClient) -> None:
+    device = (await subscriber.add_device("fcm", FCM_TOKEN)).json
+
+    assert await state(app, subscriber) == {
+        "id": device["id"],
+        "channel": "fcm",
+        "created_at": NOW,
+        "state": "new",
+        "queued": 0,
+        "delivered_at": None,
+        "failed_at": None,
+        "error": None,
+    }
+
+
+async def test_device_state_after_a_day_of_attempts_is_failed(app: App, subscriber: InboxClient) -> None:
+    await subscriber.add_device("webhook", "http://127.0.0.1:9/")
+    await app.notify([subscriber.account])
+    await until_tried(app.server, 1)
+    execute(app.server, "UPDATE outbox SET attempts = 10")
+
+    app.server.clock.advance(86_400)
+    await until_delivered(app.server)
+
+    device = await state(app, subscriber)
+    assert (device["state"], device["queued"]) == ("failed", 0)
+    assert device["error"]
+
+
+async def test_the_operator_finds_devices_by_their_account(app: App, subscriber: InboxClient) -> None:
+    assert await states(app, subscriber.account) == []
+    assert await states(app, "eip155:1:0x" + "9" * 40) == []
+    await subscriber.add_device("log")
+
+    other_chain = subscriber.account.replace("eip155:1:", "eip155:137:").lower()
+
+    assert len(await states(app, other_chain)) == 1
+    (await AdminClient(app.server).get("/admin/accounts/nobody/devices")).problem(400)
+
+
+# For whom a queued push is sent.
+
+
+async def senders_of_webhooks(server: RunningServer) -> list[tuple[object, ...]]:
+    """Client, subject and queue of the webhooks to an address that takes none, once there are some."""
+    sql = "SELECT client, subject, queue FROM outbox WHERE url LIKE 'http:%' ORDER BY id"
+    await eventually(lambda: bool(look(server, sql)))
+    return look(server, sql)
+
+
+async def test_push_of_a_new_call_counts_for_its_caller(tmp_path: Path) -> None:
+    exempt = "192.0.2.77"
+    async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
+        topic = await server.open_session()
+        assert (await PushClient(server).register(topic=topic, type="webhook", token=NOWHERE)).status == 200
+        call = orjson.dumps({"encryptionPayload": "x", "dappName": "Dapp"})
+        headers = {"X-Forwarded-For": "198.51.100.7"}
+        answer = await ask(server, "POST", f"/session/{topic}/call/new", call, headers=headers)
+        assert answer.status == 200
+
+        assert await senders_of_webhooks(server) == [("198.51.100.7", topic, topic)]
+
+
+async def test_a_notification_counts_to_its_project_and_every_webhook_of_a_device_has_a_queue(
+    app: App, subscriber: InboxClient
+) -> None:
+    devices = [(await subscriber.add_device("webhook", f"{NOWHERE}/{number}")).json for number in range(2)]
+    await subscriber.add_device("fcm", FCM_TOKEN)
+
+    await app.notify([subscriber.account])
+
+    assert await senders_of_webhooks(app.server) == [(None, app.project_id, each["id"]) for each in devices]

@@ -1,18 +1,22 @@
-"""A registration lasts a while, and is replaced by the next for its topic."""
+"""A registration: how long it lasts, what replaces it, and the bridge that it names."""
 
 import asyncio
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import orjson
+from aiohttp import web
 
+from tests.support import webhook_receiver
 from tests.support.eventually import eventually
 from tests.support.figures import until_delivered
-from tests.support.problems import pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver
+from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status, stuck_body
 
+OWN = [(TOPIC, "push:")]
 _TTL = 30 * 86_400
 _MS = 0.001
 
@@ -36,7 +40,7 @@ async def test_many_registrations_of_one_topic_at_once_leave_one(push: PushClien
     assert {answer.status for answer in answers} == {200}
     ((_, _, kept),) = push.registrations()
     assert kept in urls
-    assert push.webhooks() == [(TOPIC, "push:")]
+    assert push.webhooks() == OWN
 
 
 async def test_a_registration_expires_unless_it_is_renewed(push: PushClient) -> None:
@@ -60,25 +64,9 @@ async def test_expired_registration_is_swept(tmp_path: Path) -> None:
         await push.register(topic="later")
         push.clock.advance(_TTL - 10)
 
-        async def only_the_later_one_is_left() -> bool:
-            return push.registrations("topic") == [("later",)] and push.webhooks() == [("later", "push:")]
-
-        await eventually(only_the_later_one_is_left)
+        await eventually(lambda: push.registrations("topic") == [("later",)])
+        await eventually(lambda: push.webhooks() == [("later", "push:")])
         assert (await push.push("later")).status == 200
-
-
-async def test_registering_at_another_bridge_ends_the_subscription_here(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
-    topic = await push.server.open_session()
-    await push.register(topic=topic, type="webhook", token=receiver.url("/device"))
-
-    await push.register(topic=topic, bridge=receiver.url(""), type="webhook", token=receiver.url("/device"))
-    await push.server.request_call(topic)
-    await until_delivered(push.server)
-
-    assert push.webhooks() == []
-    assert [request.path for request in receiver.requests] == ["/subscribe"]
 
 
 async def test_new_registrations_are_limited_for_each_client(tmp_path: Path) -> None:
@@ -103,12 +91,163 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
         assert push.registrations() == []
 
 
-@each_row(("name", "most"), [("type", 64), ("token", 4096), ("bridge", 2048)])
-async def test_text_of_a_registration_has_a_greatest_length(push: PushClient, name: str, most: int) -> None:
-    text = "https://example.org/"
+# The bridge that a client names: this server's own, or another one that has to take a subscription.
 
-    problem = (await push.register(**{name: text + "x" * (most + 1 - len(text))})).problem(400)
 
-    assert pointers(problem) == [f"#/{name}"]
-    assert str(most) in problem["errors"][0]["detail"]
+async def redirect(receiver: WebhookReceiver, _: web.BaseRequest) -> web.Response:
+    return web.Response(status=307, headers={"Location": receiver.url("/elsewhere")})
+
+
+async def test_another_bridge_is_asked_to_call_this_server(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    assert (await push.register(bridge=receiver.url("/relay/"))).status == 200
+
+    (request,) = receiver.requests
+    assert request.path == "/relay/subscribe"
+    assert request.headers["Content-Type"] == "application/json"
+    assert orjson.loads(request.body) == {"topic": TOPIC, "webhook": f"{push.server.url}/push"}
+    assert push.webhooks() == []
+
+
+async def test_other_bridge_is_given_the_public_url(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    settings: dict[str, Any] = {"public_url": "https://push.example.org/", "allow_private_webhooks": True}
+    async with running_server(tmp_path, **settings) as server:
+        assert (await PushClient(server).register(bridge=receiver.url(""))).status == 200
+
+    (request,) = receiver.requests
+    assert orjson.loads(request.body)["webhook"] == "https://push.example.org/push"
+
+
+@each_row(
+    ("answer", "reason"),
+    [
+        (status(400), "it answered 400"),
+        (status(404), "it answered 404"),
+        (status(429), "it answered 429"),
+        (status(500), "it answered 500"),
+        (redirect, "it answered 307"),
+        (reset, ""),
+    ],
+    ids=["400", "404", "429", "500", "redirect", "reset"],
+)
+async def test_a_bridge_that_refuses_is_502_and_changes_nothing(
+    push: PushClient, receiver: WebhookReceiver, answer: Answer, reason: str
+) -> None:
+    await push.register(peerName="Before")
+    receiver.requests.clear()
+    receiver.otherwise = answer
+
+    problem = (await push.register(bridge=receiver.url(""), peerName="After")).problem(502)
+    (await push.register(bridge=receiver.url(""), topic="another")).problem(502)
+
+    assert reason in problem["detail"]
+    assert "Nothing is registered" in problem["detail"]
+    assert push.registrations("topic, peer_name") == [(TOPIC, "Before")]
+    assert push.webhooks() == OWN
+    assert [request.path for request in receiver.requests] == ["/subscribe", "/subscribe"]
+
+
+async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_for(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.script.extend([hang, stuck_body])
+    async with running_server(tmp_path, allow_private_webhooks=True, push_timeout=1) as server:
+        push = PushClient(server)
+        await push.register(peerName="Before")
+
+        (await push.register(bridge=receiver.url(""), peerName="After")).problem(502)
+
+        assert push.registrations("topic, peer_name") == [(TOPIC, "Before")]
+        assert (await push.register(bridge=receiver.url(""), peerName="After")).status == 200
+        assert push.registrations("topic, peer_name") == [(TOPIC, "After")]
+
+
+async def test_a_long_answer_is_not_read_to_its_end(push: PushClient, receiver: WebhookReceiver) -> None:
+    receiver.otherwise = long_body(64 * 2**20)
+
+    assert (await push.register(bridge=receiver.url(""))).status == 200
+
+    assert receiver.answered_bytes < 16 * 2**20
+
+
+async def test_a_bridge_that_is_not_there_is_502(push: PushClient) -> None:
+    async with webhook_receiver.open_receiver() as closed:
+        url = closed.url("")
+
+    for bridge in (url, "http://bridge.invalid"):
+        (await push.register(bridge=bridge)).problem(502)
+
     assert push.registrations() == []
+
+
+async def test_a_server_without_a_public_url_is_its_own_bridge_alone_by_the_names_of_its_address(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    async with running_server(tmp_path) as server:  # which would refuse a request to itself
+        push = PushClient(server)
+
+        for host, end in product(("127.0.0.1", "localhost", "[::1]"), ("", "/")):
+            own = server.url.replace("127.0.0.1", host) + end
+            assert (await push.register(bridge=own, topic=f"{host}{end}")).status == 200
+        problem = (await push.register(bridge="https://bridge.example.org")).problem(502)
+        for host in ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433"):
+            (await push.register(bridge=receiver.url("", host))).problem(502)
+
+        assert {webhook for _, webhook in push.webhooks()} == {"push:"}
+        assert len(push.webhooks()) == len(push.registrations()) == 6
+        assert "public_url" in problem["detail"]
+    assert receiver.requests == []
+
+
+@each_row(
+    ("public_url", "spellings"),
+    [
+        ("https://bridge.example.org", ["", "/", ":443/"]),
+        ("https://bridge.example.org", ["HTTPS://Bridge.Example.ORG"]),
+        ("https://bridge.example.org/base/", ["/base", "/base/"]),
+    ],
+)
+async def test_a_server_is_its_own_bridge_by_its_public_url(
+    tmp_path: Path, public_url: str, spellings: list[str]
+) -> None:
+    async with running_server(tmp_path, public_url=public_url) as server:
+        push = PushClient(server)
+
+        for spelled in spellings:
+            own = spelled if "://" in spelled else f"https://bridge.example.org{spelled}"
+            assert (await push.register(bridge=own, topic=spelled or TOPIC)).status == 200
+
+        assert [webhook for _, webhook in push.webhooks()] == ["push:"] * len(spellings)
+        (await push.register(topic="other", bridge=server.url)).problem(502)  # a private address by now
+
+
+async def test_registering_at_another_bridge_ends_the_subscription_here(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url("/device"))
+
+    await push.register(topic=topic, bridge=receiver.url(""), type="webhook", token=receiver.url("/device"))
+    await push.server.request_call(topic)
+    await until_delivered(push.server)
+
+    assert push.webhooks() == []
+    assert [request.path for request in receiver.requests] == ["/subscribe"]
+
+
+async def test_later_of_two_registrations_stays_though_the_earlier_is_slow(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    slow = asyncio.create_task(push.register(bridge=receiver.url(""), peerName="Earlier"))
+    await receiver.got(1)
+    fast = asyncio.create_task(push.register(peerName="Later"))
+    for number in range(3):  # it would be done before them if it did not wait for its turn
+        assert (await push.register(topic=f"other-{number}")).status == 200
+    assert not fast.done()
+
+    receiver.released.set()
+
+    assert [(await slow).status, (await fast).status] == [200, 200]
+    assert (TOPIC, "Later") in push.registrations("topic, peer_name")

@@ -1,16 +1,18 @@
-"""Pushes to browsers over a local push service: what arrives, and what comes of every answer."""
+"""Pushes to browsers over a local push service: what arrives, and the meaning of each answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
 from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.messages import KNOWN_SERVICES, judge_webpush
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
-from tests.push.webpush import KEYS, NOTICE, OPEN
+from tests.push.providers import KEYS, WEB_NOTICE, WEB_PUSH
 from tests.support.browser import Browser
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -19,10 +21,21 @@ from tests.support.rows import each_row
 from tests.support.webhook_receiver import open_receiver
 from tests.support.webpush_service import WebPushService, hang, reset, status, web_push_service
 
+GUARDED = replace(WEB_PUSH, allow_private=False)
+DELIVERED = Outcome(Verdict.DELIVERED, status=201)
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+
+@dataclass(frozen=True, slots=True)
+class Pushing:
+    """A push service, one browser that is subscribed, and the provider that pushes to it."""
+
+    service: WebPushService
+    provider: WebPushProvider
+    browser: Browser
+    token: str
+
+    async def push(self, notice: PushNotice = WEB_NOTICE) -> Outcome:
+        return await self.provider.push(self.token, notice)
 
 
 @pytest.fixture
@@ -32,38 +45,29 @@ async def service(clock: ManualClock) -> AsyncIterator[WebPushService]:
 
 
 @pytest.fixture
-async def provider(clock: ManualClock) -> AsyncIterator[WebPushProvider]:
-    async with WebPushProvider(OPEN, clock) as provider:
-        yield provider
+async def pushing(clock: ManualClock, service: WebPushService) -> AsyncIterator[Pushing]:
+    async with WebPushProvider(WEB_PUSH, clock) as provider:
+        browser = Browser()
+        yield Pushing(service, provider, browser, browser.subscribe(service, provider.public_key))
 
 
-async def push_once(token: str, clock: ManualClock, settings: WebPushSettings = OPEN) -> Outcome:
+async def push_once(token: str, clock: ManualClock, settings: WebPushSettings = WEB_PUSH) -> Outcome:
     async with WebPushProvider(settings, clock) as provider:
-        return await provider.push(token, NOTICE)
+        return await provider.push(token, WEB_NOTICE)
 
 
-async def test_a_browser_gets_what_was_pushed(provider: WebPushProvider, service: WebPushService) -> None:
-    browser = Browser()
-    token = browser.subscribe(service, provider.public_key)
+async def test_a_browser_gets_what_was_pushed(pushing: Pushing) -> None:
+    assert await pushing.provider.push(pushing.provider.checked_token(pushing.token), WEB_NOTICE) == DELIVERED
 
-    outcome = await provider.push(provider.checked_token(token), NOTICE)
-
-    assert outcome == Outcome(Verdict.DELIVERED, status=201)
-    (push,) = service.accepted
-    assert browser.read(push.body) == {
-        "title": NOTICE.title,
-        "body": NOTICE.body,
-        "url": NOTICE.url,
-        "id": NOTICE.message_id,
+    (push,) = pushing.service.accepted
+    assert pushing.browser.read(push.body) == {
+        "title": WEB_NOTICE.title,
+        "body": WEB_NOTICE.body,
+        "url": WEB_NOTICE.url,
+        "id": WEB_NOTICE.message_id,
         "data": {"topic": "t-1"},
     }
-
-
-async def test_the_service_gets_what_it_needs(provider: WebPushProvider, service: WebPushService) -> None:
-    await provider.push(Browser().subscribe(service), NOTICE)
-
-    (push,) = service.accepted
-    assert provider.public_key == KEYS.public_key
+    assert pushing.provider.public_key == KEYS.public_key
     assert push.headers["TTL"] == "86400"
     assert push.headers["Urgency"] == "high"
     assert push.headers["Content-Encoding"] == "aes128gcm"
@@ -74,198 +78,126 @@ async def test_the_service_gets_what_it_needs(provider: WebPushProvider, service
 
 
 async def test_the_urgency_is_a_setting(clock: ManualClock, service: WebPushService) -> None:
-    await push_once(Browser().subscribe(service), clock, replace(OPEN, urgency="low"))
+    await push_once(Browser().subscribe(service), clock, replace(WEB_PUSH, urgency="low"))
 
     assert service.accepted[0].headers["Urgency"] == "low"
 
 
-@pytest.mark.parametrize(("wanted", "sent"), [(-1, "0"), (0, "0"), (60, "60"), (10**9, "2419200")])
-async def test_the_time_to_live_is_kept_within_what_services_take(
-    provider: WebPushProvider, service: WebPushService, wanted: int, sent: str
+@each_row(("wanted", "sent"), [(-1, "0"), (0, "0"), (60, "60"), (10**9, "2419200")])
+async def test_the_time_to_live_is_within_what_services_take(
+    pushing: Pushing, wanted: int, sent: str
 ) -> None:
-    await provider.push(Browser().subscribe(service), replace(NOTICE, ttl_seconds=wanted))
+    await pushing.push(replace(WEB_NOTICE, ttl_seconds=wanted))
 
-    assert service.accepted[0].headers["TTL"] == sent
+    assert pushing.service.accepted[-1].headers["TTL"] == sent
 
 
-async def test_a_repeat_replaces_the_message_that_waits_and_another_does_not(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    browser = Browser()
-    token = browser.subscribe(service)
-
+async def test_a_repeat_replaces_the_message_that_waits_and_another_does_not(pushing: Pushing) -> None:
     for message_id in ("m.1", "m.1", "m.2"):
-        await provider.push(token, replace(NOTICE, message_id=message_id))
+        await pushing.push(replace(WEB_NOTICE, message_id=message_id))
 
-    assert len(service.accepted) == 3
-    assert [browser.read(push.body)["id"] for push in service.waiting()] == ["m.1", "m.2"]
-    assert all((push.topic or "").isalnum() for push in service.accepted)
-
-
-async def test_no_two_messages_share_a_key_or_a_salt(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    token = Browser().subscribe(service)
-
-    await asyncio.gather(*(provider.push(token, NOTICE) for _ in range(20)))
-
-    assert len({push.body[:16] for push in service.accepted}) == 20
-    assert len({push.body[21:86] for push in service.accepted}) == 20
+    assert len(pushing.service.accepted) == 3
+    waiting = [pushing.browser.read(push.body)["id"] for push in pushing.service.waiting()]
+    assert waiting == ["m.1", "m.2"]
+    assert all((push.topic or "").isalnum() for push in pushing.service.accepted)
 
 
-async def test_a_token_is_shared_until_it_has_to_be_renewed(
-    provider: WebPushProvider, service: WebPushService, clock: ManualClock
-) -> None:
-    token = Browser().subscribe(service)
+async def test_no_two_messages_share_a_key_or_a_salt(pushing: Pushing) -> None:
+    await asyncio.gather(*(pushing.push() for _ in range(20)))
 
+    assert len({push.body[:16] for push in pushing.service.accepted}) == 20
+    assert len({push.body[21:86] for push in pushing.service.accepted}) == 20
+
+
+async def test_a_token_is_shared_until_it_has_to_be_renewed(pushing: Pushing, clock: ManualClock) -> None:
     for hours in (0, 10, 2, 24):
         clock.advance(hours * 3_600)
-        assert (await provider.push(token, NOTICE)).verdict is Verdict.DELIVERED
+        assert await pushing.push() == DELIVERED
 
-    first, kept, renewed, again = (push.headers["Authorization"] for push in service.accepted)
+    first, kept, renewed, again = (push.headers["Authorization"] for push in pushing.service.accepted)
     assert first == kept
     assert len({kept, renewed, again}) == 3
 
 
-async def test_a_subscription_that_has_ended_is_gone(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    token = Browser().subscribe(service)
-    service.unsubscribe_all()
+async def test_a_subscription_that_has_ended_is_gone(pushing: Pushing) -> None:
+    pushing.service.unsubscribe_all()
 
-    assert (await provider.push(token, NOTICE)).verdict is Verdict.GONE
-    unknown = token.replace("/push/", "/push/0")
-    assert (await provider.push(unknown, NOTICE)).status == 404
+    assert (await pushing.push()).verdict is Verdict.GONE
+    unknown = pushing.token.replace("/push/", "/push/0")
+    assert (await pushing.provider.push(unknown, WEB_NOTICE)).status == 404
 
 
 async def test_a_subscription_with_another_key_is_refused_and_says_why(
-    provider: WebPushProvider, service: WebPushService
+    clock: ManualClock, service: WebPushService
 ) -> None:
-    token = Browser().subscribe(service, Browser().p256dh)
-
-    outcome = await provider.push(token, NOTICE)
+    outcome = await push_once(Browser().subscribe(service, Browser().p256dh), clock)
 
     assert (outcome.verdict, outcome.status) == (Verdict.REFUSED, 403)
     assert "must subscribe again" in outcome.reason
 
 
-async def test_a_notice_that_is_too_large_is_refused_and_not_sent(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    browser = Browser()
-    token = browser.subscribe(service)
+async def test_a_notice_that_is_too_large_is_refused_and_not_sent(pushing: Pushing) -> None:
+    large = await pushing.push(replace(WEB_NOTICE, data={"more": "a" * 4_000}))
+    long = await pushing.push(replace(WEB_NOTICE, body="ä" * 4_000))
 
-    large = await provider.push(token, replace(NOTICE, data={"more": "a" * 4_000}))
-    long = await provider.push(token, replace(NOTICE, body="ä" * 4_000))
-
-    assert (large.verdict, long.verdict) == (Verdict.REFUSED, Verdict.DELIVERED)
-    (push,) = service.accepted
+    assert (large.verdict, long) == (Verdict.REFUSED, DELIVERED)
+    (push,) = pushing.service.accepted
     assert len(push.body) in range(4_090, 4_097)
-    assert browser.read(push.body)["body"].endswith("ä…")
+    assert pushing.browser.read(push.body)["body"].endswith("ä…")
 
 
-async def test_a_service_that_takes_less_refuses_only_this_message(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    token = Browser().subscribe(service)
-    service.script.append(status(413))
+async def test_retry_after_of_a_push_service_is_kept(pushing: Pushing) -> None:
+    pushing.service.script.append(status(429, Retry_After="90"))
 
-    assert (await provider.push(token, NOTICE)).verdict is Verdict.REFUSED
-    assert (await provider.push(token, NOTICE)).verdict is Verdict.DELIVERED
+    assert await pushing.push() == Outcome(Verdict.FAILED, "the push service answered 429", 429, 90, True)
 
 
-@each_row("code", [429, 500, 503])
-async def test_retry_after_of_a_push_service_is_kept(
-    provider: WebPushProvider, service: WebPushService, code: int
-) -> None:
-    service.script.append(status(code, Retry_After="90"))
-
-    outcome = await provider.push(Browser().subscribe(service), NOTICE)
-
-    assert outcome == Outcome(Verdict.FAILED, f"the push service answered {code}", code, 90, code != 500)
-
-
-async def test_a_service_whose_clock_is_another_refuses_the_token(
-    provider: WebPushProvider, clock: ManualClock
+@pytest.mark.parametrize(("is_known", "verdict"), [(False, Verdict.FAILED), (True, Verdict.BLOCKED)])
+async def test_a_service_that_refuses_the_token_blocks_the_channel_if_it_is_known(
+    clock: ManualClock, is_known: bool, verdict: Verdict
 ) -> None:
     later = ManualClock(clock.now_ms() + 13 * 3_600 * 1_000)
     async with web_push_service(later) as service:
-        outcome = await provider.push(Browser().subscribe(service), NOTICE)
+        known = {service.origin: b"invalid JWT"} if is_known else KNOWN_SERVICES
+        async with WebPushProvider(WEB_PUSH, clock, known_services=known) as provider:
+            outcome = await provider.push(Browser().subscribe(service), WEB_NOTICE)
 
-    assert (outcome.verdict, outcome.status) == (Verdict.FAILED, 401)
-
-
-async def test_a_known_service_that_refuses_the_token_blocks_the_channel(clock: ManualClock) -> None:
-    later = ManualClock(clock.now_ms() + 13 * 3_600 * 1_000)
-    async with web_push_service(later) as service:
-        known = {service.origin: b"invalid JWT"}
-        async with WebPushProvider(OPEN, clock, known_services=known) as provider:
-            outcome = await provider.push(Browser().subscribe(service), NOTICE)
-
-    assert (outcome.verdict, outcome.status) == (Verdict.BLOCKED, 401)
+    assert (outcome.verdict, outcome.status) == (verdict, 401)
 
 
-async def test_a_redirect_is_not_followed(provider: WebPushProvider, service: WebPushService) -> None:
+async def test_a_redirect_is_not_followed(pushing: Pushing) -> None:
     async with open_receiver() as elsewhere:
-        service.script.append(status(307, Location=elsewhere.url()))
+        pushing.service.script.append(status(307, Location=elsewhere.url()))
 
-        outcome = await provider.push(Browser().subscribe(service), NOTICE)
+        outcome = await pushing.push()
 
         assert outcome.verdict is Verdict.FAILED
         assert outcome.reason == "the push service answered 307, and redirects are not followed"
         assert elsewhere.requests == []
 
 
-async def test_a_service_that_says_nothing_is_given_up(
-    clock: ManualClock, service: WebPushService, pass_time: PassTime
-) -> None:
+async def test_a_service_that_says_nothing_is_given_up(pushing: Pushing, pass_time: PassTime) -> None:
     asked = asyncio.Event()
 
     async def say_nothing(service: WebPushService, request: web.BaseRequest) -> web.StreamResponse:
         asked.set()
         return await hang(service, request)
 
-    service.script.append(say_nothing)
-    pushing = asyncio.create_task(push_once(Browser().subscribe(service), clock))
+    pushing.service.script.append(say_nothing)
+    unanswered = asyncio.create_task(pushing.push())
     await asked.wait()
 
-    await pass_time(OPEN.timeout_seconds)
+    await pass_time(WEB_PUSH.timeout_seconds)
 
-    assert await pushing == Outcome(Verdict.FAILED, "no answer in time")
-
-
-async def test_a_service_that_hangs_up_may_be_tried_again(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    service.script.append(reset)
-
-    outcome = await provider.push(Browser().subscribe(service), NOTICE)
-
-    assert (outcome.verdict, outcome.status) == (Verdict.FAILED, None)
+    assert await unanswered == Outcome(Verdict.FAILED, "no answer in time")
 
 
-async def test_a_service_that_cannot_be_reached_may_be_tried_again(
-    provider: WebPushProvider, clock: ManualClock
-) -> None:
-    async with web_push_service(clock) as service:
-        token = Browser().subscribe(service)
-
-    outcome = await provider.push(token, NOTICE)
-
-    assert outcome.verdict is Verdict.FAILED
-    assert outcome.reason.startswith("no connection")
-
-
-async def test_a_slow_service_does_not_delay_another(
-    provider: WebPushProvider, service: WebPushService, clock: ManualClock
-) -> None:
+async def test_a_slow_service_does_not_delay_another(pushing: Pushing, clock: ManualClock) -> None:
     async with web_push_service(clock) as slow:
         slow.script.append(hang)
-        waiting = asyncio.create_task(provider.push(Browser().subscribe(slow), NOTICE))
+        waiting = asyncio.create_task(pushing.provider.push(Browser().subscribe(slow), WEB_NOTICE))
 
-        outcome = await provider.push(Browser().subscribe(service), NOTICE)
-
-        assert outcome.verdict is Verdict.DELIVERED
+        assert await pushing.push() == DELIVERED
         assert not waiting.done()
         slow.released.set()
         await waiting
@@ -275,7 +207,7 @@ async def test_a_slow_service_does_not_delay_another(
 async def test_an_endpoint_inside_the_network_is_not_connected_to(clock: ManualClock, host: str) -> None:
     token = Browser().subscribe(WebPushService(clock)).replace("/push/", f"https://{host}/push/", 1)
 
-    outcome = await push_once(token, clock, replace(OPEN, allow_private=False))
+    outcome = await push_once(token, clock, GUARDED)
 
     assert outcome.verdict is Verdict.REFUSED
     assert "is not public" in outcome.reason
@@ -283,22 +215,21 @@ async def test_an_endpoint_inside_the_network_is_not_connected_to(clock: ManualC
 
 async def test_a_name_that_leads_inside_is_not_connected_to(clock: ManualClock) -> None:
     token = Browser().subscribe(WebPushService(clock)).replace("/push/", "https://inside.test/push/", 1)
-    settings = replace(OPEN, allow_private=False)
 
-    async with WebPushProvider(settings, clock, look_up=lambda host: ["127.0.0.1"]) as provider:
-        outcome = await provider.push(token, NOTICE)
+    async with WebPushProvider(GUARDED, clock, look_up=lambda host: ["127.0.0.1"]) as provider:
+        outcome = await provider.push(token, WEB_NOTICE)
 
     assert outcome == Outcome(Verdict.REFUSED, "the address 127.0.0.1 is not public (loopback)")
 
 
 async def test_plain_http_is_for_development(clock: ManualClock, service: WebPushService) -> None:
     token = Browser().subscribe(service)
-    provider = WebPushProvider(replace(OPEN, allow_private=False), clock)
+    provider = WebPushProvider(GUARDED, clock)
 
     with pytest.raises(ValueError, match="must be an https URL"):
         provider.checked_token(token)
     async with provider:
-        outcome = await provider.push(token, NOTICE)
+        outcome = await provider.push(token, WEB_NOTICE)
 
     assert outcome == Outcome(Verdict.REFUSED, "the subscription's endpoint must be an https URL")
     assert service.received == []
@@ -307,43 +238,116 @@ async def test_plain_http_is_for_development(clock: ManualClock, service: WebPus
 @each_row(
     ("changed", "reason"),
     [
-        (replace(OPEN, vapid_private_key=KEYS.public_key), "private key"),
-        (replace(OPEN, vapid_subject="push@example.org"), "subject"),
+        (replace(WEB_PUSH, vapid_private_key=KEYS.public_key), "private key"),
+        (replace(WEB_PUSH, vapid_subject="push@example.org"), "subject"),
     ],
 )
-def test_bad_credentials_fail_before_anything_is_sent(
-    clock: ManualClock, changed: WebPushSettings, reason: str
-) -> None:
+def test_bad_credentials_fail_at_once(clock: ManualClock, changed: WebPushSettings, reason: str) -> None:
     with pytest.raises(ValueError, match=f"the VAPID {reason}"):
         WebPushProvider(changed, clock)
 
 
-async def test_credentials_and_capabilities_are_neither_logged_nor_shown(
-    provider: WebPushProvider, service: WebPushService
-) -> None:
-    token = Browser().subscribe(service)
-    service.script.extend([status(401), status(403), status(500), reset])
+async def test_credentials_and_capabilities_are_neither_logged_nor_shown(pushing: Pushing) -> None:
+    pushing.service.script.extend([status(401), status(403), status(500), reset])
 
     with capture_logs() as logs:
-        outcomes = [await provider.push(token, NOTICE) for _ in range(5)]
+        outcomes = [await pushing.push() for _ in range(5)]
 
-    shown = repr((logs, outcomes, OPEN, provider))
-    assert "/push/" not in shown
-    assert KEYS.private_key not in shown
-    assert "vapid t=" not in shown
+    shown = repr((logs, outcomes, WEB_PUSH, pushing.provider))
+    for secret in ("/push/", KEYS.private_key, "vapid t="):
+        assert secret not in shown
 
 
-async def test_a_provider_can_be_closed_while_pushes_are_under_way(
-    clock: ManualClock, service: WebPushService
-) -> None:
-    async def arrived() -> bool:
-        return bool(service.received)
-
+async def test_a_provider_can_be_closed_during_a_push(clock: ManualClock, service: WebPushService) -> None:
     service.script.append(hang)
-    async with WebPushProvider(OPEN, clock) as provider:
-        push = asyncio.create_task(provider.push(Browser().subscribe(service), NOTICE))
-        await eventually(arrived)
+    async with WebPushProvider(WEB_PUSH, clock) as provider:
+        push = asyncio.create_task(provider.push(Browser().subscribe(service), WEB_NOTICE))
+        await eventually(lambda: bool(service.received))
         push.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await push
+
+
+# The meaning of every answer.
+
+NOW_MS = 1_800_000_000_000
+GOOGLE = KNOWN_SERVICES["https://fcm.googleapis.com"]
+MOZILLA = KNOWN_SERVICES["https://updates.push.services.mozilla.com"]
+APPLE = KNOWN_SERVICES["https://web.push.apple.com"]
+
+GOOGLE_BAD_TOKEN = b"permission denied: invalid JWT provided\n"
+GOOGLE_OTHER_KEY = (
+    b"the VAPID credentials in the authorization header do not correspond to the credentials used to create"
+    b" the subscriptions.\n"
+)
+MOZILLA_BAD_TOKEN = b'{"code":401,"errno":109,"error":"Unauthorized","message":"Invalid VAPID token: Auth"}'
+MOZILLA_OTHER_KEY = b'{"code":401,"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"}'
+APPLE_BAD_TOKEN = b'{"reason":"BadJwtToken"}'
+APPLE_OTHER_KEY = b'{"reason":"VapidPkHashMismatch"}'
+
+
+def judged(
+    status: int, body: bytes = b"", refused_token: bytes | None = None, retry_after: str | None = None
+) -> Outcome:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return judge_webpush(status, headers, body, now_ms=NOW_MS, refused_token=refused_token)
+
+
+ANSWERS = [
+    *((code, Verdict.DELIVERED, "") for code in (200, 201, 202, 204, 299)),
+    *((code, Verdict.GONE, f"the push service answered {code}: no such subscription") for code in (404, 410)),
+    (400, Verdict.REFUSED, "key"),
+    (403, Verdict.REFUSED, "subscribe again"),
+    (413, Verdict.REFUSED, "too large"),
+    *(
+        (code, Verdict.FAILED, f"the push service answered {code}")
+        for code in (100, 304, 307, 401, 402, 405, 406, 408, 418, 429, 500, 502, 503, 507, 599)
+    ),
+]
+
+
+@each_row(("code", "verdict", "words"), ANSWERS)
+def test_every_answer_of_a_push_service_has_its_outcome(code: int, verdict: Verdict, words: str) -> None:
+    outcome = judged(code, b"secret path")
+
+    assert (outcome.verdict, outcome.status) == (verdict, code)
+    assert words in outcome.reason
+    assert bool(outcome.reason) is (verdict is not Verdict.DELIVERED)
+    assert "secret" not in outcome.reason
+
+
+@each_row(("code", "about_all"), [(429, True), (503, True), (500, False), (406, False)])
+def test_retry_after_is_read_and_too_much_and_not_now_are_said_for_all_subscriptions(
+    code: int, about_all: bool
+) -> None:
+    assert judged(code, retry_after="119").retry_after_seconds == 119
+    assert judged(code, retry_after="Fri, 15 Jan 2027 08:01:00 GMT").retry_after_seconds == 60
+    assert judged(code, retry_after="soon").retry_after_seconds is None
+    assert judged(code, retry_after="119").about_lane is about_all
+
+
+@each_row(
+    ("known", "code", "body", "verdict"),
+    [
+        (GOOGLE, 403, GOOGLE_BAD_TOKEN, Verdict.BLOCKED),
+        (MOZILLA, 401, MOZILLA_BAD_TOKEN, Verdict.BLOCKED),
+        (APPLE, 403, APPLE_BAD_TOKEN, Verdict.BLOCKED),
+        (GOOGLE, 403, GOOGLE_OTHER_KEY, Verdict.REFUSED),
+        (MOZILLA, 401, MOZILLA_OTHER_KEY, Verdict.FAILED),
+        (APPLE, 400, APPLE_OTHER_KEY, Verdict.REFUSED),
+    ],
+)
+def test_a_known_service_that_refuses_the_token_blocks_and_a_subscription_with_another_key_does_not(
+    known: bytes, code: int, body: bytes, verdict: Verdict
+) -> None:
+    outcome = judged(code, body, known)
+
+    assert (outcome.verdict, outcome.status) == (verdict, code)
+    assert ("vapid_subject" in outcome.reason) is (verdict is Verdict.BLOCKED)
+
+
+@each_row("code", [401, 403])
+@each_row("body", [GOOGLE_BAD_TOKEN, MOZILLA_BAD_TOKEN, APPLE_BAD_TOKEN])
+def test_an_unknown_service_that_refuses_the_token_stops_nothing_else(code: int, body: bytes) -> None:
+    assert judged(code, body).verdict is not Verdict.BLOCKED

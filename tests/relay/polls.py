@@ -9,6 +9,8 @@ from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
 
+# The three reads that a client may wait on, each with what wakes it and what it then says.
+
 
 @dataclass(frozen=True, slots=True)
 class Poll:
@@ -72,3 +74,14 @@ async def status_poll(bridge: BridgeClient) -> Poll:
 
 
 POLLS = {"session": session_poll, "calls": calls_poll, "status": status_poll}
+
+
+# The bridge at the path for clients of generation 0.7.
+
+
+V07_PATH = "/compat/v0.7"
+
+
+def as_v07(bridge: BridgeClient) -> BridgeClient:
+    """A client of generation 0.7 on the server of another client."""
+    return BridgeClient(bridge.server, V07_PATH)

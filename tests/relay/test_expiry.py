@@ -1,9 +1,16 @@
-"""How long sessions, calls and statuses live: alive one millisecond before the end, gone at it."""
+"""How long sessions, calls and statuses live, and the walk that deletes them.
 
+The walk is held against a table in memory, because a server shows only its end.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from bridge_server.relay.models import SweptSlice
+from bridge_server.relay.service import Walk
 from tests.relay.test_sessions import MOVES, Move, every_move
 from tests.support.bridge_client import BridgeClient
 from tests.support.eventually import eventually
@@ -11,10 +18,11 @@ from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
+# How long sessions, calls and statuses live: alive one millisecond before the end, gone at it.
+
 _HOUR = 3600
 _DAY = 24 * _HOUR
 _MS = 0.001
-
 _SWEEPS = 10  # no fewer than the server has: each commits at least once in turn
 _TABLES = ["sessions", "calls", "call_statuses", "topic_webhooks"]
 
@@ -174,18 +182,6 @@ async def test_a_status_can_be_replaced_while_it_can_be_read(bridge: BridgeClien
     (await bridge.status(call_id)).problem(404)
 
 
-async def test_a_replaced_status_lives_from_its_replacement(bridge: BridgeClient, session_id: str) -> None:
-    call_id = await bridge.request_call(session_id)
-    await bridge.answer(call_id, "first")
-    bridge.clock.advance(1800)
-    await bridge.answer(call_id, "second")
-
-    bridge.clock.advance(_HOUR - _MS)
-    assert (await bridge.status(call_id)).json == {"encryptionPayload": "second"}
-    bridge.clock.advance(_MS)
-    (await bridge.status(call_id)).problem(404)
-
-
 async def test_lifetimes_are_settings(tmp_path: Path) -> None:
     async with running_server(tmp_path, session_ttl=60, call_ttl=20, status_ttl=10) as server:
         bridge = BridgeClient(server)
@@ -205,7 +201,7 @@ async def test_lifetimes_are_settings(tmp_path: Path) -> None:
         session.problem(404)
 
 
-async def _sweep(server: RunningServer) -> None:
+async def _sweep_twice(server: RunningServer) -> None:
     before = await figure(server, "database_commits_total")
 
     async def swept_twice() -> bool:
@@ -228,15 +224,106 @@ async def test_a_sweep_deletes_expired_rows_and_no_living_ones(tmp_path: Path) -
         await bridge.answer(answered, "late")
 
         server.clock.advance(_HOUR - _MS)
-        await _sweep(server)
+        await _sweep_twice(server)
         status = await bridge.status(answered)
         server.clock.advance(_DAY - 2 * _HOUR + 2 * _MS)
-        await _sweep(server)
+        await _sweep_twice(server)
         (await bridge.status(open_call)).problem(404)
         without_session = _rows(server)
         server.clock.advance(30 * _DAY)
-        await _sweep(server)
+        await _sweep_twice(server)
 
         assert status.json == {"encryptionPayload": "late"}
         assert without_session == {**dict.fromkeys(_TABLES, 0), "topic_webhooks": 1}
         assert _rows(server) == dict.fromkeys(_TABLES, 0)
+
+
+# The walk through a table: on from where it stopped, round and round, past what lives.
+
+
+@dataclass
+class Table:
+    """Numbers of rows, and which of them live."""
+
+    rows: list[int]
+    living: set[int] = field(default_factory=set)
+    slices: list[int] = field(default_factory=list)
+
+    async def sweep_slice(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        self.slices.append(after)
+        expired = [n for n in self.rows if after < n <= after + span and n not in self.living][:limit]
+        self.rows = [number for number in self.rows if number not in expired]
+        if len(expired) == limit:
+            return SweptSlice(limit, expired[-1])
+        following = self.rows[bisect_right(self.rows, after + span) :]
+        return SweptSlice(len(expired), following[0] - 1 if following else None)
+
+
+async def sweep(walk: Walk) -> None:
+    """As the sweeper does, but for the pauses."""
+    while await walk.sweep(0):
+        pass
+
+
+@each_row("living", [set(), {1}, {60}, {1, 2, 30, 59, 60}, set(range(1, 61))])
+async def test_one_sweep_deletes_every_expired_row_of_a_small_table(living: set[int]) -> None:
+    table = Table(list(range(1, 61)), living)
+
+    await sweep(Walk(table.sweep_slice, span=10))
+
+    assert table.rows == sorted(living)
+
+
+async def test_an_empty_table_is_looked_at_once() -> None:
+    table = Table([])
+
+    await sweep(Walk(table.sweep_slice))
+
+    assert table.slices == [0]
+
+
+async def test_gaps_between_the_numbers_are_skipped() -> None:
+    table = Table([5, 10**9, 10**12], {10**9})
+
+    await sweep(Walk(table.sweep_slice, span=10))
+
+    assert table.rows == [10**9]
+    assert len(table.slices) <= 6
+
+
+async def test_a_sweep_that_passes_many_living_rows_is_continued_by_the_next_one() -> None:
+    table = Table(list(range(1, 101)), set(range(1, 101)))
+    walk = Walk(table.sweep_slice, span=10, patience=30)
+
+    rounds = []
+    for _ in range(4):
+        table.slices.clear()
+        await sweep(walk)
+        rounds.append(table.slices[:])
+
+    assert rounds == [[0, 10, 20], [30, 40, 50], [60, 70, 80], [90, 0, 10]]
+
+
+async def test_a_row_that_expires_behind_a_stopped_sweep_is_deleted_in_the_next_round() -> None:
+    table = Table(list(range(1, 101)), set(range(1, 101)))
+    walk = Walk(table.sweep_slice, span=10, patience=30)
+    await sweep(walk)
+    table.living -= {3, 95}
+
+    for _ in range(4):
+        await sweep(walk)
+
+    assert table.rows == sorted(table.living)
+
+
+async def test_a_round_that_began_in_the_middle_ends_there() -> None:
+    table = Table(list(range(1, 101)), set(range(1, 101)))
+    walk = Walk(table.sweep_slice, span=10, patience=60)
+    await sweep(walk)
+    table.living.clear()
+    table.slices.clear()
+
+    await sweep(walk)
+
+    assert table.rows == []
+    assert table.slices[0] == 60

@@ -1,13 +1,17 @@
-"""Sessions: opened by the dapp, updated by the wallet, read by the dapp, ended by either."""
+"""Sessions, their calls, and the statuses of calls. Their shapes are in `test_contract`."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+from uuid import UUID, uuid4
 
 import pytest
 
+from tests.relay.polls import V07_PATH
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.problems import pointers
+from tests.support.project import look
 from tests.support.rows import each_row
 
 Move: TypeAlias = Callable[[BridgeClient, str], Awaitable[Answer]]
@@ -21,74 +25,43 @@ MOVES: dict[str, Move] = {
     "read a call": lambda bridge, session_id: bridge.call(session_id, "0192"),
 }
 every_move = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
+_QUOTA = 100
 
 
-async def test_a_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge: BridgeClient) -> None:
-    answer = await ask(bridge.server, "POST", "/session/new")
+async def fill(bridge: BridgeClient, session_id: str, count: int) -> Sequence[str]:
+    return [await bridge.request_call(session_id) for _ in range(count)]
 
-    assert answer.headers["Content-Type"] == "application/json"
-    session_id = answer.json["sessionId"]
-    assert str(UUID(session_id)) == session_id
-    assert UUID(session_id).version == 7
-    assert UUID(session_id).int >> 80 == bridge.clock.now_ms()
-    assert answer.body == f'{{"sessionId":"{session_id}"}}'.encode()
+
+# Sessions
+
+
+async def test_every_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge: BridgeClient) -> None:
+    ids = {await bridge.open_session() for _ in range(20)}
+
+    assert len(ids) == 20
+    assert {UUID(each).int >> 80 for each in ids} == {bridge.clock.now_ms()}
 
 
 @each_row("content_type", [None, "application/json", "text/plain", "no/such;;thing"])
 async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, content_type: str | None) -> None:
-    for body in (b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}'):
-        answer = await ask(bridge.server, "POST", "/session/new", body, content_type=content_type)
+    for prefix, body in product(["", V07_PATH], [b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}']):
+        answer = await ask(bridge.server, "POST", f"{prefix}/session/new", body, content_type=content_type)
 
         assert (await bridge.session(answer.json["sessionId"])).status == 204
 
 
-async def test_every_new_session_has_another_id(bridge: BridgeClient) -> None:
-    ids = {await bridge.open_session() for _ in range(20)}
-
-    assert len(ids) == 20
-
-
-async def test_a_session_without_details_reads_as_204_without_a_body(
-    bridge: BridgeClient, session_id: str
-) -> None:
-    for _ in range(2):
-        answer = await bridge.session(session_id)
-
-        assert (answer.status, answer.body) == (204, b"")
-        assert "Content-Type" not in answer.headers
-        assert "Content-Length" not in answer.headers
-
-
-async def test_an_update_is_answered_with_the_expiry_of_the_session(
-    bridge: BridgeClient, session_id: str
-) -> None:
-    bridge.clock.advance(1.2345)
-
-    answer = await bridge.update(session_id)
-
-    assert answer.json == {"expires": bridge.clock.now_ms() + 24 * 3_600_000}
-    assert answer.body == b'{"expires":%d}' % (bridge.clock.now_ms() + 24 * 3_600_000)
-
-
-async def test_the_dapp_reads_what_the_wallet_put_as_often_as_it_likes(
-    bridge: BridgeClient, session_id: str
-) -> None:
+async def test_reading_takes_nothing_away_however_often(bridge: BridgeClient, session_id: str) -> None:
     await bridge.update(session_id, "approved")
+    answered, pending = await fill(bridge, session_id, 2)
+    await bridge.answer(answered, "signed")
+    fresh = await bridge.open_session()
 
     for _ in range(3):
-        answer = await bridge.session(session_id)
-
-        assert (answer.status, answer.body) == (200, b'{"encryptionPayload":"approved"}')
-        assert answer.headers["Content-Type"] == "application/json"
-
-
-async def test_a_second_update_replaces_the_first(bridge: BridgeClient, session_id: str) -> None:
-    await bridge.update(session_id, "first")
-    await bridge.session(session_id)
-
-    await bridge.update(session_id, {"second": 2})
-
-    assert (await bridge.session(session_id)).json == {"encryptionPayload": {"second": 2}}
+        assert (await bridge.session(session_id)).body == b'{"encryptionPayload":"approved"}'
+        assert (await bridge.call(session_id, answered)).body == b'{"encryptionPayload":"call"}'
+        assert (await bridge.status(answered)).body == b'{"encryptionPayload":"signed"}'
+        assert await bridge.pending(session_id) == [pending]
+        assert (await bridge.session(fresh)).status == (await bridge.status(pending)).status == 204
 
 
 async def test_sessions_do_not_see_each_other(bridge: BridgeClient) -> None:
@@ -102,59 +75,199 @@ async def test_sessions_do_not_see_each_other(bridge: BridgeClient) -> None:
     (await bridge.call(other, call_id)).problem(404)
 
 
-async def test_ending_a_session_succeeds(bridge: BridgeClient, session_id: str) -> None:
-    answer = await bridge.end(session_id)
-
-    assert (answer.status, answer.body) == (200, b'{"success":true}')
-    assert answer.headers["Content-Type"] == "application/json"
-
-
 @every_move
-async def test_an_ended_session_is_unknown(bridge: BridgeClient, session_id: str, move: Move) -> None:
+async def test_an_ended_session_is_unknown_as_one_that_never_was(
+    bridge: BridgeClient, session_id: str, move: Move
+) -> None:
     await bridge.update(session_id)
     await bridge.session(session_id)
     await bridge.calls(session_id)
     await bridge.end(session_id)
 
-    answer = await move(bridge, session_id)
+    ended = (await move(bridge, session_id)).problem(404)
 
-    answer.problem(404)
+    never = (await move(bridge, "5f9c55ec-102a-45ab-a679-b264d7cdc261")).problem(404)
+    assert {**never, "instance": ""} == {**ended, "instance": ""}
 
 
 async def test_the_calls_and_statuses_of_a_session_end_with_it(bridge: BridgeClient, session_id: str) -> None:
-    open_call, answered_call = [await bridge.request_call(session_id) for _ in range(2)]
-    await bridge.answer(answered_call)
-    assert (await bridge.status(answered_call)).status == 200
+    answered = []
+    for _ in range(40):  # so many that the first of them are not listed any more
+        answered.append(await bridge.request_call(session_id))
+        await bridge.answer(answered[-1])
+    open_call = await bridge.request_call(session_id)
+    assert {(await bridge.status(call_id)).status for call_id in answered} == {200}
     assert (await bridge.status(open_call)).status == 204
 
     await bridge.end(session_id)
 
-    for call_id in (open_call, answered_call):
+    assert {(await bridge.status(call_id)).status for call_id in answered} == {404}
+    for call_id in (open_call, answered[0]):
         (await bridge.call(session_id, call_id)).problem(404)
         (await bridge.status(call_id)).problem(404)
         (await bridge.answer(call_id)).problem(404)
 
 
-async def test_statuses_of_long_ago_that_are_read_all_the_time_end_with_their_session(
+# Calls
+
+
+async def test_calls_are_keyed_by_id_oldest_first(bridge: BridgeClient, session_id: str) -> None:
+    ids = []
+    for number in range(12):
+        ids.append(await bridge.request_call(session_id, f"call {number}"))
+        bridge.clock.advance([0, 0.001, -0.005][number % 3])
+
+    answer = await bridge.calls(session_id)
+
+    members = [
+        b'"%b":{"encryptionPayload":"call %d"}' % (call_id.encode(), number)
+        for number, call_id in enumerate(ids)
+    ]
+    assert answer.body == b"{" + b",".join(members) + b"}"
+
+
+async def test_a_call_with_a_status_is_listed_no_more(bridge: BridgeClient, session_id: str) -> None:
+    first, second, third = await fill(bridge, session_id, 3)
+    await bridge.pending(session_id)
+
+    await bridge.answer(second)
+
+    assert await bridge.pending(session_id) == [first, third]
+
+
+@each_row("name", ["x", "\u0000", "é" * 255, "😀" * 255])
+async def test_a_dapp_name_has_1_to_255_characters(bridge: BridgeClient, session_id: str, name: str) -> None:
+    assert (await bridge.post_call(session_id, dapp_name=name)).status == 200
+
+
+@each_row("name", ["", "x" * 256, "😀" * 256, None, 1, True, ["Dapp"], {"a": 1}])
+async def test_a_dapp_name_of_another_length_or_type_is_a_fault(
+    bridge: BridgeClient, session_id: str, name: Any
+) -> None:
+    problem = (await bridge.post_call(session_id, dapp_name=name)).problem(400)
+
+    assert pointers(problem) == ["#/dappName"]
+    assert await bridge.pending(session_id) == []
+
+
+async def test_every_fault_of_a_call_is_reported_at_once(bridge: BridgeClient, session_id: str) -> None:
+    problem = (await bridge.send("POST", f"/session/{session_id}/call/new", {})).problem(400)
+
+    assert pointers(problem) == ["#/encryptionPayload", "#/dappName"]
+
+
+async def test_a_session_has_at_most_100_calls_without_a_status(
     bridge: BridgeClient, session_id: str
 ) -> None:
-    calls = []
-    for _ in range(40):
-        calls.append(await bridge.request_call(session_id))
-        await bridge.answer(calls[-1])
-    assert {(await bridge.status(call_id)).status for call_id in calls} == {200}
+    first, *_ = await fill(bridge, session_id, _QUOTA)
+    bridge.clock.advance(10.5)
 
-    await bridge.end(session_id)
+    refused = await bridge.post_call(session_id)
 
-    assert {(await bridge.status(call_id)).status for call_id in calls} == {404}
+    problem = refused.problem(429)
+    assert problem["type"].endswith(":too-many-pending-calls")
+    assert refused.headers["Retry-After"] == "3590"  # 3,589.5 s until the first of them expires
+    assert len(await bridge.pending(session_id)) == _QUOTA
+    assert (await bridge.call(session_id, first)).status == 200
 
 
-@every_move
-async def test_an_unknown_session_reads_as_an_ended_session(bridge: BridgeClient, move: Move) -> None:
-    ended = await bridge.open_session()
-    await bridge.end(ended)
+async def test_a_status_frees_a_place_once_and_in_its_own_session_alone(tight_bridge: BridgeClient) -> None:
+    session_id, other = await tight_bridge.open_session(), await tight_bridge.open_session()
+    _, second, _ = await fill(tight_bridge, session_id, 3)
+    (await tight_bridge.post_call(session_id)).problem(429)
+    assert (await tight_bridge.post_call(other)).status == 200
 
-    never = (await move(bridge, "5f9c55ec-102a-45ab-a679-b264d7cdc261")).problem(404)
+    await tight_bridge.answer(second)
+    await tight_bridge.answer(second, "again")
 
-    before = (await move(bridge, ended)).problem(404)
-    assert {**never, "instance": ""} == {**before, "instance": ""}
+    assert (await tight_bridge.post_call(session_id)).status == 200
+    (await tight_bridge.post_call(session_id)).problem(429)
+
+
+async def test_expiry_frees_a_place(tight_bridge: BridgeClient) -> None:
+    session_id = await tight_bridge.open_session()
+    await fill(tight_bridge, session_id, 3)
+
+    tight_bridge.clock.advance(3600 - 0.001)
+    refused = await tight_bridge.post_call(session_id)
+    tight_bridge.clock.advance(0.001)
+    accepted = await tight_bridge.post_call(session_id)
+
+    refused.problem(429)
+    assert refused.headers["Retry-After"] == "1"
+    assert accepted.status == 200
+
+
+async def test_a_full_session_asks_to_retry_when_its_first_pending_call_expires(
+    tight_bridge: BridgeClient,
+) -> None:
+    session_id = await tight_bridge.open_session()
+    first, _ = await fill(tight_bridge, session_id, 2)
+    tight_bridge.clock.advance(100)
+    await fill(tight_bridge, session_id, 1)
+    before = await tight_bridge.post_call(session_id)
+
+    await tight_bridge.answer(first)
+    tight_bridge.clock.advance(100)
+    await fill(tight_bridge, session_id, 1)
+
+    assert before.headers["Retry-After"] == "3500"
+    assert (await tight_bridge.post_call(session_id)).headers["Retry-After"] == "3400"
+
+
+async def test_a_refused_call_does_not_prolong_the_session(tight_bridge: BridgeClient) -> None:
+    session_id = await tight_bridge.open_session()
+    tight_bridge.clock.advance(86_400 - 1800)
+    await fill(tight_bridge, session_id, 3)
+    tight_bridge.clock.advance(1800)
+    (await tight_bridge.post_call(session_id)).problem(429)
+
+    tight_bridge.clock.advance(86_400 - 1800)
+
+    (await tight_bridge.session(session_id)).problem(404)
+
+
+async def test_a_session_with_hundreds_of_answered_calls_has_its_quota_and_a_short_list(
+    tight_bridge: BridgeClient,
+) -> None:
+    session_id = await tight_bridge.open_session()
+    for _ in range(100):
+        await tight_bridge.answer(await tight_bridge.request_call(session_id))
+    listed = look(tight_bridge.server, "SELECT count(*) FROM calls WHERE listed = 1")[0][0]
+
+    accepted = [await tight_bridge.request_call(session_id) for _ in range(3)]
+
+    assert listed <= 35
+    assert await tight_bridge.pending(session_id) == accepted
+    (await tight_bridge.post_call(session_id)).problem(429)
+    await tight_bridge.answer(accepted[0])
+    assert (await tight_bridge.post_call(session_id)).status == 200
+
+
+# Statuses
+
+
+async def test_a_later_status_replaces_the_earlier(bridge: BridgeClient, session_id: str) -> None:
+    call_id = await bridge.request_call(session_id)
+    await bridge.answer(call_id, "first")
+    await bridge.status(call_id)
+
+    await bridge.answer(call_id, {"second": 2})
+
+    assert (await bridge.status(call_id)).json == {"encryptionPayload": {"second": 2}}
+
+
+async def test_a_status_belongs_to_its_call_alone(bridge: BridgeClient, session_id: str) -> None:
+    answered, other = await fill(bridge, session_id, 2)
+
+    await bridge.answer(answered)
+
+    assert (await bridge.status(other)).status == 204
+    assert await bridge.pending(session_id) == [other]
+
+
+async def test_an_unknown_call_has_no_status_and_takes_none(bridge: BridgeClient, session_id: str) -> None:
+    for unknown in (str(uuid4()), session_id):
+        (await bridge.status(unknown)).problem(404)
+        (await bridge.answer(unknown)).problem(404)
+        (await bridge.call(session_id, unknown)).problem(404)

@@ -10,16 +10,14 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-import pytest_asyncio
 
-from tests.relay.v07 import V07_PATH
+from tests.relay.polls import V07_PATH
 from tests.support.clock import ManualClock
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 
-pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
-
+pytestmark = needs_node
 _SECONDS = 240
 SCENARIOS = [
     "pairing by URI",
@@ -54,7 +52,7 @@ async def node(script: str, url: str) -> AsyncIterator[asyncio.subprocess.Proces
         await process.communicate()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     """What went wrong in each scenario, all of them played at once. The clients look at their own clock."""
     clock = ManualClock(start_ms=round(time() * 1000))

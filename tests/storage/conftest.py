@@ -1,4 +1,4 @@
-"""A database of every driver, with the tables of `tests.storage.notes`."""
+"""A database of every driver: with the tables of `tests.storage.notes`, or with those of the rooms."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +10,7 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage import connection
 from bridge_server.storage.database import Database
 from tests.support.drivers import DRIVERS, Driver
+from tests.support.schema_databases import ENGINES, schema_database
 
 
 @pytest.fixture
@@ -30,6 +31,13 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Event
     driver: Driver = request.param
     server = request.getfixturevalue("postgres") if driver.needs_server else None
     async with driver.opened(tmp_path, events, server) as database:
+        yield database
+
+
+@pytest.fixture(params=ENGINES)
+async def rooms(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
+    """A database of every engine with the tables of the rooms."""
+    async with schema_database(request, tmp_path, events) as database:
         yield database
 
 

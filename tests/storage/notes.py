@@ -13,7 +13,6 @@ ADD_EVENT = "INSERT INTO events (name) VALUES (?)"
 TEXT = "SELECT text FROM notes WHERE name = ?"
 NAMES = "SELECT name FROM notes ORDER BY name"
 EVENTS = "SELECT name FROM events ORDER BY id"
-
 Begin = Callable[[], Transaction[str]]
 
 
@@ -80,3 +79,13 @@ async def turn(times: int) -> None:
     """Let everything that is ready run, so many times."""
     for _ in range(times):
         await asyncio.sleep(0)
+
+
+async def clear(database: Database) -> None:
+    """Delete all notes and events."""
+
+    def work() -> Transaction[None]:
+        yield Statement("DELETE FROM notes")
+        yield Statement("DELETE FROM events")
+
+    await database.transaction(work)

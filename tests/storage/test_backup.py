@@ -106,33 +106,25 @@ def test_a_database_whose_name_has_odd_characters_is_copied(database: Path, tmp_
     assert ask(odd / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
 
 
-def test_a_file_that_exists_is_not_overwritten(database: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.sqlite3"
-    target.write_text("precious")
+def test_a_copy_that_cannot_be_made_is_an_error_that_says_why_and_changes_nothing(
+    database: Path, tmp_path: Path
+) -> None:
+    target, precious = tmp_path / "copy.sqlite3", tmp_path / "precious"
+    precious.write_text("precious")
+    before = sorted(tmp_path.iterdir())
 
-    with pytest.raises(BackupError, match="exists already"):
-        backup(database, target)
+    for source, into, said in (
+        (database, precious, "exists already"),
+        (database, database, "exists already"),
+        (tmp_path / "missing.sqlite3", target, "there is no database"),
+        (database, tmp_path / "nowhere" / "copy.sqlite3", "failed"),
+    ):
+        with pytest.raises(BackupError, match=said):
+            backup(source, into)
 
-    assert target.read_text() == "precious"
-
-
-def test_the_database_is_not_copied_onto_itself(database: Path) -> None:
-    with pytest.raises(BackupError, match="exists already"):
-        backup(database, database)
-
+    assert sorted(tmp_path.iterdir()) == before
+    assert precious.read_text() == "precious"
     assert ask(database, "SELECT name FROM notes") == [("kept",)]
-
-
-def test_a_database_that_is_not_there_is_said_to_be_missing_and_not_made(tmp_path: Path) -> None:
-    with pytest.raises(BackupError, match="there is no database"):
-        backup(tmp_path / "missing.sqlite3", tmp_path / "copy.sqlite3")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_target_that_cannot_be_written_is_an_error_that_says_so(database: Path, tmp_path: Path) -> None:
-    with pytest.raises(BackupError, match="failed"):
-        backup(database, tmp_path / "nowhere" / "copy.sqlite3")
 
 
 @each_row("content", [b"this is not a database, and never was one. " * 100, b"SQLite format 3\0"])

@@ -1,4 +1,7 @@
-"""The write-ahead log: copied back before it grows long, whatever else reads or writes."""
+"""The write-ahead log: copied back before it grows long, whatever else reads or writes.
+
+No client notices a checkpoint: the driver's own figures and limits tell.
+"""
 
 import asyncio
 import sqlite3
@@ -17,7 +20,7 @@ from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.group_commit import SizeLimit
 from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
 from tests.support.drivers import make_notes_file
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, soon
 from tests.support.locks import locked
 from tests.support.loop_time import PassTime
 
@@ -79,10 +82,7 @@ async def test_committed_pages_move_into_the_database_file_without_a_request(
 
     await write_a_megabyte(database)
 
-    async def moved() -> bool:
-        return database.path.stat().st_size >= MEGABYTE
-
-    await eventually(moved)
+    await soon(lambda: database.path.stat().st_size >= MEGABYTE)
 
 
 def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
@@ -192,10 +192,7 @@ async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointin
             await pass_time(1)
     await write_a_megabyte(database)
 
-    async def cut_off() -> bool:
-        return database.figures()["log_bytes"] == 0
-
-    await eventually(cut_off)
+    await soon(lambda: database.figures()["log_bytes"] == 0)
 
 
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
@@ -207,19 +204,12 @@ async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Pat
         await own.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
         with capture_logs() as logs:
             async with running(checkpointer.run_forever(own)):
-
-                async def has_failed_twice() -> bool:
-                    return len(logs) >= 2
-
-                await eventually(has_failed_twice)
+                await soon(lambda: len(logs) >= 2)
                 assert {line["event"] for line in logs} == {"checkpoint_failed"}
                 assert LogFile(file).size_bytes > 0
                 await own.execute("ROLLBACK")
 
-                async def cut_off() -> bool:
-                    return LogFile(file).size_bytes == 0
-
-                await eventually(cut_off)
+                await soon(lambda: LogFile(file).size_bytes == 0)
     finally:
         await own.close()
 

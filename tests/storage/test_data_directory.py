@@ -3,16 +3,21 @@
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 from threading import Thread
+from time import monotonic, sleep
 
 import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held, is_held
+from tests.support.command import running_command, watched_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+
+# The data directory: private, and one server's at a time.
 
 
 def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: Path) -> None:
@@ -23,20 +28,13 @@ def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: P
         assert [S_IMODE(path.stat().st_mode) for path in directory.iterdir()] == [0o600]
 
 
-@each_row("mode", [0o755, 0o777, 0o750, 0o704, 0o2770])
-def test_a_directory_that_was_there_is_made_private_at_once(tmp_path: Path, mode: int) -> None:
+@each_row(("mode", "told"), [(0o700, None), *((mode, mode) for mode in (0o755, 0o777, 0o750, 0o704, 0o2770))])
+def test_a_directory_that_was_there_is_private_at_once(tmp_path: Path, mode: int, told: int | None) -> None:
     tmp_path.chmod(mode)
 
     with held(tmp_path) as mode_before:
-        assert mode_before == mode
+        assert mode_before == told
         assert S_IMODE(tmp_path.stat().st_mode) == 0o700
-
-
-def test_a_directory_that_is_private_is_left_alone(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-
-    with held(tmp_path) as mode_before:
-        assert mode_before is None
 
 
 def test_a_directory_that_belongs_to_everybody_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -149,22 +147,13 @@ def test_a_file_system_that_locks_no_directories_has_the_lock_file(
     assert not is_held(tmp_path)
 
 
-def test_a_directory_that_was_left_is_free(tmp_path: Path) -> None:
-    for _ in range(3):
+def test_a_directory_is_free_after_it_was_left_after_a_failure_and_after_a_kill(tmp_path: Path) -> None:
+    for _ in range(2):
         with held(tmp_path):
             assert (tmp_path / "lock").read_text() == str(os.getpid())
-
-
-def test_a_directory_is_free_after_a_failure_inside(tmp_path: Path) -> None:
     with pytest.raises(LookupError), held(tmp_path):
         raise LookupError
-
-    with held(tmp_path):
-        pass
-
-
-def test_a_lock_file_of_a_killed_process_does_not_matter(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_text("99999999999999999999")
+    (tmp_path / "lock").write_text("99999999999999999999")  # of a process that was killed
 
     with held(tmp_path):
         assert (tmp_path / "lock").read_text() == str(os.getpid())
@@ -198,3 +187,43 @@ async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: Ru
     assert modes == dict.fromkeys(
         ["lock", "bridge.sqlite3", "bridge.sqlite3-wal", "bridge.sqlite3-shm", "audit.log"], 0o600
     )
+
+
+# The first start over a data directory, killed at any moment: the next one begins anew.
+
+_PATIENCE_SECONDS = 60.0
+
+
+def has_directory(data_dir: Path) -> bool:
+    """Whether the start has made the directory."""
+    return data_dir.exists()
+
+
+def has_lock(data_dir: Path) -> bool:
+    """Whether the start has taken the lock."""
+    return (data_dir / "lock").exists()
+
+
+def makes_database(data_dir: Path) -> bool:
+    """Whether the start writes the schema, or has written it."""
+    return any(data_dir.glob("bridge.sqlite3*"))
+
+
+def has_database(data_dir: Path) -> bool:
+    """Whether the database has its name."""
+    return (data_dir / "bridge.sqlite3").exists()
+
+
+@each_row("is_time", [has_directory, has_lock, makes_database, has_database])
+def test_a_first_start_that_was_killed_is_begun_anew(tmp_path: Path, is_time: Callable[[Path], bool]) -> None:
+    data_dir, deadline = tmp_path / "data", monotonic() + _PATIENCE_SECONDS
+    with running_command("serve", "--port", "0", "--data-dir", data_dir) as first:
+        while not is_time(data_dir):
+            assert monotonic() < deadline
+            sleep(0.0002)
+        first.process.kill()
+        first.process.wait(_PATIENCE_SECONDS)
+
+    with watched_server(tmp_path) as server:
+        assert server.url
+        assert not list(data_dir.glob("*.creating*"))

@@ -1,4 +1,7 @@
-"""The directory of key files: written for good, shared with other programs, patient with foreign files."""
+"""The directory of key files: written for good, shared with other programs, patient with foreign files.
+
+The directory is asked itself: what other programs do to files has moments that no client can choose.
+"""
 
 import os
 import stat
@@ -61,27 +64,20 @@ def test_a_directory_that_is_not_there_has_no_accounts_and_is_not_made(
     directory: KeystoreFiles, path: Path
 ) -> None:
     assert directory.addresses() == []
+    with pytest.raises(UnknownAccountError):
+        directory.read(ADDRESS)
     assert not path.exists()
 
 
-def test_another_instance_reads_a_written_file(directory: KeystoreFiles, path: Path) -> None:
+def test_a_written_file_is_named_as_geth_names_it_is_its_owners_and_is_read_by_another_instance(
+    directory: KeystoreFiles, path: Path
+) -> None:
     directory.write(ADDRESS, key_file(1))
 
     another = KeystoreFiles(path, ManualClock())
-    assert another.addresses() == [ADDRESS]
-    assert another.read(ADDRESS) == key_file(1)
-
-
-def test_files_are_named_as_geth_names_them(directory: KeystoreFiles, path: Path) -> None:
-    directory.write(ADDRESS, key_file(1))
-
+    assert (another.addresses(), another.read(ADDRESS)) == ([ADDRESS], key_file(1))
     assert names(path) == [f"UTC--2027-01-15T08-00-00.000000000Z--{DIGITS}"]
     assert directory.file(ADDRESS) == path / names(path)[0]
-
-
-def test_files_and_directories_are_their_owners_alone(directory: KeystoreFiles, path: Path) -> None:
-    directory.write(ADDRESS, key_file(1))
-
     assert (mode(directory.file(ADDRESS)), mode(path), mode(path.parent)) == (0o600, 0o700, 0o700)
 
 
@@ -230,11 +226,6 @@ def test_foreign_files_are_ignored_with_one_warning(
         (("key_file_passed_over",), "README"),
         (("key_file_passed_over",), "huge"),
     ]
-
-
-def test_an_account_without_a_file_is_unknown(directory: KeystoreFiles) -> None:
-    with pytest.raises(UnknownAccountError):
-        directory.read(ADDRESS)
 
 
 def test_a_directory_that_is_a_file_is_an_error(directory: KeystoreFiles, path: Path) -> None:

@@ -1,24 +1,52 @@
-"""No statement of a store walks through a table that grows with what others do: SQLite tells its plans."""
+"""No statement of a store walks through a table that grows: both databases tell their plans.
 
+The planners are asked: a walk through a table shows to clients only once it has grown.
+"""
+
+import json
 import re
 import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bridge_server.assembly.postgres import PostgresBackend
+from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
+from bridge_server.inbox import store as inbox_sql
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.events import Events
+from bridge_server.notify import store as notify_sql
+from bridge_server.outbox import store as outbox_store
+from bridge_server.relay import store as relay_sql
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.postgres import database
+from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
+from bridge_server.storage.postgres.statements import translated
+from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
-from tests.support.statements import STATEMENTS
+from tests.support.slow import SLOW
+from tests.support.statements import STATEMENTS, parameter_count
+
+# No statement of a store walks through a table that grows with what others do: SQLite tells its plans.
+
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
 # The oldest of them is looked for among a bounded number of its entries, when /metrics is asked for.
 _WALKS = {"bridge_server.outbox.store._COUNT_PENDING", "bridge_server.outbox.message_store.OLDEST_DUE"}
+
+
 # What `serve --test` counts is a test's own rows.
 _OF_TEST_MODE = {"bridge_server.testmode.service.COUNT"}
 
+
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
 _SHORT_TABLES = {"outbox_hosts", "projects"}
+
+
 # Statements that mean all rows of one project, or as many as they say.
 _ALL_OF_A_PROJECT = {
     "bridge_server.projects.store.SWEEP_DELETED[1]",
@@ -140,3 +168,187 @@ def test_the_planner_is_asked_about_every_room() -> None:
         "wallet.approvals",
         "wallet.transactions.store",
     }
+
+
+# Rows for every table of the server that grows, made by PostgreSQL: its planner has some to weigh.
+
+_FILLING = """
+INSERT INTO sessions (session_id, expires_at_ms, payload) SELECT 's' || n, CASE WHEN n % 10 = 0 THEN 0
+    ELSE 2000000 + n END, 'x' FROM generate_series(1, {rows}) AS n;
+INSERT INTO calls (call_id, session, expires_at_ms, listed, payload) SELECT 'c' || n, n / 2 + 1, 2000000 +
+    n, n % 2, 'x' FROM generate_series(1, {rows}) AS n;
+INSERT INTO call_statuses (call, expires_at_ms, payload) SELECT n, 2000000, 'x' FROM generate_series(1,
+    {rows}, 2) AS n;
+INSERT INTO topic_webhooks SELECT 's' || n, 'https://example.org/', 2000000 + n FROM generate_series(1,
+    {rows}) AS n;
+INSERT INTO push_registrations (topic, bridge, channel, url, peer_name, language, expires_at_ms) SELECT
+    's' || n, '', 'fcm', 'fcm:' || n, '', '', n FROM generate_series(1, {rows}) AS n;
+INSERT INTO topic_messages SELECT n, 't' || n / 4, 'x', 1, n, 'a' || n % 1000, n FROM generate_series(1,
+    {rows}) AS n;
+INSERT INTO irn_messages SELECT n, 't' || n / 4, 'x', 1, 'k' || n / 10, 'a' || n % 1000, n % 2, n FROM
+    generate_series(1, {rows}) AS n;
+INSERT INTO irn_subscriptions SELECT 'k' || n / 10, 't' || n, n, n, n FROM generate_series(1, {rows}) AS n;
+INSERT INTO irn_calls SELECT n, 'd' || n FROM generate_series(1, {rows}) AS n;
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms,
+    device_id, queue) SELECT 'm' || n, 'https://h' || n % 500, '', '', n, CASE WHEN n % 5 > 0 THEN n END,
+    CASE WHEN n % 5 = 0 THEN n END, CASE WHEN n % 3 = 0 THEN 'd' || n END, 'q' || n % 700 FROM
+    generate_series(1, {rows}) AS n;
+INSERT INTO buckets SELECT 'requests', 'a' || n, n, 1 FROM generate_series(1, {rows}) AS n;
+INSERT INTO projects (project_id, name, created_at_ms) SELECT 'p' || n, '', 0 FROM generate_series(1, 100)
+    AS n;
+INSERT INTO project_secrets (project, digest, created_at_ms) SELECT n % 100 + 1, 'x', 0 FROM
+    generate_series(1, 200) AS n;
+INSERT INTO notification_types (project, type_id, name, created_at_ms) SELECT n % 100 + 1, 't' || n, '', 0
+    FROM generate_series(1, 1000) AS n;
+INSERT INTO type_sets (project, types) SELECT n % 100 + 1, '["t' || n || '"]' FROM generate_series(1,
+    10000) AS n;
+INSERT INTO type_set_members SELECT n % 1000 + 1, n FROM generate_series(1, 10000) AS n;
+INSERT INTO accounts (account_key) SELECT 'k' || n FROM generate_series(1, {rows}) AS n;
+INSERT INTO subscriptions SELECT n % 100 + 1, 'k' || n, n, 'k' || n, n % 10000 + 1, 0 FROM
+    generate_series(1, {rows}) AS n;
+INSERT INTO notifications (project, type, idempotency_key, title, body) SELECT n % 100 + 1, n % 1000 + 1,
+    'n' || n, '', '' FROM generate_series(1, {rows}) AS n;
+INSERT INTO covered_accounts SELECT n, n FROM generate_series(1, {rows}) AS n;
+INSERT INTO missed_accounts SELECT n % 100 + 1, n, n, 'rate_limited', NULL, n FROM generate_series(1,
+    {rows}) AS n;
+INSERT INTO sendings (project, type, notification, sent_at_ms) SELECT n % 100 + 1, n % 1000 + 1, n, n FROM
+    generate_series(1, {rows}) AS n;
+INSERT INTO deliveries SELECT n % 5000 + 1, n, CASE WHEN n % 2 = 0 THEN n END FROM generate_series(1,
+    {rows}) AS n;
+INSERT INTO account_buckets SELECT n % 100 + 1, n, n, 1, n FROM generate_series(1, {rows}) AS n;
+INSERT INTO daily_figures SELECT n % 100 + 1, n % 1000 + 1, n / 1000 FROM generate_series(1, {rows}) AS n
+    ON CONFLICT DO NOTHING;
+INSERT INTO sign_in_nonces SELECT 'n' || n, n FROM generate_series(1, {rows}) AS n;
+INSERT INTO inbox_tokens SELECT convert_to('t' || n, 'UTF8'), n, '', n FROM generate_series(1, {rows}) AS
+    n;
+INSERT INTO devices (device_id, account, channel, address, created_at_ms) SELECT 'd' || n, n, 'webhook',
+    'a' || n, 0 FROM generate_series(1, {rows}) AS n;
+INSERT INTO wallet_approvals (approval_id, method, address, subject, caller, request_id, asked_at_ms,
+    expires_at_ms, state) SELECT 'a' || n, '', '', '', '', '', n, n, CASE WHEN n % 1000 = 0 THEN 'pending'
+    ELSE 'approved' END FROM generate_series(1, {rows}) AS n;
+INSERT INTO wallet_transactions (transaction_id, sender, params, caller, request_id, asked_at_ms, state,
+    chain_id, nonce, transaction_hash, next_attempt_at_ms, settled_at_ms) SELECT 't' || n, '0x' || n % 50,
+    '{}', '', '', n, CASE WHEN n % 100 = 0 THEN 'signed' WHEN n % 100 = 1 THEN 'sent' ELSE 'mined' END, 1,
+    n, '0x' || n, n, CASE WHEN n % 100 > 1 THEN n END FROM generate_series(1, {rows}) AS n;
+ANALYZE;
+"""
+
+
+def filling(rows: int) -> str:
+    """The statements that fill the tables with about so many rows each."""
+    return _FILLING.replace("{rows}", str(rows))
+
+
+# No statement makes PostgreSQL read a whole table that grows: it tells the plans for any parameters.
+
+_SHORT_IN_POSTGRES = {
+    "console_links",
+    "console_sessions",
+    "irn_id_blocks",
+    "notification_types",
+    "outbox_hosts",
+    "project_secrets",
+    "projects",
+}
+
+
+# What `serve --test` forgets and counts is a test's own rows.
+_TEST_MODE = "bridge_server.testmode."
+
+
+# Owed messages and dead letters are counted in their indexes, when the server starts and once a minute. The
+# others walk through an index of the few rows that wait, or from the newest row on.
+_WALKS_THROUGH_INDEXES = {
+    "bridge_server.outbox.message_store.OLDEST_DUE": "outbox_due",
+    "bridge_server.outbox.store._COUNT_PENDING": "outbox_due",
+    "bridge_server.outbox.store._COUNT_DEAD": "outbox_dead",
+    "bridge_server.wallet.approvals._PENDING": "wallet_approvals_pending",
+    "bridge_server.wallet.approvals._WAITING_PAGE": "wallet_approvals_pending",
+    "bridge_server.wallet.transactions.store.QUEUE": "wallet_transactions_owed",
+    "bridge_server.wallet.transactions.store.NEWEST_OF_SENDER": "wallet_transactions_pkey",
+    "bridge_server.wallet.transactions.store.WITH_PARAMS": "wallet_transactions_pkey",
+}
+_LOOKS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
+_PLANNER_SETTINGS = """
+SET plan_cache_mode = force_generic_plan; SET jit = off;
+SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off
+"""
+_ROWS = 100_000 if SLOW else 5_000
+
+
+@pytest.fixture
+async def connection(postgres: PostgresServer) -> AsyncIterator[Any]:
+    """Whole tables are only read where there is no other way, so that few rows show what many would."""
+    async with connected(await postgres.database("bridge", migrate_postgres)) as connection:
+        await connection.execute(_PLANNER_SETTINGS)
+        yield connection
+
+
+async def postgres_plan(connection: Any, sql: str) -> Mapping[str, Any]:
+    """The plan for whatever the parameters are."""
+    count = parameter_count(sql)
+    nothing = f"({', '.join(['NULL'] * count)})" if count else ""
+    await connection.execute(f"PREPARE asked AS {translated(OVERRIDES.get(sql, sql))}")
+    try:
+        text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked{nothing}")
+    finally:
+        await connection.execute("DEALLOCATE asked")
+    found: Mapping[str, Any] = json.loads(text)[0]["Plan"]
+    return found
+
+
+def steps(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The node and all below it."""
+    yield node
+    inner: Sequence[Mapping[str, Any]] = node.get("Plans", ())
+    for each in inner:
+        yield from steps(each)
+
+
+@needs_postgres
+async def test_no_table_is_read_as_a_whole_and_a_sweep_reads_only_what_it_may_delete(connection: Any) -> None:
+    await connection.execute(filling(_ROWS))
+    read, walked = {}, {}
+    for name, sql in STATEMENTS.items():
+        if name.startswith(_TEST_MODE):
+            continue
+        for step in steps(await postgres_plan(connection, sql)):
+            if step["Node Type"] == "Seq Scan" and step["Relation Name"] not in _SHORT_IN_POSTGRES:
+                read[name] = step["Relation Name"]
+            if step["Node Type"] in _LOOKS and _is_walk(step):
+                walked[name] = step["Index Name"]
+
+    assert read == {}
+    assert walked.items() <= _WALKS_THROUGH_INDEXES.items()
+    sweep = STATEMENTS["bridge_server.outbox.topics.SWEEP"]
+    assert "Tid Scan" in {step["Node Type"] for step in steps(await postgres_plan(connection, sweep))}
+
+
+def _is_walk(step: Mapping[str, Any]) -> bool:
+    return "Index Cond" not in step and step.get("Relation Name") not in _SHORT_IN_POSTGRES
+
+
+@needs_postgres
+# The reads that leave connections to the others are statements of the rooms.
+
+
+def test_each_is_a_statement_that_reads() -> None:
+    assert set(STATEMENTS.values()) >= HEAVY
+    assert all(sql.lstrip().startswith("SELECT") for sql in HEAVY)
+
+
+def test_pages_of_many_rows_are_among_them_and_polls_are_not() -> None:
+    pages = {inbox_sql.PAGE, inbox_sql.SUBSCRIPTIONS, notify_sql.LISTING_PAGE, notify_sql.LOOKUP}
+
+    assert pages | {outbox_store.PENDING_QUEUES} <= HEAVY
+    assert not {relay_sql.SESSION_PAYLOAD, relay_sql.PENDING_CALLS, relay_sql.STATUS} & HEAVY
+
+
+def test_the_database_of_the_server_is_given_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(database.PostgresDatabase, "__init__", lambda *_, heavy, **__: given.append(heavy))
+
+    settings = Settings(data_dir=tmp_path, database="postgresql://bridge@localhost/bridge")
+    PostgresBackend(settings, Events(), SystemClock())
+
+    assert given == [HEAVY]

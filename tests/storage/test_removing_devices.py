@@ -1,7 +1,7 @@
-"""Removing a device deletes its queued messages in one transaction."""
+"""Removing a device deletes its queued messages in one transaction.
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+The tables are read on both engines: what is withdrawn and what stays is one transaction.
+"""
 
 import pytest
 
@@ -13,7 +13,6 @@ from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.models import OutboxChanged, OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Statement, Transaction
-from tests.support.schema_databases import ENGINES, schema_database
 
 _INSERT_DEVICE = """
 INSERT INTO devices (account, device_id, channel, address, created_at_ms) VALUES (7, ?, 'fcm', ?, 0)
@@ -22,12 +21,7 @@ OLD, OTHER = DeviceId("old"), DeviceId("other")
 
 
 @pytest.fixture
-def events() -> Events:
-    return Events()
-
-
-@pytest.fixture(params=ENGINES)
-async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
+async def database(rooms: Database) -> Database:
     """Two devices with three messages each, of which the first is a dead letter."""
 
     def write() -> Transaction[None]:
@@ -35,17 +29,15 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Event
         for device in (OLD, OTHER):
             yield Statement(_INSERT_DEVICE, (device, f"fcm:{device}"))
             for number in range(3):
-                message = OutgoingMessage(
-                    f"{device}.{number}", f"fcm:{device}", b"{}", DEVICE, device_id=device
-                )
+                address = f"fcm:{device}"
+                message = OutgoingMessage(f"{device}.{number}", address, b"{}", DEVICE, device_id=device)
                 yield from enqueue(message, number)
 
-    async with schema_database(request, tmp_path, events) as database:
-        await database.transaction(write)
-        outbox = OutboxStore(database)
-        for due in await outbox.next_messages(Queue("fcm", ""), 9, 2):
-            await outbox.bury(due, 5, "late", None)
-        yield database
+    await rooms.transaction(write)
+    outbox = OutboxStore(rooms)
+    for due in await outbox.next_messages(Queue("fcm", ""), 9, 2):
+        await outbox.bury(due, 5, "late", None)
+    return rooms
 
 
 async def kept(database: Database) -> tuple[list[Row], list[str]]:

@@ -1,21 +1,27 @@
-"""The turns of every transaction: which things it decides about by what it has read.
+"""Turns: which things a transaction decides about, and how transactions of several processes take them.
 
-A transaction that is not in the table fails the test: think of two of them at once, in two processes, or one
-statement after the other in one transaction of PostgreSQL.
+Their table is read from the code: a turn that is missing shows to clients only by chance.
 """
 
 import ast
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bridge_server
 from bridge_server.console.access import AccessStore
 from bridge_server.inbox.devices import DeviceStore
 from bridge_server.inbox.sign_in import SignInStore
 from bridge_server.inbox.store import InboxStore
+from bridge_server.kernel.events import Events
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.store import OutboxStore
@@ -28,16 +34,21 @@ from bridge_server.pubsub.v2_models import ClientKey, Envelope, Publishing, Subs
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.push.store import PushStore
 from bridge_server.relay.store import RelayStore, RelaySweepStore
-from bridge_server.storage.database import NO_TURNS, Row, Transaction, Turn, Turns, Value, striped
+from bridge_server.storage.database import NO_TURNS, Row, Statement, Transaction, Turn, Turns, Value, striped
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.group_commit import beginning, lock_key
 from bridge_server.testmode.service import EveryTable
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.web.limits import BucketStore
+from tests.support.drivers import notes_url
+from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
+
+# The turns of every transaction: which things it decides about by what it has read.
 
 PACKAGE = Path(bridge_server.__file__).parent
 DECORATORS = {"transaction", "adding_transaction"}
-
 PROJECT_ID = ProjectId("p1")
 PROJECT = Turn("project", "p1")
 PUBLISHER = Publisher(Project(7, PROJECT_ID, "Shop", 1, None, None), b"digest")
@@ -74,84 +85,61 @@ IRN_CHANGES = (
     Subscribing(OTHER_CLIENT, None, (TOPIC,), lambda _: None),
     Unsubscribing(OTHER_CLIENT, (OTHER_TOPIC,), lambda _: None),
 )
-
-Case = tuple[Callable[..., Any], Sequence[object], Turns]
-
-TURNS: dict[str, Case] = {
+Case = tuple[type, str, Sequence[object], Turns]
+TURNS: list[Case] = [
     # Statements that each decide for themselves, by a condition or by a unique key.
-    "AccessStore.add_link": (AccessStore.add_link, (b"digest", 5), NO_TURNS),
-    "AccessStore.sign_in": (AccessStore.sign_in, (b"link", b"session", 5, 1), Turns(shared=(ACCESS,))),
-    "AccessStore.sign_out": (AccessStore.sign_out, (b"session",), NO_TURNS),
-    "AccessStore.sign_out_all": (AccessStore.sign_out_all, (), Turns((ACCESS,))),
-    "AccessStore.sweep": (AccessStore.sweep, (1,), swept("console")),
-    "DeviceStore.add": (DeviceStore.add, (3, "d1", IGNORED, 1, 5), Turns((Turn("account", "3"),))),
-    "DeviceStore.remove": (DeviceStore.remove, (3, "d1"), Turns(shared=(SENDINGS,))),
-    "DeviceStore.forget": (DeviceStore.forget, ("d1", "url", "m1"), Turns(shared=(SENDINGS,))),
-    "SignInStore.add_nonce": (SignInStore.add_nonce, (IGNORED,), NO_TURNS),
-    "SignInStore.sign_in": (SignInStore.sign_in, ("nonce", IGNORED, b"digest", 5, 1), NO_TURNS),
-    "SignInStore.sign_out": (SignInStore.sign_out, (b"digest",), NO_TURNS),
-    "SignInStore.sweep": (SignInStore.sweep, (1,), swept("sign-ins")),
-    "InboxStore.mark_read": (InboxStore.mark_read, (3, (1,), 1, IGNORED), Turns((FIGURES,))),
-    "NotifyStore.send": (
-        NotifyStore.send,
+    (AccessStore, "add_link", (b"digest", 5), NO_TURNS),
+    (AccessStore, "sign_in", (b"link", b"session", 5, 1), Turns(shared=(ACCESS,))),
+    (AccessStore, "sign_out", (b"session",), NO_TURNS),
+    (AccessStore, "sign_out_all", (), Turns((ACCESS,))),
+    (AccessStore, "sweep", (1,), swept("console")),
+    (DeviceStore, "add", (3, "d1", IGNORED, 1, 5), Turns((Turn("account", "3"),))),
+    (DeviceStore, "remove", (3, "d1"), Turns(shared=(SENDINGS,))),
+    (DeviceStore, "forget", ("d1", "url", "m1"), Turns(shared=(SENDINGS,))),
+    (SignInStore, "add_nonce", (IGNORED,), NO_TURNS),
+    (SignInStore, "sign_in", ("nonce", IGNORED, b"digest", 5, 1), NO_TURNS),
+    (SignInStore, "sign_out", (b"digest",), NO_TURNS),
+    (SignInStore, "sweep", (1,), swept("sign-ins")),
+    (InboxStore, "mark_read", (3, (1,), 1, IGNORED), Turns((FIGURES,))),
+    (
+        NotifyStore,
+        "send",
         (PUBLISHER, IGNORED, IGNORED, 1, IGNORED),
         Turns((PROJECT, SENDINGS), shared=(FIGURES,)),
     ),
-    "NotifyStore.mark_all_as_read": (
-        NotifyStore.mark_all_as_read,
-        (PUBLISHER, 1),
-        Turns((PROJECT, FIGURES)),
-    ),
-    "NotifyStore.sweep": (NotifyStore.sweep, (1, IGNORED), swept("notifications", FIGURES)),
-    "MessageStore.retry": (MessageStore.retry, (1, "m1", 1), STORED),
-    "MessageStore.drop": (MessageStore.drop, (1, "m1"), STORED),
-    "MessageStore.retry_dead": (MessageStore.retry_dead, (None, None, 1, 1), STORED),
-    "MessageStore.drop_dead": (MessageStore.drop_dead, (None, None, 1), STORED),
+    (NotifyStore, "mark_all_as_read", (PUBLISHER, 1), Turns((PROJECT, FIGURES))),
+    (NotifyStore, "sweep", (1, IGNORED), swept("notifications", FIGURES)),
+    (MessageStore, "retry", (1, "m1", 1), STORED),
+    (MessageStore, "drop", (1, "m1"), STORED),
+    (MessageStore, "retry_dead", (None, None, 1, 1), STORED),
+    (MessageStore, "drop_dead", (None, None, 1), STORED),
     # Rows by their ids. The counts are figures, which each recount puts right.
-    "OutboxStore.delete_delivered": (OutboxStore.delete_delivered, ((), 1, ()), NO_TURNS),
-    "OutboxStore.postpone": (OutboxStore.postpone, (IGNORED, 1, "error", 1, None), NO_TURNS),
-    "OutboxStore.bury": (OutboxStore.bury, (IGNORED, 1, "error", None), NO_TURNS),
-    "OutboxStore.count": (OutboxStore.count, (), NO_TURNS),
-    "OutboxStore.sweep": (OutboxStore.sweep, (1, 1, 5), swept("outbox")),
-    "ProjectStore.create": (ProjectStore.create, (PROJECT_ID, "Shop", b"digest", 1), NO_TURNS),
-    "ProjectStore.delete": (ProjectStore.delete, (PROJECT_ID,), Turns((PROJECT,))),
-    "ProjectStore.add_secret": (ProjectStore.add_secret, (PROJECT_ID, b"digest", 1, 5), Turns((PROJECT,))),
-    "ProjectStore.remove_secret": (ProjectStore.remove_secret, (PROJECT_ID, 1), Turns((PROJECT,))),
-    "ProjectStore._change": (ProjectStore._change, (PROJECT_ID, "sql", "value"), Turns((PROJECT,))),
-    "ProjectStore.sweep": (ProjectStore.sweep, (1,), swept("projects", FIGURES)),
-    "SubscriptionStore.subscribe": (
-        SubscriptionStore.subscribe,
-        (PROJECT_ID, (), 1, IGNORED),
-        Turns((PROJECT,)),
-    ),
-    "SubscriptionStore.unsubscribe": (
-        SubscriptionStore.unsubscribe,
-        (PROJECT_ID, (), 1, IGNORED),
-        Turns((PROJECT,)),
-    ),
-    "NotificationTypeStore.add_type": (
-        NotificationTypeStore.add_type,
-        (PROJECT_ID, IGNORED, "News", 1, 5),
-        Turns((PROJECT,)),
-    ),
-    "NotificationTypeStore.rename_type": (
-        NotificationTypeStore.rename_type,
-        (PROJECT_ID, "news", "News"),
-        Turns((PROJECT,)),
-    ),
-    "NotificationTypeStore.remove_type": (
-        NotificationTypeStore.remove_type,
-        (PROJECT_ID, "news", 1),
-        Turns((PROJECT,)),
-    ),
-    "TopicStore._apply": (
-        TopicStore._apply,
+    (OutboxStore, "delete_delivered", ((), 1, ()), NO_TURNS),
+    (OutboxStore, "postpone", (IGNORED, 1, "error", 1, None), NO_TURNS),
+    (OutboxStore, "bury", (IGNORED, 1, "error", None), NO_TURNS),
+    (OutboxStore, "count", (), NO_TURNS),
+    (OutboxStore, "sweep", (1, 1, 5), swept("outbox")),
+    (ProjectStore, "create", (PROJECT_ID, "Shop", b"digest", 1), NO_TURNS),
+    (ProjectStore, "delete", (PROJECT_ID,), Turns((PROJECT,))),
+    (ProjectStore, "add_secret", (PROJECT_ID, b"digest", 1, 5), Turns((PROJECT,))),
+    (ProjectStore, "remove_secret", (PROJECT_ID, 1), Turns((PROJECT,))),
+    (ProjectStore, "_change", (PROJECT_ID, "sql", "value"), Turns((PROJECT,))),
+    (ProjectStore, "sweep", (1,), swept("projects", FIGURES)),
+    (SubscriptionStore, "subscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
+    (SubscriptionStore, "unsubscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
+    (NotificationTypeStore, "add_type", (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
+    (NotificationTypeStore, "rename_type", (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
+    (NotificationTypeStore, "remove_type", (PROJECT_ID, "news", 1), Turns((PROJECT,))),
+    (
+        TopicStore,
+        "_apply",
         (Changes((SENT_ONCE,), (9,), (SENT_ONCE, ANNOUNCED)), 1, IGNORED, IGNORED),
         Turns((*topics("t1", "t2"), striped("address", "10.0.0.1"))),
     ),
-    "TopicStore.sweep": (TopicStore.sweep, (1, 5), swept("topics")),
-    "IrnStore._apply": (
-        IrnStore._apply,
+    (TopicStore, "sweep", (1, 5), swept("topics")),
+    (
+        IrnStore,
+        "_apply",
         (IRN_CHANGES, 0, {(CLIENT, Topic("t3")): [4, 4]}, IGNORED),
         Turns(
             (
@@ -163,44 +151,35 @@ TURNS: dict[str, Case] = {
             )
         ),
     ),
-    "IrnStore.take_id_block": (IrnStore.take_id_block, (), NO_TURNS),
-    "IrnStore.sweep": (IrnStore.sweep, (1, 5), swept("irn")),
-    "IrnStore.announce": (IrnStore.announce, ([],), NO_TURNS),
-    "PushStore.register": (PushStore.register, (SimpleNamespace(topic=TOPIC), 1, 5), Turns(topics("t1"))),
-    "PushStore.unregister": (PushStore.unregister, (TOPIC, "url", "webhook"), Turns(topics("t1"))),
-    "PushStore.queue": (PushStore.queue, (IGNORED, 1), NO_TURNS),
-    "PushStore.sweep": (PushStore.sweep, (1,), swept("push-registrations")),
-    "RelayStore.create_session": (RelayStore.create_session, ("s1", 5), NO_TURNS),
-    "RelayStore.update_session": (RelayStore.update_session, ("s1", IGNORED, 1, 5), NO_TURNS),
-    "RelayStore.delete_session": (RelayStore.delete_session, ("s1", 1), Turns((Turn("session", "s1"),))),
-    "RelayStore.add_call": (RelayStore.add_call, (CALL, 1, 5, IGNORED), Turns((Turn("session", "s1"),))),
+    (IrnStore, "take_id_block", (), NO_TURNS),
+    (IrnStore, "sweep", (1, 5), swept("irn")),
+    (IrnStore, "announce", ([],), NO_TURNS),
+    (PushStore, "register", (SimpleNamespace(topic=TOPIC), 1, 5), Turns(topics("t1"))),
+    (PushStore, "unregister", (TOPIC, "url", "webhook"), Turns(topics("t1"))),
+    (PushStore, "queue", (IGNORED, 1), NO_TURNS),
+    (PushStore, "sweep", (1,), swept("push-registrations")),
+    (RelayStore, "create_session", ("s1", 5), NO_TURNS),
+    (RelayStore, "update_session", ("s1", IGNORED, 1, 5), NO_TURNS),
+    (RelayStore, "delete_session", ("s1", 1), Turns((Turn("session", "s1"),))),
+    (RelayStore, "add_call", (CALL, 1, 5, IGNORED), Turns((Turn("session", "s1"),))),
     # An upsert. A sweeper that deletes the call meanwhile makes its foreign key fail, and it is run again.
-    "RelayStore.set_status": (RelayStore.set_status, ("c1", b"payload", 1, 5), NO_TURNS),
-    "RelayStore.subscribe": (RelayStore.subscribe, (TOPIC, "webhook", 1, 5, 5), Turns(topics("t1"))),
-    "RelayStore.forget_webhook": (RelayStore.forget_webhook, ("s1", "webhook"), NO_TURNS),
-    "RelaySweepStore._delete": (RelaySweepStore._delete, ([], "sql", (1,)), swept("relay")),
-    "RelaySweepStore.sweep_webhooks": (RelaySweepStore.sweep_webhooks, (1, 5), swept("webhooks")),
-    "EveryTable.empty": (EveryTable.empty, (), NO_TURNS),
-    "ApprovalStore.add": (ApprovalStore.add, (IGNORED,), NO_TURNS),
-    "ApprovalStore.decide": (ApprovalStore.decide, ("a1", IGNORED, 1), NO_TURNS),
-    "ApprovalStore.expire_all": (ApprovalStore.expire_all, (1,), NO_TURNS),
-    "ApprovalStore.sweep": (ApprovalStore.sweep, (1, 5), swept("approvals")),
-    "TransactionStore.reserve": (
-        TransactionStore.reserve,
-        (REQUEST, 1, None, 0, IGNORED, 1),
-        Turns((Turn("wallet", SENDER),)),
-    ),
-    "TransactionStore.keep": (
-        TransactionStore.keep,
-        (REQUEST, 1, None, 1),
-        Turns((Turn("wallet", SENDER),)),
-    ),
-    "TransactionStore.accept": (TransactionStore.accept, ("id", 1), NO_TURNS),
-    "TransactionStore._write": (TransactionStore._write, ([],), NO_TURNS),
-    "TransactionStore.sweep": (TransactionStore.sweep, (1, 5), swept("transactions")),
-    "BucketStore.sweep": (BucketStore.sweep, (1,), swept("buckets")),
-}
-
+    (RelayStore, "set_status", ("c1", b"payload", 1, 5), NO_TURNS),
+    (RelayStore, "subscribe", (TOPIC, "webhook", 1, 5, 5), Turns(topics("t1"))),
+    (RelayStore, "forget_webhook", ("s1", "webhook"), NO_TURNS),
+    (RelaySweepStore, "_delete", ([], "sql", (1,)), swept("relay")),
+    (RelaySweepStore, "sweep_webhooks", (1, 5), swept("webhooks")),
+    (EveryTable, "empty", (), NO_TURNS),
+    (ApprovalStore, "add", (IGNORED,), NO_TURNS),
+    (ApprovalStore, "decide", ("a1", IGNORED, 1), NO_TURNS),
+    (ApprovalStore, "expire_all", (1,), NO_TURNS),
+    (ApprovalStore, "sweep", (1, 5), swept("approvals")),
+    (TransactionStore, "reserve", (REQUEST, 1, None, 0, IGNORED, 1), Turns((Turn("wallet", SENDER),))),
+    (TransactionStore, "keep", (REQUEST, 1, None, 1), Turns((Turn("wallet", SENDER),))),
+    (TransactionStore, "accept", ("id", 1), NO_TURNS),
+    (TransactionStore, "_write", ([],), NO_TURNS),
+    (TransactionStore, "sweep", (1, 5), swept("transactions")),
+    (BucketStore, "sweep", (1,), swept("buckets")),
+]
 CALLS_WITHOUT_A_STORE = {
     # They save token buckets, by upserts, in SQLite only.
     "assembly/system_routes.py",
@@ -235,8 +214,9 @@ def transactions_of_stores() -> list[str]:
     """The names of all methods of the package that are transactions."""
     return [
         f"{found.name}.{method.name}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for found in ast.walk(ast.parse(path.read_text("utf-8")))
+        for text in [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
+        if any(f"@{name}" in text for name in DECORATORS)
+        for found in ast.walk(ast.parse(text))
         if isinstance(found, ast.ClassDef)
         for method in found.body
         if isinstance(method, ast.FunctionDef) and DECORATORS & set(map(_name, method.decorator_list))
@@ -249,7 +229,9 @@ def _name(decorator: ast.expr) -> str:
 
 
 def test_every_transaction_is_in_the_table() -> None:
-    assert sorted(transactions_of_stores()) == sorted(TURNS)
+    assert sorted(transactions_of_stores()) == sorted(
+        f"{store.__name__}.{method}" for store, method, *_ in TURNS
+    )
 
 
 def test_no_other_place_runs_transactions() -> None:
@@ -262,12 +244,13 @@ def test_no_other_place_runs_transactions() -> None:
     assert others == {*CALLS_WITHOUT_A_STORE, "storage/database.py"}
 
 
-@each_row("name", TURNS)
-async def test_a_transaction_names_its_turns(name: str) -> None:
-    method, arguments, turns = TURNS[name]
+@each_row(("store", "method", "arguments", "turns"), TURNS)
+async def test_a_transaction_names_its_turns(
+    store: type, method: str, arguments: Sequence[object], turns: Turns
+) -> None:
     database = RecordingDatabase()
 
-    await method(SimpleNamespace(database=database), *arguments)
+    await getattr(store, method)(SimpleNamespace(database=database), *arguments)
 
     assert database.turns == turns
 
@@ -303,3 +286,203 @@ def test_a_turn_may_stand_for_a_group_of_things() -> None:
     assert len(groups) == 256
     assert striped("topic", "t1") != striped("address", "t1")
     assert striped("topic", "\ud800") == striped("topic", "\ud800")
+
+
+# Transactions of several processes that have a turn in common follow each other; others do not wait.
+
+NUMBER = "SELECT number FROM notes WHERE name = ?"
+SET = (
+    "INSERT INTO notes (name, number) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = excluded.number"
+)
+
+
+@pytest.fixture(scope="module")
+async def two(postgres: PostgresServer) -> AsyncIterator[list[PostgresDatabase]]:
+    """Two processes on one database."""
+    url = await notes_url(postgres)
+    async with AsyncExitStack() as stack:
+        databases = [PostgresDatabase(url, Events(), {}) for _ in range(2)]
+        for database in databases:
+            await stack.enter_async_context(database.opened())
+        yield databases
+
+
+def add(name: str, amount: int) -> Callable[[], Transaction[int]]:
+    """Read a number and write a larger one, which is right only if nobody writes in between."""
+
+    def work() -> Transaction[int]:
+        rows = yield Statement(NUMBER, (name,))
+        number = (rows[0][0] if rows else 0) + amount
+        yield Statement(SET, (name, number))
+        return number
+
+    return work
+
+
+def move(source: str, target: str, amount: int) -> Callable[[], Transaction[bool]]:
+    """Move an amount if it is there."""
+
+    def work() -> Transaction[bool]:
+        rows = yield Statement(NUMBER, (source,))
+        if not rows or rows[0][0] < amount:
+            return False
+        yield Statement(SET, (source, rows[0][0] - amount))
+        rows = yield Statement(NUMBER, (target,))
+        yield Statement(SET, (target, (rows[0][0] if rows else 0) + amount))
+        return True
+
+    return work
+
+
+def sum_of(names: str) -> Callable[[], Transaction[int]]:
+    """Add up numbers one after another, which is right only if nobody writes in between."""
+
+    def work() -> Transaction[int]:
+        total = 0
+        for name in names:
+            rows = yield Statement(NUMBER, (name,))
+            total += rows[0][0] if rows else 0
+        return total
+
+    return work
+
+
+async def clear(database: PostgresDatabase) -> None:
+    def work() -> Transaction[None]:
+        yield Statement("DELETE FROM notes")
+
+    await database.transaction(work)
+
+
+@needs_postgres
+async def test_many_increments_by_two_processes_are_all_there(two: list[PostgresDatabase]) -> None:
+    await clear(two[0])
+    turns = Turns((Turn("note", "a"),))
+
+    results = await asyncio.gather(
+        *(two[number % 2].transaction(add("a", 1), turns=turns) for number in range(200))
+    )
+
+    assert sorted(results) == list(range(1, 201))
+    assert [database.figures()["runs_again"] for database in two] == [0, 0]
+
+
+NAMES = st.sampled_from("abc")
+STEPS = st.lists(
+    st.tuples(st.integers(0, 1), st.booleans(), NAMES, NAMES, st.integers(1, 3)), min_size=1, max_size=40
+)
+
+
+@needs_postgres
+@given(STEPS)
+async def test_random_transactions_of_two_processes_are_as_if_one_followed_another(
+    two: list[PostgresDatabase], steps: list[tuple[int, bool, str, str, int]]
+) -> None:
+    await clear(two[0])
+    await asyncio.gather(*(two[0].transaction(add(name, 5), turns=exclusive(name)) for name in "abc"))
+    everything = Turns((), tuple(Turn("note", name) for name in "abc"))
+
+    outcomes = await asyncio.gather(
+        *(
+            two[place].transaction(move(source, target, amount), turns=exclusive(source, target))
+            for place, is_move, source, target, amount in steps
+            if is_move and source != target
+        ),
+        *(
+            two[place].transaction(add(source, amount), turns=exclusive(source))
+            for place, is_move, source, _, amount in steps
+            if not is_move
+        ),
+        *(two[place].transaction(sum_of("abc"), turns=everything) for place in (0, 1, 0, 1)),
+    )
+
+    added = sum(amount for _, is_move, _, _, amount in steps if not is_move)
+    assert all(15 <= total <= 15 + added for total in outcomes[-4:])
+    assert await two[0].transaction(sum_of("abc"), turns=everything) == 15 + added
+    expected = list(model(steps, outcomes))
+    assert await two[1].transaction(numbers) == expected
+
+
+def exclusive(*names: str) -> Turns:
+    return Turns(tuple(Turn("note", name) for name in names))
+
+
+def numbers() -> Transaction[list[int]]:
+    rows = yield Statement("SELECT number FROM notes ORDER BY name")
+    return [number for (number,) in rows]
+
+
+def model(steps: list[tuple[int, bool, str, str, int]], outcomes: list[int | bool]) -> list[int]:
+    """The numbers after the steps, of which moves say whether they were made."""
+    numbers = dict.fromkeys("abc", 5)
+    moves = [step for step in steps if step[1] and step[2] != step[3]]
+    for (_, _, source, target, amount), is_made in zip(moves, outcomes, strict=False):
+        if is_made:
+            numbers[source] -= amount
+            numbers[target] += amount
+    for _, is_move, source, _, amount in steps:
+        if not is_move:
+            numbers[source] += amount
+    return list(numbers.values())
+
+
+@needs_postgres
+async def test_transactions_that_share_a_turn_do_not_wait_for_each_other(two: list[PostgresDatabase]) -> None:
+    entered = [asyncio.Event(), asyncio.Event()]
+
+    def work(place: int) -> Transaction[int]:
+        yield Statement("SELECT 1")
+        entered[place].set()
+        for _ in range(1_000):
+            if entered[1 - place].is_set():
+                return 1
+            yield Statement("SELECT 1")
+        return 0
+
+    shared = Turns((), (Turn("thing", "1"),))
+    outcomes = await asyncio.gather(
+        *(two[place].transaction(partial(work, place), turns=shared) for place in (0, 1))
+    )
+
+    assert 1 in outcomes
+
+
+@needs_postgres
+async def test_a_transaction_that_shares_a_turn_waits_for_the_transaction_that_has_it_alone(
+    two: list[PostgresDatabase],
+) -> None:
+    await clear(two[0])
+    thing = Turn("thing", "1")
+
+    await asyncio.gather(
+        *(two[number % 2].transaction(add("a", 1), turns=Turns((thing,))) for number in range(40)),
+        *(two[number % 2].transaction(twice_the_same, turns=Turns((), (thing,))) for number in range(40)),
+    )
+
+    assert await two[0].transaction(sum_of("a")) == 40
+
+
+def twice_the_same() -> Transaction[None]:
+    one = yield Statement(NUMBER, ("a",))
+    other = yield Statement(NUMBER, ("a",))
+    assert one == other
+
+
+@needs_postgres
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.booleans())))
+def test_all_processes_take_locks_in_one_order(named: list[tuple[str, str, bool]]) -> None:
+    jobs = [
+        Turns((Turn(kind, id_),)) if alone else Turns((), (Turn(kind, id_),)) for kind, id_, alone in named
+    ]
+
+    script = beginning(jobs)
+
+    keys = sorted({lock_key(Turn(kind, id_)) for kind, id_, _ in named})
+    assert script == beginning(reversed(jobs))
+    assert (f"ARRAY[{','.join(map(str, keys))}]" in script) if keys else script == "BEGIN"
+
+
+@needs_postgres
+def test_the_lock_of_a_turn_is_known_to_every_version() -> None:
+    assert lock_key(Turn("session", "1")) == -3354317400142453170
+    assert lock_key(Turn("ab", "c")) != lock_key(Turn("a", "bc"))

@@ -1,4 +1,7 @@
-"""Each choice of types is stored once, knows how many make it, and is forgotten with the last of them."""
+"""Each choice of types is stored once, knows how many make it, and is forgotten with the last of them.
+
+The counts in the tables are read: a wrong one shows to clients only years later.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -31,6 +32,17 @@ class AdminClient:
 
     async def get(self, path: str) -> Answer:
         return await self._ask("GET", path)
+
+    async def pages(self, path: str, name: str, limit: int) -> list[list[Any]]:
+        """The entries of each page of a list, from the first page to the last."""
+        pages: list[list[Any]] = []
+        after: str | None = ""
+        while after is not None:
+            joint = "&" if "?" in path else "?"
+            page = (await self.get(f"{path}{joint}limit={limit}&after={quote(after)}")).json
+            pages.append(page[name])
+            after = page["next"]
+        return pages
 
     async def post(self, path: str, fields: Any = None) -> Answer:
         return await self._ask("POST", path, fields)

@@ -1,10 +1,13 @@
 """A browser without JavaScript, as far as the console's tests need one: cookies, forms, redirects."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urlencode
+
+import aiohttp
 
 from bridge_server.assembly.command_line import console_access, operations
 from tests.support.asking import Answer, ask
@@ -73,6 +76,20 @@ class ConsoleClient:
         assert answer.status == 303, answer.body.decode()
         return await self.page(answer.headers["Location"])
 
+    @property
+    def cookie(self) -> dict[str, str]:
+        """The header field with the cookies, if there are any."""
+        text = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        return {"Cookie": text} if text else {}
+
+    @asynccontextmanager
+    async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
+        """The events of a stream, until the end of the block."""
+        sent = {**self.cookie, **headers}
+        async with self.server.client.get(f"{self.server.url}{path}", headers=sent) as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            yield response.content
+
     async def _ask(
         self,
         method: str,
@@ -81,8 +98,7 @@ class ConsoleClient:
         headers: Mapping[str, str] | None,
         content_type: str = FORM,
     ) -> Answer:
-        cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
-        sent = {**(cookie if self.cookies else {}), **(headers or {})}
+        sent = {**self.cookie, **(headers or {})}
         answer = await ask(self.server, method, path, body, sent, content_type=content_type)
         for line in answer.headers.getall("Set-Cookie", []):
             name, _, value = line.partition(";")[0].partition("=")

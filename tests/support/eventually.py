@@ -12,13 +12,23 @@ _LOOK_EVERY_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
 
-async def eventually(holds: Callable[[], Awaitable[bool]], within_seconds: float = 60.0) -> None:
+async def eventually(holds: Callable[[], Awaitable[bool] | bool], within_seconds: float = 60.0) -> None:
     """Return as soon as the condition holds; raises TimeoutError when it does not in time."""
     async with asyncio.timeout(within_seconds):
         while True:
-            if await holds():
+            held = holds()
+            if held if isinstance(held, bool) else await held:
                 return
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+
+async def soon(holds: Callable[[], bool], within_seconds: float = 60.0) -> None:
+    """`eventually` for a condition that waits for nothing itself."""
+
+    async def ask() -> bool:
+        return holds()
+
+    await eventually(ask, within_seconds)
 
 
 def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:

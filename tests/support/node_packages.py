@@ -1,8 +1,13 @@
-"""Programs for Node.js: where `scripts/test --all` installs them, and marks of tests that need them."""
+"""Programs for Node.js: where `scripts/test --all` installs them, marks of tests that need them, and runs."""
 
+import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 from tests.support.slow import SLOW
@@ -10,6 +15,7 @@ from tests.support.slow import SLOW
 PACKAGES = Path(__file__).parent.parent / "node"
 ANVIL = PACKAGES / "node_modules" / ".bin" / "anvil"
 
+_LONGEST_LINE_BYTES = 2**20
 _IS_FAST_RUN = not SLOW
 _HAS_NODE = shutil.which("node") is not None
 
@@ -32,3 +38,22 @@ needs_openapi_typescript = pytest.mark.skipif(
     _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "openapi-typescript").is_dir(),
     reason="needs Node.js and openapi-typescript of tests/node: `scripts/test --all` installs it with npm",
 )
+
+
+@asynccontextmanager
+async def node_peers(script: str, **orders: Any) -> AsyncIterator[asyncio.StreamReader]:
+    """The lines of a script of tests/node, which is ended on leaving."""
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        PACKAGES / script,
+        orjson.dumps(orders).decode(),
+        stdout=asyncio.subprocess.PIPE,
+        limit=_LONGEST_LINE_BYTES,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import time_ns
 from typing import IO, Any
 
 import aiohttp
@@ -13,7 +14,15 @@ from bridge_server.kit.fixtures.run import serving
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
-from tests.support.engines import Rows, database_kept, database_of, engine_environment, engine_settings
+from tests.support.command import WatchedServer
+from tests.support.engines import (
+    Rows,
+    database_kept,
+    database_of,
+    engine_environment,
+    engine_settings,
+    settings_over,
+)
 from tests.support.forked_process import ForkedProcess, fork_server
 from tests.support.free_ports import free_ports
 
@@ -100,3 +109,18 @@ def server_process(
             yield server
         finally:
             server.close()
+
+
+@asynccontextmanager
+async def reached(process: ServerProcess | WatchedServer) -> AsyncIterator[RunningServer]:
+    """A server in a process of its own, reached as one in this process is.
+
+    Its clock is the machine's, and stands where that was when this was called: near enough to sign in.
+    """
+    if isinstance(process, ServerProcess):
+        settings = settings_over(process.data_dir)
+    else:
+        settings = Settings(data_dir=Path(process.facts["database"]).parent)
+    clock = ManualClock(time_ns() // 1_000_000)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+        yield RunningServer(process.url, settings, clock, client)

@@ -1,19 +1,22 @@
 """A server in test mode, and the client of its control routes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from bridge_server.kit.testing.server import Control
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN
+from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.push_client import PushClient
 from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver
 
 
 class ClockWithoutTicks(ManualClock):
@@ -60,8 +63,34 @@ async def controlling(data_dir: Path, **settings: Any) -> AsyncIterator[Controll
         yield Controlled(server, control)
 
 
-@pytest.fixture
-async def controlled(tmp_path: Path) -> AsyncIterator[Controlled]:
-    """A server in test mode with default settings."""
-    async with controlling(tmp_path / "data") as running:
+@pytest.fixture(scope="module")
+async def _shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Controlled]:
+    async with controlling(tmp_path_factory.mktemp("server") / "data") as running:
         yield running
+
+
+@pytest.fixture
+async def controlled(_shared: Controlled) -> AsyncIterator[Controlled]:
+    """A server in test mode with default settings: a module shares it, and its reset empties it."""
+    yield _shared
+    await _shared.server.reset()
+
+
+async def webhook_for(controlled: Controlled, receiver: WebhookReceiver) -> str:
+    """A session whose new calls are announced to the receiver."""
+    session_id = await controlled.server.open_session()
+    fields = orjson.dumps({"topic": session_id, "webhook": receiver.url()})
+    assert (await controlled.send("POST", "/subscribe", fields)).status == 200
+    return session_id
+
+
+@asynccontextmanager
+async def parked(controlled: Controlled, path: str) -> AsyncIterator["asyncio.Task[Answer]"]:
+    """A request that waits at the server, as long as the block lasts at most."""
+    task = asyncio.create_task(controlled.get(path))
+    try:
+        await until_waiting(controlled.server, 1)
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

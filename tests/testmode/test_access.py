@@ -1,12 +1,21 @@
-"""The control routes are there in test mode alone, for the bearer of the token, on this machine."""
+"""The control routes: in test mode alone, for the bearer of the token, on this machine; and their page."""
 
+import ast
+import asyncio
+import os
+import re
+import shutil
+from asyncio.subprocess import PIPE
+from inspect import CO_COROUTINE
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
 from bridge_server.settings.settings import Settings
+from bridge_server.testmode.wire import CHANNELS, FaultShape
 from tests.support.asking import ask
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
@@ -26,9 +35,7 @@ ROUTES = [
 
 @each_row(("method", "path"), ROUTES)
 @pytest.mark.own_server
-async def test_without_test_mode_no_control_route_exists(
-    server: RunningServer, method: str, path: str
-) -> None:
+async def test_without_test_mode_there_are_no_routes(server: RunningServer, method: str, path: str) -> None:
     answer = await ask(server, method, path)
 
     assert server.test_token is None
@@ -37,7 +44,7 @@ async def test_without_test_mode_no_control_route_exists(
 
 @each_row(("method", "path"), ROUTES)
 @each_row("authorization", ["Bearer wrong", "Basic wrong", ""])
-async def test_a_wrong_token_is_refused(
+async def test_wrong_token_is_refused(
     controlled: Controlled, method: str, path: str, authorization: str
 ) -> None:
     answer = await controlled.send(method, path, Authorization=authorization)
@@ -79,3 +86,46 @@ def test_a_server_that_others_can_reach_is_not_controlled_by_tests(
 
 def test_two_servers_have_two_tokens(controlled: Controlled) -> None:
     assert len(controlled.server.test_token or "") == 43
+
+
+PAGE = (
+    (Path(__file__).parents[2] / "docs" / "test.md").read_text("utf-8").partition("\n## The control API\n")[2]
+)
+
+
+def blocks(language: str) -> list[str]:
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return found
+
+
+async def test_the_programs_run(controlled: Controlled, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id = await controlled.server.open_session()
+    assert (await controlled.push.register(type="fcm", topic=session_id)).status == 200
+    names: dict[str, Any] = {"url": controlled.server.url, "test_token": controlled.server.test_token}
+
+    for program in blocks("python"):
+        code = compile(program, "test.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        pending = eval(code, names)
+        if code.co_flags & CO_COROUTINE:
+            await pending
+
+    printed = capsys.readouterr().out
+    assert "[0, 0]" in printed
+    for channel in ("fcm", "apns", "webpush"):
+        assert f"\n{channel} delivered any token Neue Anfrage von Example Dapp\n" in printed
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_request_with_curl_moves_the_clock(controlled: Controlled) -> None:
+    (command,) = [each for each in blocks("sh") if each.startswith("curl")]
+    variables = {**os.environ, "URL": controlled.server.url, "TEST_TOKEN": controlled.server.test_token or ""}
+    process = await asyncio.create_subprocess_exec("sh", "-c", command, env=variables, stdout=PIPE)
+    answer, _ = await process.communicate()
+
+    assert orjson.loads(answer).keys() == {"now", "frozen", "swept", "delivered"}
+
+
+def test_every_place_and_channel_is_named() -> None:
+    places = get_args(FaultShape.model_fields["where"].annotation)
+
+    assert [name for name in (*places, *CHANNELS) if f"`{name}`" not in PAGE] == []

@@ -15,8 +15,7 @@ from tests.support.project import look, opened_app
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.socket_client import connected
 from tests.support.webhook_receiver import hang, open_receiver, status
-from tests.testmode.conftest import Controlled, controlling
-from tests.testmode.test_clock import parked, webhook_for
+from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 
 KEPT = {"irn_id_blocks", "console_links", "console_sessions"}
 """Ids that no client may be sent twice, and the operator's sign-ins."""

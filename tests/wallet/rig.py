@@ -75,6 +75,14 @@ class Rig:
         await eventually(holds)
         return await self.queued(*which)
 
+    async def until_error(self, text: str, *which: Any) -> None:
+        """Wait until the newest that matches is held up for this reason."""
+
+        async def holds() -> bool:
+            return text in ((await self.queued(*which))["error"] or "")
+
+        await eventually(holds)
+
     async def until_attempt(self, number: int) -> StoredTransaction:
         """Wait until this attempt for the newest was in vain."""
         stored: StoredTransaction | None = None

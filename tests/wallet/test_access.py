@@ -1,5 +1,6 @@
 """Access to the wallet: by token or from this machine, under a known host name, not from web pages."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,28 @@ TOKEN = "of-the-wallet"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 BODY = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
 PAGE = "https://dapp.example"
+FORWARDED = {"X-Forwarded-For": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+async def with_token(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """A wallet of development accounts that asks for a token, also of the page that it allows."""
+    settings: dict[str, Any] = {"rpc_token": TOKEN, "dev_accounts": True, "rpc_origins": [PAGE]}
+    async with running_server(tmp_path_factory.mktemp("token") / "data", **settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def configured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """A wallet behind trusted proxies, with names and a page of its own."""
+    settings: dict[str, Any] = {
+        "trusted_proxies": ["127.0.0.0/8", "10.0.0.0/8"],
+        "rpc_hosts": ["wallet.example", "192.0.2.7"],
+        "public_url": "https://bridge.example:8443",
+        "rpc_origins": [PAGE],
+    }
+    async with running_server(tmp_path_factory.mktemp("proxies") / "data", **settings) as server:
+        yield server
 
 
 async def call(server: RunningServer, **headers: str) -> Answer:
@@ -74,28 +97,20 @@ async def test_a_forwarded_request_is_not_from_this_machine(rpc: RpcClient, head
     ],
 )
 async def test_a_trusted_proxy_may_forward_for_clients_on_this_machine(
-    tmp_path: Path, headers: dict[str, str], status: int
+    configured: RunningServer, headers: dict[str, str], status: int
 ) -> None:
-    async with running_server(tmp_path / "data", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"]) as server:
-        answer = await ask(server, "POST", "/rpc", BODY, headers)
-
-    assert answer.status == status
+    assert (await ask(configured, "POST", "/rpc", BODY, headers)).status == status
 
 
-async def test_a_forwarded_request_with_the_token_is_answered(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
-        answer = await call(server, X_Forwarded_For="198.51.100.7", **AUTHORIZED)
-
-    assert answer.status == 200
+async def test_a_forwarded_request_with_the_token_is_answered(with_token: RunningServer) -> None:
+    assert (await call(with_token, X_Forwarded_For="198.51.100.7", **AUTHORIZED)).status == 200
 
 
 @each_row("authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
-async def test_a_request_without_the_configured_token_is_refused(
-    tmp_path: Path, authorization: str | None
-) -> None:
+async def test_requests_need_the_token(with_token: RunningServer, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
-    async with running_server(tmp_path / "data", rpc_token=TOKEN, dev_accounts=True) as server:
-        answer = await ask(server, "POST", "/rpc", BODY, headers)
+
+    answer = await ask(with_token, "POST", "/rpc", BODY, headers)
 
     answer.problem(401)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -138,23 +153,13 @@ async def test_a_request_without_a_host_is_refused(rpc: RpcClient) -> None:
     (await ask_raw(rpc.server, body)).problem(403)
 
 
-async def test_a_token_does_not_excuse_a_wrong_host_name(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
-        answer = await call(server, Host="evil.example", **AUTHORIZED)
-
-    answer.problem(403)
+async def test_a_token_does_not_excuse_a_wrong_host_name(with_token: RunningServer) -> None:
+    (await call(with_token, Host="evil.example", **AUTHORIZED)).problem(403)
 
 
 @each_row("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
-async def test_host_names_from_the_settings_are_answered(tmp_path: Path, host: str) -> None:
-    async with running_server(
-        tmp_path / "data",
-        rpc_hosts=["wallet.example", "192.0.2.7"],
-        public_url="https://bridge.example:8443",
-    ) as server:
-        answer = await call(server, Host=host)
-
-    assert answer.status == 200
+async def test_host_names_from_the_settings_are_answered(configured: RunningServer, host: str) -> None:
+    assert (await call(configured, Host=host, **FORWARDED)).status == 200
 
 
 FOREIGN = [
@@ -183,9 +188,7 @@ async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None
 
 @each_row("origin", LOOPBACK)
 @pytest.mark.own_server
-async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_keys(
-    rpc: RpcClient, origin: str
-) -> None:
+async def test_pages_of_this_machine_may_call_a_wallet_of_published_keys(rpc: RpcClient, origin: str) -> None:
     asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
 
     answer = await call(rpc.server, Origin=origin)
@@ -212,9 +215,7 @@ async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_k
         {"public_url": "https://bridge.example", "dev_accounts_public": True},
     ],
 )
-async def test_pages_of_this_machine_may_not_call_a_wallet_with_other_keys(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+async def test_no_page_may_call_a_wallet_with_other_keys(tmp_path: Path, settings: dict[str, Any]) -> None:
     chosen: dict[str, Any] = {"dev_accounts": True, **settings}
     async with running_server(tmp_path / "data", **chosen) as server:
         answer = await call(server, Origin=LOOPBACK[0])
@@ -237,12 +238,11 @@ async def test_pages_of_this_machine_lose_access_when_the_key_files_cannot_be_re
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
 
 
-async def test_pages_of_this_machine_need_the_token_too(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", dev_accounts=True, rpc_token=TOKEN) as server:
-        without = await call(server, Origin=LOOPBACK[0])
-        with_token = await call(server, Origin=LOOPBACK[0], **AUTHORIZED)
+async def test_pages_of_this_machine_need_the_token_too(with_token: RunningServer) -> None:
+    without = await call(with_token, Origin=LOOPBACK[0])
+    authorized = await call(with_token, Origin=LOOPBACK[0], **AUTHORIZED)
 
-    assert (without.status, with_token.status) == (401, 200)
+    assert (without.status, authorized.status) == (401, 200)
     assert without.headers["Access-Control-Allow-Origin"] == LOOPBACK[0]
 
 
@@ -323,25 +323,23 @@ async def test_a_stranger_cannot_fill_the_log(rpc: RpcClient) -> None:
     assert [times for _, times, _ in lines] == [1] * 21
 
 
-async def test_pages_from_the_settings_may_call(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", rpc_origins=[PAGE]) as server:
-        allowed = await call(server, Origin=PAGE)
-        other = await call(server, Origin="https://other.example")
+async def test_pages_from_the_settings_may_call(configured: RunningServer) -> None:
+    allowed = await call(configured, Origin=PAGE, **FORWARDED)
+    other = await call(configured, Origin="https://other.example", **FORWARDED)
 
     assert allowed.status == 200
     assert allowed.headers["Access-Control-Allow-Origin"] == PAGE
     assert other.status == 403
 
 
-async def test_a_preflight_from_an_allowed_page_is_answered(tmp_path: Path) -> None:
+async def test_a_preflight_from_an_allowed_page_is_answered(with_token: RunningServer) -> None:
     asked = {
         "Origin": PAGE,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization,content-type",
     }
-    async with running_server(tmp_path / "data", rpc_origins=[PAGE], rpc_token=TOKEN) as server:
-        allowed = await ask(server, "OPTIONS", "/rpc", headers=asked)
-        other = await ask(server, "OPTIONS", "/rpc", headers={**asked, "Origin": "https://other.example"})
+    allowed = await ask(with_token, "OPTIONS", "/rpc", headers=asked)
+    other = await ask(with_token, "OPTIONS", "/rpc", headers={**asked, "Origin": "https://other.example"})
 
     assert allowed.status == 204
     assert allowed.headers["Access-Control-Allow-Origin"] == PAGE
@@ -350,9 +348,8 @@ async def test_a_preflight_from_an_allowed_page_is_answered(tmp_path: Path) -> N
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
-async def test_a_refusal_may_be_read_by_an_allowed_page(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", rpc_origins=[PAGE], rpc_token=TOKEN) as server:
-        answer = await call(server, Origin=PAGE)
+async def test_a_refusal_may_be_read_by_an_allowed_page(with_token: RunningServer) -> None:
+    answer = await call(with_token, Origin=PAGE)
 
     answer.problem(401)
     assert answer.headers["Access-Control-Allow-Origin"] == PAGE

@@ -1,4 +1,7 @@
-"""Accounts: where their keys come from, for how long they are open, and how passphrases are tried."""
+"""Accounts: where their keys come from, for how long they are unlocked, and how passphrases are tried.
+
+What takes time or memory, and files that go, are tried on the object: no client can order them.
+"""
 
 import asyncio
 import gc
@@ -6,16 +9,23 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from threading import Event, Lock
+from typing import Any
 
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore, read_keystore
+from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
+from bridge_server.kernel.errors import LimitError, UnavailableError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.wallet import accounts
-from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts, Derivations
+from bridge_server.wallet.accounts import (
+    Accounts,
+    Derivations,
+    PrivateKeyError,
+    read_private_key,
+    read_private_keys,
+)
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.models import (
     AccountExistsError,
@@ -27,13 +37,22 @@ from bridge_server.wallet.models import (
     WalletAccount,
     WrongPassphraseError,
 )
+from tests.ethereum.typed_data_examples import mail
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.rpc_client import RpcClient
 
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"
 WRONG = "not the passphrase"
+KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+ADDRESS = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
+PHRASE = "correct horse battery staple"
+MESSAGE = "0x68656c6c6f"
+FILLED = {"from": ADDRESS, "to": ADDRESS, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
+KEY_1, KEY_2 = f"{1:064x}", f"{2:064X}"
+ADDRESSES_1_AND_2 = [SigningKey(number.to_bytes(32)).address for number in (1, 2)]
 
 
 def secret(number: int) -> bytes:
@@ -178,26 +197,14 @@ async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet
     assert wallet.is_open(2)
 
 
-def test_keys_of_the_settings_are_always_open(wallet: Wallet) -> None:
-    assert [wallet.accounts.key(address(number)).address.lower() for number in (1, 3)] == [
-        address(1),
-        address(3),
-    ]
-    assert wallet.accounts.lock(address(1)) is False
-    assert wallet.is_open(1)
-
-
-async def test_a_key_of_the_settings_needs_no_passphrase(wallet: Wallet) -> None:
+async def test_keys_of_the_settings_are_always_open_and_need_no_passphrase(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(3), WRONG, 1)
 
     wallet.clock.advance(10)
+    assert wallet.accounts.lock(address(1)) is False
+    assert wallet.is_open(1)
     assert wallet.is_open(3)
     assert (await wallet.accounts.key_with(address(1), WRONG)).address.lower() == address(1)
-
-
-def test_a_key_file_begins_locked(wallet: Wallet) -> None:
-    with pytest.raises(LockedError, match=f"{address(4)} is locked"):
-        wallet.accounts.key(address(4))
 
 
 async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) -> None:
@@ -207,20 +214,6 @@ async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) ->
         wallet.accounts.lock(address(9))
     with pytest.raises(UnknownAccountError):
         await wallet.accounts.unlock(address(9), PASSPHRASE)
-
-
-@each_row(("seconds", "lasts"), [(None, 300), (1, 1), (3600, 3600)])
-async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | None, lasts: int) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, seconds)
-
-    until_ms = wallet.clock.now_ms() + lasts * 1000
-    assert wallet.accounts.key(address(4)).address.lower() == address(4)
-    assert wallet.accounts.accounts()[3] == WalletAccount(address(4), AccountSource.KEYSTORE, True, until_ms)
-    wallet.clock.advance(lasts - 0.001)
-    assert wallet.is_open(4)
-    wallet.clock.advance(0.001)
-    assert not wallet.is_open(4)
-    assert not wallet.accounts.accounts()[3].is_unlocked
 
 
 @each_row("seconds", [-86_400, 86_400])
@@ -235,56 +228,6 @@ async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int)
     assert not wallet.is_open(4)
 
 
-async def test_zero_seconds_last_until_the_server_stops(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-
-    wallet.clock.advance(10 * 365 * 86_400)
-    assert wallet.is_open(4)
-    wallet.accounts = wallet.restarted()
-    assert not wallet.is_open(4)
-
-
-@each_row("seconds", [-1, LONGEST_UNLOCK_SECONDS + 1, 10**30])
-async def test_a_wrong_number_of_seconds_is_refused_before_the_passphrase_is_tried(
-    wallet: Wallet, seconds: int
-) -> None:
-    with pytest.raises(InvalidInputError, match="for 1 to 1000000000 seconds, or for 0"):
-        await wallet.accounts.unlock(address(4), WRONG, seconds)
-
-    assert wallet.pauses == []
-
-
-async def test_unlocking_again_sets_a_new_time(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 100)
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
-
-    wallet.clock.advance(10)
-    assert not wallet.is_open(4)
-
-
-async def test_an_unlock_without_an_end_stays_without_one(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
-
-    wallet.clock.advance(10)
-    assert wallet.is_open(4)
-
-
-async def test_locking_takes_effect_at_once(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-
-    assert wallet.accounts.lock(address(4)) is True
-    assert not wallet.is_open(4)
-    assert wallet.accounts.lock(address(4)) is True
-
-
-async def test_a_passphrase_for_one_signature_leaves_the_account_locked(wallet: Wallet) -> None:
-    key = await wallet.accounts.key_with(address(4), PASSPHRASE)
-
-    assert key.address.lower() == address(4)
-    assert not wallet.is_open(4)
-
-
 async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE)
 
@@ -296,36 +239,30 @@ async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     captured = CapturingLogger()
     monkeypatch.setattr(accounts, "log", captured)
-    monkeypatch.setattr(accounts, "log", captured)
     return captured
 
 
-async def test_a_wrong_passphrase_opens_nothing_and_is_slow_and_not_logged(
-    wallet: Wallet, log: CapturingLogger
+@each_row(
+    ("passphrase", "pauses", "event"),
+    [(WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked")],
+)
+async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
+    log: CapturingLogger, passphrase: str, pauses: list[float], event: str
 ) -> None:
-    with pytest.raises(WrongPassphraseError) as raised:
-        await wallet.accounts.unlock(address(4), WRONG)
+    wallet = Wallet()
+    log.calls.clear()
 
-    assert not wallet.is_open(4)
-    assert wallet.pauses == [1.0]
-    assert [call.args for call in log.calls] == [("wrong_passphrase",)]
-    assert WRONG not in f"{log.calls} {raised.value!r}"
+    with suppress(WrongPassphraseError):
+        await wallet.accounts.unlock(address(4), passphrase)
 
-
-async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(
-    wallet: Wallet, log: CapturingLogger
-) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE)
-
-    assert wallet.pauses == []
-    assert [call.args for call in log.calls] == [("account_unlocked",)]
-    assert PASSPHRASE not in str(log.calls)
+    assert wallet.is_open(4) == (passphrase == PASSPHRASE)
+    assert wallet.pauses == pauses
+    assert [call.args for call in log.calls] == [(event,)]
+    assert passphrase not in str(log.calls)
 
 
 @each_row("content", [b"", b"{}", key_file(5)])
-async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
-    wallet: Wallet, content: bytes
-) -> None:
+async def test_a_key_file_that_cannot_be_opened_has_its_own_error(wallet: Wallet, content: bytes) -> None:
     wallet.files.contents[address(4)] = content
 
     with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
@@ -353,21 +290,12 @@ async def test_too_little_memory_makes_unlocking_unavailable(wallet: Wallet, no_
     assert wallet.pauses == []
 
 
-async def test_the_event_loop_goes_on_while_a_key_is_derived(wallet: Wallet, slow: SlowFunction) -> None:
-    unlocking = asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE))
-    await eventually(slow.has_begun)
-
-    assert wallet.is_open(1)
-    slow.go_on.set()
-    await unlocking
-    assert wallet.is_open(4)
-
-
 async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction) -> None:
     unlocking = [
         asyncio.create_task(wallet.accounts.unlock(address(number), PASSPHRASE)) for number in (4, 5, 4, 5)
     ]
     await eventually(slow.has_begun)
+    assert wallet.is_open(1)  # the event loop goes on
     assert not wallet.is_open(5)
 
     slow.go_on.set()
@@ -407,9 +335,7 @@ async def test_derivations_have_a_limited_number_of_places(wallet: Wallet, slow:
     await wallet.accounts.unlock(address(5), PASSPHRASE)
 
 
-async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
-    wallet: Wallet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_wrong_passphrase_delays_no_other(wallet: Wallet, monkeypatch: pytest.MonkeyPatch) -> None:
     pausing, go_on = asyncio.Event(), asyncio.Event()
 
     async def pause(_: float) -> None:
@@ -469,68 +395,7 @@ async def test_a_caller_that_leaves_does_not_shorten_the_pause(wallet: Wallet, s
     assert not wallet.is_open(4)
 
 
-async def test_a_new_account_is_stored_and_locked(wallet: Wallet) -> None:
-    created = await wallet.accounts.create(PASSPHRASE)
-
-    assert created == Address(SigningKey(bytes([7]) * 32).address.lower())
-    assert wallet.accounts.accounts()[-1] == WalletAccount(created, AccountSource.KEYSTORE, is_unlocked=False)
-    assert read_keystore(wallet.files.read(created)).open(PASSPHRASE.encode()) == bytes([7]) * 32
-    assert (await wallet.restarted().key_with(created, PASSPHRASE)).address.lower() == created
-
-
-async def test_a_key_is_imported_under_a_passphrase(wallet: Wallet) -> None:
-    imported = await wallet.accounts.import_key(secret(8), PASSPHRASE)
-
-    assert imported == address(8)
-    assert not wallet.is_open(8)
-    await wallet.accounts.unlock(address(8), PASSPHRASE)
-    assert wallet.is_open(8)
-
-
-@each_row("bad", [bytes(32), bytes(31), b"\xff" * 32])
-async def test_bytes_that_are_no_key_are_not_imported(wallet: Wallet, bad: bytes) -> None:
-    with pytest.raises(InvalidInputError, match="This is no private key"):
-        await wallet.accounts.import_key(bad, PASSPHRASE)
-
-    assert len(wallet.accounts.addresses()) == 5
-
-
-async def test_an_account_that_has_a_file_is_not_imported_again(wallet: Wallet, slow: SlowFunction) -> None:
-    before = wallet.files.read(address(4))
-
-    with pytest.raises(AccountExistsError):
-        await wallet.accounts.import_key(secret(4), "another passphrase")
-
-    assert slow.calls == 0  # it is refused before anything slow
-    assert wallet.files.read(address(4)) == before
-
-
-async def test_a_key_file_is_imported_as_it_is(wallet: Wallet) -> None:
-    imported = await wallet.accounts.import_file(key_file(8), PASSPHRASE)
-
-    assert imported == address(8)
-    assert wallet.files.read(address(8)) == key_file(8)
-
-
-@each_row(("content", "passphrase"), [(key_file(8), WRONG), (b"{}", PASSPHRASE)])
-async def test_a_key_file_that_does_not_open_is_not_imported(
-    wallet: Wallet, content: bytes, passphrase: str
-) -> None:
-    with pytest.raises(InvalidInputError, match="The key file cannot be opened"):
-        await wallet.accounts.import_file(content, passphrase)
-
-    assert len(wallet.accounts.addresses()) == 5
-
-
-async def test_a_file_that_is_added_while_the_server_runs_is_an_account(wallet: Wallet) -> None:
-    wallet.files.write(address(6), key_file(6))
-
-    assert wallet.accounts.addresses()[-1] == address(6)
-    await wallet.accounts.unlock(address(6), PASSPHRASE)
-    assert wallet.is_open(6)
-
-
-async def test_the_sweep_forgets_keys_whose_time_is_over(wallet: Wallet) -> None:
+async def test_the_sweep_forgets_keys_whose_time_is_over_or_whose_files_are_gone(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
 
@@ -538,37 +403,24 @@ async def test_the_sweep_forgets_keys_whose_time_is_over(wallet: Wallet) -> None
     for seconds in (9.999, 0.001, 0):
         wallet.clock.advance(seconds)
         swept.append(await wallet.accounts.sweep(wallet.clock.now_ms()))
+    del wallet.files.contents[address(5)]
+    swept.append(await wallet.accounts.sweep(wallet.clock.now_ms()))
 
-    assert swept == [0, 1, 0]
-    assert (wallet.is_open(1), wallet.is_open(4), wallet.is_open(5)) == (True, False, True)
-
-
-async def test_the_sweep_forgets_keys_whose_files_are_gone(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-    del wallet.files.contents[address(4)]
-
-    assert await wallet.accounts.sweep(wallet.clock.now_ms()) == 1
-
-    with pytest.raises(UnknownAccountError):
-        wallet.accounts.key(address(4))
+    assert swept == [0, 1, 0, 1]
+    assert (wallet.is_open(1), wallet.is_open(4)) == (True, False)
 
 
-async def test_a_key_whose_file_is_gone_signs_no_more(wallet: Wallet) -> None:
+@each_row("is_locked", [False, True])
+async def test_a_key_whose_file_is_gone_is_forgotten_and_can_be_locked(is_locked: bool) -> None:
+    wallet = Wallet()
     await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
     content = wallet.files.contents.pop(address(4))
 
-    with pytest.raises(UnknownAccountError):
-        wallet.accounts.key(address(4))
-
-    wallet.files.write(address(4), content)
-    assert not wallet.is_open(4)  # it is forgotten, and not only hidden
-
-
-async def test_an_open_key_whose_file_is_gone_can_be_locked(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-    content = wallet.files.contents.pop(address(4))
-
-    assert wallet.accounts.lock(address(4)) is True
+    if is_locked:
+        assert wallet.accounts.lock(address(4)) is True
+    else:
+        with pytest.raises(UnknownAccountError):
+            wallet.accounts.key(address(4))
 
     wallet.files.write(address(4), content)
     assert not wallet.is_open(4)
@@ -585,3 +437,141 @@ async def test_the_sweep_keeps_open_keys_while_the_files_cannot_be_read(wallet: 
     assert wallet.is_open(5)
     with pytest.raises(UnavailableError):
         wallet.accounts.addresses()
+
+
+@pytest.fixture
+async def locked(rpc: RpcClient) -> RpcClient:
+    """A wallet with a locked account."""
+    assert await rpc.call("personal_importRawKey", KEY, PHRASE) == ADDRESS
+    return rpc
+
+
+@pytest.mark.own_server
+@each_row(
+    ("method", "params"),
+    [
+        ("personal_sign", (MESSAGE, ADDRESS)),
+        ("eth_sign", (ADDRESS, MESSAGE)),
+        ("eth_signTypedData", (ADDRESS, mail())),
+        ("eth_signTypedData_v4", (ADDRESS, mail())),
+        ("eth_signTransaction", (FILLED,)),
+        ("eth_sendTransaction", (FILLED,)),
+    ],
+)
+async def test_locked_accounts_sign_nothing(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+    error = await locked.error(method, *params)
+
+    assert error.code == 4100
+    assert "personal_unlockAccount" in error.message
+
+
+@pytest.mark.own_server
+@each_row(
+    ("unlocked_for", "lasts"),
+    [([()], 300), ([(1,)], 1), ([(3_600,)], 3_600), ([(100,), (10,)], 10), ([(0,), (10,)], None)],
+    ids=["five minutes", "a second", "an hour", "the later time counts", "an unlock without an end stays"],
+)
+@pytest.mark.own_server
+async def test_an_account_is_unlocked_for_a_time(
+    locked: RpcClient, unlocked_for: list[tuple[int, ...]], lasts: int | None
+) -> None:
+    for seconds in unlocked_for:
+        assert await locked.call("personal_unlockAccount", ADDRESS, PHRASE, *seconds) is True
+
+    locked.server.clock.advance((lasts or 10 * 365 * 86_400) - 0.001)
+    signature = await locked.call("eth_sign", ADDRESS, MESSAGE)
+    assert await locked.call("personal_ecRecover", MESSAGE, signature) == ADDRESS
+    if lasts is not None:
+        locked.server.clock.advance(0.001)
+        assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
+
+    assert await locked.call("personal_lockAccount", ADDRESS) is True
+    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
+
+
+@pytest.mark.own_server
+async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked: RpcClient) -> None:
+    signature = await locked.call("personal_sign", MESSAGE, ADDRESS, PHRASE)
+
+    assert await locked.call("personal_ecRecover", MESSAGE, signature) == ADDRESS
+    assert (await locked.error("personal_sign", MESSAGE, ADDRESS)).code == 4100
+
+
+@pytest.mark.own_server
+@each_row(
+    ("method", "params"),
+    [("personal_sign", (MESSAGE, ADDRESS, "wrong")), ("personal_unlockAccount", (ADDRESS, "wrong"))],
+)
+async def test_a_wrong_passphrase_is_refused(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+    error = await locked.error(method, *params)
+
+    assert error.code == 4100
+    assert "passphrase" in error.message
+    assert "wrong" not in error.message
+    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
+
+
+@pytest.mark.own_server
+async def test_a_new_account_is_listed_and_locked(rpc: RpcClient) -> None:
+    address = await rpc.call("personal_newAccount", PHRASE)
+
+    assert (await rpc.call("eth_accounts"))[-1] == address
+    assert (await rpc.error("eth_sign", address, MESSAGE)).code == 4100
+    assert len(await rpc.call("personal_sign", MESSAGE, address, PHRASE)) == 132
+
+
+@pytest.mark.own_server
+@pytest.mark.parametrize("spelled", [KEY, KEY[2:], KEY.upper().replace("X", "x")])
+async def test_a_key_is_imported_with_or_without_its_prefix(rpc: RpcClient, spelled: str) -> None:
+    assert await rpc.call("personal_importRawKey", spelled, PHRASE) == ADDRESS
+
+
+@pytest.mark.own_server
+@each_row("key", ["", "0x", "0x12", f"{KEY}00", "zz" * 32, "00" * 32, "ff" * 32, 1, None])
+async def test_a_malformed_key_is_not_imported_and_not_in_the_error(rpc: RpcClient, key: Any) -> None:
+    error = await rpc.error("personal_importRawKey", key, PHRASE)
+
+    assert error.code == -32602
+    assert "ff" * 8 not in error.message
+    assert KEY[2:] not in error.message
+    assert len(await rpc.call("eth_accounts")) == 10
+
+
+@pytest.mark.own_server
+@each_row("seconds", ["60", "0x3c", 1.5, -1, True, 10**18, [], {}])
+async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> None:
+    error = await locked.error("personal_unlockAccount", ADDRESS, PHRASE, seconds)
+
+    assert error.code == -32602
+    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
+
+
+@each_row("text", [KEY_1, f"0x{KEY_1}", f"0X{KEY_1}", f" {KEY_1}\n"])
+def test_a_key_is_64_digits_with_a_prefix_or_without(text: str) -> None:
+    assert read_private_key(text) == (1).to_bytes(32)
+
+
+@each_row(
+    "text",
+    [
+        f"{KEY_1},{KEY_2}",
+        f"0x{KEY_1} , 0x{KEY_2},",
+        f"{KEY_1}\n\n{KEY_2}\n",
+        f"# mine\n{KEY_1} # the first, {KEY_2}\r\n{KEY_2}",
+    ],
+)
+def test_keys_are_separated_by_commas_spaces_or_lines(text: str) -> None:
+    assert [key.address for key in read_private_keys(text)] == ADDRESSES_1_AND_2
+
+
+@each_row("text", ["", "\n", "# none yet", ","])
+def test_a_text_may_have_no_keys(text: str) -> None:
+    assert read_private_keys(text) == []
+
+
+@each_row("bad", ["5ec7e7", f"{KEY_1}0", "\u0661" * 64, "g" * 64, f"0x0x{KEY_1[4:]}", "0" * 64, "f" * 64])
+def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
+    with pytest.raises(PrivateKeyError, match=r"^key 2 of 3: a private key (has|lies)") as raised:
+        read_private_keys(f"{KEY_1},{bad},{KEY_2}")
+
+    assert bad not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Approvals: decisions, timeouts, clients that leave, servers that stop."""
+"""Approvals: what is asked, decisions, timeouts, clients that leave, servers that stop."""
 
 import asyncio
 import json
@@ -29,7 +29,6 @@ LOCKABLE = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
 PASSPHRASE = "correct horse battery staple"
 MESSAGE = "0x68656c6c6f"
 TRANSACTION = {"from": ADDRESS, "to": OTHER, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
-
 APPROVED, REJECTED, EXPIRED = ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED
 A_DAY = 86_400
 
@@ -91,19 +90,7 @@ async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(
     assert orjson.loads(approval.subject) == mail()
 
 
-async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
-    asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
-
-    await desk.decide_next(REJECTED)
-
-    error = await refusal(asking)
-    assert (error.code, error.message) == (4001, "The request was rejected.")
-    assert desk.audit_log == b""
-
-
-async def test_a_request_that_is_not_approved_in_time_is_never_signed(
-    tmp_path: Path, pass_time: PassTime
-) -> None:
+async def test_a_request_not_approved_in_time_is_never_signed(tmp_path: Path, pass_time: PassTime) -> None:
     async with open_desk(tmp_path / "data", approval_timeout=30) as desk:
         asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
         [approval] = await desk.pending()
@@ -117,27 +104,17 @@ async def test_a_request_that_is_not_approved_in_time_is_never_signed(
         assert desk.audit_log == b""
 
 
-async def test_a_decision_after_the_timeout_is_too_late_though_the_client_waits(desk: Desk) -> None:
-    asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
-    [approval] = await desk.pending()
-
-    desk.server.clock.advance(desk.server.settings.approval_timeout)
-
-    assert not await desk.decide(approval, APPROVED)
-    assert await desk.pending(0) == []
-    asking.cancel()
-
-
-async def test_a_request_expires_when_its_client_leaves(desk: Desk) -> None:
-    leaving = desk.asks("personal_sign", MESSAGE, ADDRESS)
-    [left] = await desk.pending()
+async def test_requests_expire_when_their_client_leaves(desk: Desk) -> None:
+    leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
+    left = await desk.pending(3)
     staying = desk.asks("eth_sign", ADDRESS, MESSAGE)
-    await desk.pending(2)
+    await desk.pending(4)
 
     leaving.cancel()
 
-    await desk.until(left, EXPIRED)
-    assert not await desk.decide(left, APPROVED)
+    for each in left:
+        await desk.until(each, EXPIRED)
+        assert not await desk.decide(each, APPROVED)
     await desk.decide_next(APPROVED)
     assert len(await staying) == 132
 
@@ -156,15 +133,6 @@ async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Pat
             await rig.wallet.approvals.withdrawn()
             assert await rig.approval_store.pending(rig.clock.now_ms()) == []
             assert rig.wallet.approvals.waiting == 0
-
-
-async def test_all_requests_of_a_batch_expire_when_its_client_leaves(desk: Desk) -> None:
-    leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
-    await desk.pending(3)
-
-    leaving.cancel()
-
-    await desk.pending(0)
 
 
 async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path) -> None:
@@ -343,9 +311,7 @@ async def test_a_pending_transaction_delays_no_other_of_its_account(tmp_path: Pa
         assert [each["nonce"] for each in queued] == ["0x0", "0x1"]
 
 
-async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
-    tmp_path: Path, node: FakeNode
-) -> None:
+async def test_a_rejected_transaction_is_neither_stored_nor_sent(tmp_path: Path, node: FakeNode) -> None:
     async with open_desk(tmp_path / "data", node_url=node.url) as desk:
         asking = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
 
@@ -354,19 +320,6 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
         assert (await refusal(asking)).code == 4001
         assert await desk.rpc.call("wallet_getQueuedTransaction") is None
         assert node.sent() == []
-
-
-async def test_a_method_that_signs_nothing_needs_no_approval(desk: Desk) -> None:
-    assert await desk.rpc.call("eth_chainId") == "0x7a69"
-    assert len(await desk.rpc.call("eth_accounts")) == 10
-    assert (await desk.rpc.error("eth_signFoo")).code == -32601
-
-
-async def test_without_approval_a_request_does_not_wait(tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "data", approve="auto") as desk:
-        assert len(await desk.rpc.call("personal_sign", MESSAGE, ADDRESS)) == 132
-
-        assert orjson.loads(desk.audit_log)["approval"] is None
 
 
 async def test_numbers_of_any_size_are_shown_as_they_were_sent(desk: Desk) -> None:

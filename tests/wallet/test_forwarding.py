@@ -1,7 +1,7 @@
 """Calls that are not the wallet's: the node answers them, the calls of a batch in one request."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,36 @@ import pytest
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
 
 MESSAGE = "0x68656c6c6f"
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[FakeNode]:
+@pytest.fixture(scope="module")
+async def shared_node() -> AsyncIterator[FakeNode]:
     async with open_fake_node() as node:
-        node.results |= {"eth_blockNumber": "0x10", "eth_getBalance": "0x20"}
         yield node
 
 
+@pytest.fixture(scope="module")
+def server_settings(shared_node: FakeNode) -> dict[str, Any]:
+    return {"dev_accounts": True, "node_url": shared_node.url}
+
+
 @pytest.fixture
-async def rpc(node: FakeNode, tmp_path: Path) -> AsyncIterator[RpcClient]:
+def node(shared_node: FakeNode) -> Iterator[FakeNode]:
+    """The node of the module's wallet, with its first answers, and without former requests."""
+    usual = dict(shared_node.results)
+    shared_node.results |= {"eth_blockNumber": "0x10", "eth_getBalance": "0x20"}
+    shared_node.requests.clear()
+    yield shared_node
+    shared_node.results = usual
+
+
+@pytest.fixture
+def rpc(node: FakeNode, server: RunningServer) -> RpcClient:
     """A wallet with a node."""
-    async with running_server(tmp_path / "data", dev_accounts=True, node_url=node.url) as server:
-        yield RpcClient(server)
+    return RpcClient(server)
 
 
 def forwarded(node: FakeNode) -> list[list[str]]:
@@ -44,9 +57,7 @@ async def test_a_single_call_is_forwarded_alone(rpc: RpcClient, node: FakeNode) 
     assert request.calls[0]["params"] == [DEVELOPMENT_ADDRESS, "latest"]
 
 
-async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_their_places(
-    rpc: RpcClient, node: FakeNode
-) -> None:
+async def test_a_batch_goes_in_one_request_and_comes_back_in_order(rpc: RpcClient, node: FakeNode) -> None:
     answers = await rpc.batch(
         [
             ("eth_blockNumber",),
@@ -66,9 +77,7 @@ async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_the
 @pytest.mark.parametrize(
     "method", ["irn_publish", "irn_subscribe", "iridium_publish", "wc_sessionPropose", " IRN_publish"]
 )
-async def test_a_method_of_the_relay_is_refused_with_the_relays_address(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_methods_of_the_relay_are_refused(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = True
     message = {"topic": "ab" * 32, "message": "c2VjcmV0", "ttl": 300, "tag": 1100}
 
@@ -120,11 +129,7 @@ async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNod
     calls = [request.calls[0] for request in node.requests if request.methods == ["eth_blockNumber"]]
     assert calls[0]["params"] == named["params"]
     assert "params" not in calls[1] or calls[1]["params"] == []
-
-
-async def test_integers_of_any_size_are_passed_on(rpc: RpcClient) -> None:
     body = json.dumps(rpc.request("eth_getBalance", 2**200)).encode()
-
     assert result_of((await rpc.post(body)).json) == "0x20"
 
 
@@ -152,9 +157,7 @@ async def test_notifications_are_forwarded_and_not_answered(rpc: RpcClient, node
         *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner", "shh_newKeyPair"),
     ],
 )
-async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_methods_that_sign_never_reach_the_node(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x" + "11" * 32
     raw = [{"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS}]
 
@@ -175,17 +178,13 @@ async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
         *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter", "eth_pendingTransactions"),
     ],
 )
-async def test_a_harmless_method_with_a_similar_name_is_forwarded(
-    rpc: RpcClient, node: FakeNode, method: str
-) -> None:
+async def test_a_method_with_a_similar_name_is_forwarded(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x1"
 
     assert await rpc.call(method) == "0x1"
 
 
-async def test_typed_data_chain_own_refuses_another_chain_than_the_nodes(
-    node: FakeNode, tmp_path: Path
-) -> None:
+async def test_typed_data_chain_own_means_the_chain_of_the_node(node: FakeNode, tmp_path: Path) -> None:
     document = {
         "types": {"EIP712Domain": [{"name": "chainId", "type": "uint256"}]},
         "primaryType": "EIP712Domain",

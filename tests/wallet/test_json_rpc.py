@@ -1,17 +1,66 @@
-"""`POST /rpc` speaks JSON-RPC 2.0: status 200 and a response object, whatever was asked."""
+"""`POST /rpc` speaks JSON-RPC 2.0: requests, batches, notifications, errors, and turns for other requests.
+
+The turns are taken from the object that gives them out: no client sees when it had to wait.
+"""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+import bridge_server.assembly.application
+from bridge_server.kernel.errors import (
+    BridgeError,
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    LimitError,
+    NotFoundError,
+    UnavailableError,
+)
+from bridge_server.wallet.models import (
+    InvalidParamsError,
+    LockedError,
+    MethodNotFoundError,
+    NoChainError,
+    NodeError,
+    NoNodeError,
+    SignatureRejectedError,
+    TransactionRefusedError,
+    UnknownAccountError,
+    UnrecognizedChainError,
+    WrongChainError,
+    WrongPassphraseError,
+)
+from bridge_server.wallet.rpc import openrpc, routes
+from bridge_server.wallet.rpc.routes import BatchTurns, SigningTurns
+from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
+from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
+from tests.support.server import running_server
+from tests.web import inputs
 
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
+MESSAGE = "0x68656c6c6f"
+KEY, PASSPHRASE = "22" * 32, "correct horse"
+STANDARD = {-32700, -32600, -32601, -32602, -32603}
+OF_ETHEREUM = {-32000, -32001, -32002, -32003, -32005, 4001, 4100, 4900, 4901, 4902}
+EVERY_METHOD = [*(row.name for row in openrpc.METHODS), "eth_getBalance"]
+WRONG: list[Any] = [
+    *(None, True, 0, 1, -1, 1.5, 2**64, -(2**70), 10**300, "", "0x", "0x0", "0xzz", "é", "\u0000"),
+    *("0x" + "00" * 20, "0x" + "11" * 32, "0x" + "00" * 65, DEVELOPMENT_ADDRESS, "0x" + "f" * 200),
+    *([], [1], [[]], {}, {"a": 1}, {"from": DEVELOPMENT_ADDRESS}, {"from": None, "x": 2**70, "y": 1.5}),
+    *({"from": DEVELOPMENT_ADDRESS, "to": 1}, {"types": {}, "domain": 2**70}, mail(), json.dumps(mail())),
+]
 
 
 def error_of(answer: Any) -> tuple[Any, int]:
@@ -33,23 +82,16 @@ async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
     ("document", "number", "code"),
     [
         ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600),
-        ({"id": 7, "method": "eth_accounts"}, 7, -32600),
-        ({"foo": "boo"}, None, -32600),
         ([], None, -32600),
         ([ACCOUNTS] * 101, None, -32600),
-        ({**ACCOUNTS, "id": [1]}, None, -32600),
         ({**ACCOUNTS, "id": 1, "method": "personal_nope"}, 1, -32601),
         ({**ACCOUNTS, "id": 1, "method": "wallet_nope"}, 1, -32601),
         ({**ACCOUNTS, "id": 1, "method": "eth_signNope"}, 1, -32601),
-        ({**ACCOUNTS, "id": 1, "params": [1]}, 1, -32602),
         ({**ACCOUNTS, "id": 1, "params": {}}, 1, -32602),
         ({**ACCOUNTS, "id": 1, "method": "eth_blockNumber"}, 1, 4900),
-        ({**ACCOUNTS, "id": 1, "method": ""}, 1, 4900),
     ],
 )
-async def test_each_malformed_request_has_its_code(
-    rpc: RpcClient, document: Any, number: Any, code: int
-) -> None:
+async def test_malformed_requests_have_codes(rpc: RpcClient, document: Any, number: Any, code: int) -> None:
     assert error_of(await rpc.send(document)) == (number, code)
 
 
@@ -58,7 +100,15 @@ async def test_a_body_that_is_no_json_is_a_parse_error(rpc: RpcClient, body: byt
     assert error_of((await rpc.post(body)).json) == (None, -32700)
 
 
-@each_row("body", [b'{"id":1,"id":1}', b"[" * 1_000 + b"]" * 1_000, b"[1%b]" % (b",1" * 70_000)])
+@each_row(
+    "body",
+    [
+        b'{"id":1,"id":1}',
+        b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}]',
+        b"[" * 1_000 + b"]" * 1_000,
+        b"[1%b]" % (b",1" * 70_000),
+    ],
+)
 async def test_json_that_breaks_a_limit_is_an_invalid_request(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32600)
 
@@ -99,17 +149,10 @@ async def test_spaces_change_nothing(rpc: RpcClient, separators: tuple[str, str]
 
 @each_row("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
 async def test_a_body_must_be_declared_as_json(rpc: RpcClient, content_type: str | None) -> None:
-    answer = await rpc.post(orjson.dumps({**ACCOUNTS, "id": 1}), content_type=content_type)
-
-    answer.problem(415)
-
-
-async def test_json_may_be_declared_with_a_charset(rpc: RpcClient) -> None:
     body = orjson.dumps({**ACCOUNTS, "id": 1})
 
-    answer = await rpc.post(body, content_type="application/json; charset=utf-8")
-
-    assert DEVELOPMENT_ADDRESS in result_of(answer.json)
+    (await rpc.post(body, content_type=content_type)).problem(415)
+    assert result_of((await rpc.post(body, content_type="application/json; charset=utf-8")).json)
 
 
 @each_row(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
@@ -128,15 +171,6 @@ async def test_only_post_is_answered(rpc: RpcClient) -> None:
     assert answer.headers["Allow"] == "OPTIONS, POST"  # pages of this machine may call development accounts
 
 
-async def test_a_malformed_request_does_not_break_the_next(rpc: RpcClient) -> None:
-    async with rpc.server.client.post(
-        f"{rpc.server.url}/rpc", data=b"[" * 1000, headers={"Content-Type": "application/json"}
-    ) as response:
-        assert response.status == 200
-
-    assert DEVELOPMENT_ADDRESS in await rpc.call("eth_accounts")
-
-
 async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
     others = [RpcClient(rpc.server) for _ in range(4)]
     messages = [f"0x{number:04x}" for number in range(40)]
@@ -149,3 +183,304 @@ async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
 
     assert len(set(signed[0])) == len(messages)
     assert all(each == signed[0] for each in signed)
+
+
+async def test_a_bad_element_spoils_only_itself(rpc: RpcClient) -> None:
+    good = rpc.request("eth_chainId")
+    bad = [
+        1,
+        {"id": 5},
+        {**good, "params": [1]},
+        {**good, "method": "wallet_x"},
+        {**good, "method": "eth_call"},
+    ]
+
+    answers = await rpc.send([good, *bad, good])
+
+    codes = [answer.get("error", {}).get("code") for answer in answers]
+    assert codes == [None, -32600, -32600, -32602, -32601, 4900, None]
+    assert [answer["id"] for answer in answers] == [good["id"], None, 5, *[good["id"]] * 4]
+
+
+async def test_notifications_are_left_out_of_the_answer(rpc: RpcClient) -> None:
+    calls = [rpc.request("eth_chainId") for _ in range(4)]
+    del calls[0]["id"], calls[2]["id"]
+
+    answers = await rpc.send(calls)
+
+    assert [answer["id"] for answer in answers] == [calls[1]["id"], calls[3]["id"]]
+
+
+@each_row("count", [1, 2])
+async def test_a_batch_is_answered_by_a_batch_and_ids_need_not_differ(rpc: RpcClient, count: int) -> None:
+    request = rpc.request("eth_chainId")
+
+    answers = await rpc.send([request] * count)
+
+    assert answers == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x7a69"}] * count
+
+
+async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:
+    address = await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+
+    answers = await rpc.batch(
+        [
+            ("personal_sign", MESSAGE, address),
+            ("personal_unlockAccount", address, PASSPHRASE),
+            ("personal_sign", MESSAGE, address),
+            ("personal_lockAccount", address),
+            ("personal_sign", MESSAGE, address),
+        ]
+    )
+
+    assert ["error" in answer for answer in answers] == [True, False, False, False, True]
+
+
+assert bridge_server.assembly.application
+
+
+def kinds(root: type[BridgeError] = BridgeError) -> Iterator[type[BridgeError]]:
+    """Every kind of failure that there is."""
+    for kind in root.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+@each_row("kind", list(kinds()))
+def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
+    if kind is NodeError:
+        return  # has the node's
+
+    code = next(CODE_OF_KIND[each] for each in kind.__mro__ if each in CODE_OF_KIND)
+
+    assert code in STANDARD | OF_ETHEREUM
+
+
+@each_row(
+    ("error", "code"),
+    [
+        (InvalidInputError("x"), -32602),
+        (InvalidParamsError("x"), -32602),
+        (MethodNotFoundError("x"), -32601),
+        (SignatureRejectedError("x"), 4001),
+        (ForbiddenError("x"), 4100),
+        (LockedError("0x00"), 4100),
+        (UnknownAccountError("0x00"), 4100),
+        (WrongPassphraseError("0x00"), 4100),
+        (NoNodeError("x"), 4900),
+        (NoChainError(), 4900),
+        (WrongChainError("x"), 4901),
+        (UnrecognizedChainError(1, 2), 4902),
+        (ConflictError("x"), -32000),
+        (NotFoundError("x"), -32001),
+        (UnavailableError("x"), -32002),
+        (TransactionRefusedError("x"), -32003),
+        (LimitError("x", 1), -32005),
+    ],
+)
+def test_a_failure_becomes_its_code_and_its_sentence(error: BridgeError, code: int) -> None:
+    told = rpc_error_of(error, "m", "id")
+
+    assert (told.code, told.message, told.has_data) == (code, error.detail, False)
+
+
+@each_row(
+    ("error", "expected"),
+    [
+        (NodeError(3, "reverted", "0x08c379a0", has_data=True), (3, "reverted", "0x08c379a0", True)),
+        (NodeError(3, "reverted", None, has_data=True), (3, "reverted", None, True)),
+        (NodeError(3, "reverted"), (3, "reverted", None, False)),
+        (TransactionRefusedError("nonce too low", {"a": 1}), (-32003, "nonce too low", {"a": 1}, True)),
+    ],
+)
+def test_an_error_keeps_what_the_node_added(error: BridgeError, expected: tuple[Any, ...]) -> None:
+    written = rpc_error_of(error, "m", "id")
+
+    assert (written.code, written.message, written.data, written.has_data) == expected
+
+
+def test_an_unexpected_exception_is_not_described_to_the_client() -> None:
+    told = rpc_error_of(KeyError("secret"), "m", "id")
+
+    assert told.code == -32603
+    assert "secret" not in told.message
+
+
+@pytest.fixture(scope="module")
+async def one_wallet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RpcClient]:
+    """One wallet for all that is sent here."""
+    folder = tmp_path_factory.mktemp("any")
+    async with running_server(folder, dev_accounts=True, light_kdf=True) as server:
+        yield RpcClient(server)
+
+
+def assert_explained(answer: Any) -> None:
+    """The answer to one call is a response object, and none of a bug."""
+    assert answer.keys() in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
+    if "error" in answer:
+        assert answer["error"]["code"] != -32603, answer
+        assert answer["error"]["message"]
+
+
+async def ask_anything(one_wallet: RpcClient, method: str, params: Any) -> Any:
+    """The answer, once it is seen to be sound. The spelling has spaces, and integers of any size."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    answer = (await one_wallet.post(body)).json
+    assert_explained(answer)
+    return answer
+
+
+@each_row("method", EVERY_METHOD)
+async def test_wrong_parameters_at_every_place_get_a_clear_error(one_wallet: RpcClient, method: str) -> None:
+    params: list[Any] = [{"from": wrong} for wrong in WRONG]
+    for wrong in WRONG:
+        params += [[wrong], [DEVELOPMENT_ADDRESS, wrong], [wrong, DEVELOPMENT_ADDRESS], [wrong] * 4]
+    for calls in (params[:90], params[90:]):
+        batch = [{"jsonrpc": "2.0", "id": 1, "method": method, "params": each} for each in calls]
+        for answer in (await one_wallet.post(json.dumps(batch).encode())).json:
+            assert_explained(answer)
+
+    assert DEVELOPMENT_ADDRESS in (await ask_anything(one_wallet, "eth_accounts", []))["result"]
+
+
+_QUICK = [method for method in EVERY_METHOD if method not in ("personal_newAccount", "personal_importRawKey")]
+_value = st.one_of(inputs.values, st.sampled_from(WRONG))
+
+
+@given(method=st.sampled_from(_QUICK), params=st.lists(_value, max_size=4))
+@example(method="eth_sendTransaction", params=[{"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}])
+async def test_any_parameters_get_an_answer(one_wallet: RpcClient, method: str, params: list[Any]) -> None:
+    await ask_anything(one_wallet, method, params)
+
+
+@given(body=inputs.bodies)
+async def test_any_body_gets_a_response_or_a_clear_error(one_wallet: RpcClient, body: bytes) -> None:
+    answer = await one_wallet.post(body)
+
+    if answer.status == 204:
+        return
+    answers = answer.json
+    for each in answers if isinstance(answers, list) else [answers]:
+        assert_explained(each)
+
+
+@given(
+    requests=st.lists(
+        st.fixed_dictionaries(
+            {"jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", 2]), "method": st.sampled_from([*_QUICK, 1])},
+            optional={"id": inputs.scalars, "params": st.one_of(st.lists(_value, max_size=3), inputs.values)},
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+async def test_any_batch_is_answered_in_full(one_wallet: RpcClient, requests: list[dict[str, Any]]) -> None:
+    answer = await one_wallet.post(json.dumps(requests).encode())
+
+    answers = [] if answer.status == 204 else answer.json
+    for each in answers:
+        assert_explained(each)
+    assert len(answers) >= sum("id" in request for request in requests)
+
+
+def yes() -> bool:
+    return True
+
+
+def no() -> bool:
+    return False
+
+
+async def turned(times: int = 1) -> None:
+    """Let the event loop turn."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+async def pass_through(turns: SigningTurns) -> None:
+    """Take a turn as a call does."""
+    turn = turns.take()
+    if turn is not None:
+        await turn
+
+
+@each_row(("others_wait", "passed"), [(yes, 1), (no, 8)])
+async def test_calls_pass_at_once_while_no_other_request_waits(
+    others_wait: Callable[[], bool], passed: int
+) -> None:
+    turns = SigningTurns(others_wait, no)
+
+    assert [turns.take() is None for _ in range(8)] == [True] * passed + [False] * (8 - passed)
+
+
+async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
+    turns = SigningTurns(yes, no)
+    passed: list[int] = []
+
+    async def call(number: int) -> None:
+        await pass_through(turns)
+        passed.append(number)
+
+    calls = [asyncio.ensure_future(call(number)) for number in range(8)]
+    passed_by_turn = [0]
+    while len(passed) < len(calls):
+        await turned()
+        passed_by_turn.append(len(passed))
+
+    assert passed == list(range(len(calls)))
+    assert all(after - before <= 1 for before, after in pairwise(passed_by_turn))
+    await asyncio.gather(*calls)
+
+
+async def test_a_new_call_does_not_overtake_waiting_ones() -> None:
+    turns = SigningTurns(yes, no)
+    waiting = [turns.take() for _ in range(5)]
+    await turned()
+
+    late = turns.take()
+
+    assert late is not None
+    await late
+    assert all(turn is None or turn.done() for turn in waiting)
+    await turned()
+    assert turns.take() is None
+
+
+async def test_a_client_that_left_costs_no_turn() -> None:
+    turns = SigningTurns(yes, no)
+    left = [turn for turn in (turns.take() for _ in range(50)) if turn is not None]
+    stayed = turns.take()
+    for turn in left:
+        turn.cancel()
+
+    await turned(2)
+
+    assert stayed is not None
+    assert stayed.done()
+
+
+@each_row("others_wait", [yes, no])
+async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Callable[[], bool]) -> None:
+    batch = BatchTurns(SigningTurns(others_wait, no))
+    others = asyncio.ensure_future(turned(3))
+
+    while not others.done():
+        await batch.next()
+
+
+async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_SECONDS_APART", 3600)
+    turns = SigningTurns(yes, yes)
+    turns.take()
+    turn = turns.take()
+
+    await turned(5)
+
+    assert turn is not None
+    assert not turn.done()
+
+
+async def test_calls_pass_while_threads_work() -> None:
+    turns = SigningTurns(yes, yes)
+
+    await asyncio.gather(*(pass_through(turns) for _ in range(5)))

@@ -1,14 +1,21 @@
-"""An account's queue goes before its new transactions, and keeps its nonces while it may still be sent."""
+"""An account's transactions keep their order and nonces: queues, nodes that forget or are set back, checks.
+
+The worker works when a test says so: no client sees in which look a transaction is sent.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
-from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node, says
-from bridge_server.wallet.models import Address
-from tests.wallet.anvil import needs_anvil, open_anvil
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, drop, open_fake_node, says
+from bridge_server.wallet.models import Address, NodeError, NoNodeError, RpcCall, TransactionId
+from bridge_server.wallet.node.failures import says_not_at_this_price
+from bridge_server.wallet.transactions.states import DropPauses
+from tests.support.clock import ManualClock
+from tests.support.rows import each_row
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
 
@@ -37,32 +44,16 @@ async def queue(rig: Rig, fake: FakeNode, *values: str) -> None:
     fake.results["eth_getTransactionCount"] = count
 
 
-@needs_anvil
-async def test_a_new_transaction_does_not_overtake_the_queue(tmp_path: Path) -> None:
-    async with open_anvil(tmp_path) as anvil, open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
-        anvil.kill()
-        for value in ("0x1", "0x2"):
-            assert await rig.send(value=value) == ZERO_HASH
-        await anvil.start()
+async def test_the_queue_keeps_its_order_whichever_transaction_is_due(rig: Rig, fake: FakeNode) -> None:
+    await queue(rig, fake, "0x1", "0x2")
+    (oldest, *_) = await rig.wallet.transactions.queue(Address(ALICE))
+    await rig.wallet.transactions.postpone({oldest: rig.clock.now_ms() + 60_000}, "no answer")
 
-        sent = await rig.send(value="0x3")
-
-        assert sent != ZERO_HASH
-        assert await nonces(rig, "0x1", "0x2", "0x3") == ["0x0", "0x1", "0x2"]
-        await anvil.count(ALICE, 3)
-
-
-async def test_the_queue_keeps_its_order_whichever_transaction_is_due(fake: FakeNode, tmp_path: Path) -> None:
-    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        await queue(rig, fake, "0x1", "0x2")
-        (oldest, *_) = await rig.wallet.transactions.queue(Address(ALICE))
-        await rig.wallet.transactions.postpone({oldest: rig.clock.now_ms() + 60_000}, "no answer")
-
+    for _ in range(2):
         await rig.wallet.worker.work()
         rig.clock.advance(1)
-        await rig.wallet.worker.work()
 
-        assert await nonces(rig, "0x1", "0x2") == ["0x0", "0x1"]
+    assert await nonces(rig, "0x1", "0x2") == ["0x0", "0x1"]
 
 
 async def test_a_transaction_with_a_given_nonce_does_not_wait_for_the_queue(rig: Rig, fake: FakeNode) -> None:
@@ -94,33 +85,38 @@ async def test_the_queue_of_one_account_delays_no_other_account(rig: Rig, fake: 
     assert (await rig.queued(ALICE))["state"] == "queued"
 
 
-PRICES = [
-    "replacement transaction underpriced",
-    "transaction underpriced: gas tip cap 1, minimum needed 2",
-    "max fee per gas less than block base fee",
-    "insufficient funds for gas * price + value: balance 0, tx cost 5, overshot 5",
-    "FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 2",
-    "InsufficientFunds, Account balance: 0, cumulative cost: 1",
-    "Upfront cost exceeds account balance",
-    "Gas price below configured minimum gas price",
-    "could not replace existing tx",
-]
+@each_row(
+    ("message", "may_pass"),
+    [
+        ("replacement transaction underpriced", True),
+        ("transaction underpriced: gas tip cap 1, minimum needed 2", True),
+        ("max fee per gas less than block base fee", True),
+        ("insufficient funds for gas * price + value: balance 0, tx cost 5, overshot 5", True),
+        ("FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 2", True),
+        ("InsufficientFunds, Account balance: 0, cumulative cost: 1", True),
+        ("Upfront cost exceeds account balance", True),
+        ("Gas price below configured minimum gas price", True),
+        ("could not replace existing tx", True),
+        ("nonce too low", False),
+        ("intrinsic gas too low", False),
+        ("exceeds block gas limit", False),
+    ],
+)
+def test_a_refusal_may_pass_when_it_is_for_the_price_or_the_funds(message: str, may_pass: bool) -> None:
+    assert says_not_at_this_price(NodeError(-32000, message)) is may_pass
 
 
-@pytest.mark.parametrize("message", PRICES)
-async def test_a_transaction_whose_hash_was_given_out_keeps_its_nonce_while_its_price_may_do(
-    rig: Rig, fake: FakeNode, message: str
-) -> None:
+async def test_a_given_out_hash_keeps_its_nonce_while_its_price_may_do(rig: Rig, fake: FakeNode) -> None:
     given_out = await rig.send(value="0x1")
     fake.taken.clear()  # it was dropped
-    fake.at("eth_sendRawTransaction", says(-32000, message))
+    fake.at("eth_sendRawTransaction", says(-32000, "transaction underpriced"))
 
     with structlog.testing.capture_logs() as logs:
         later = await rig.send(value="0x2")
 
     stored = await rig.queued(given_out)
-    assert (stored["state"], stored["nonce"], stored["error"]) == ("signed", "0x0", message)
-    assert [each["reason"] for each in logs if each["event"] == "transaction_postponed"] == [message]
+    assert (stored["state"], stored["nonce"], stored["error"]) == ("signed", "0x0", "transaction underpriced")
+    assert [each["reason"] for each in logs if each["event"] == "transaction_postponed"] == [stored["error"]]
     assert (await rig.queued(later))["nonce"] == "0x1"
 
     rig.clock.advance(61)
@@ -128,13 +124,10 @@ async def test_a_transaction_whose_hash_was_given_out_keeps_its_nonce_while_its_
     assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["sent", "sent"]
 
 
-@pytest.mark.parametrize("message", ["nonce too low", "intrinsic gas too low", "exceeds block gas limit"])
-async def test_a_transaction_whose_hash_was_given_out_is_refused_when_it_can_never_be_valid(
-    rig: Rig, fake: FakeNode, message: str
-) -> None:
+async def test_a_given_out_hash_is_refused_when_it_can_never_be_valid(rig: Rig, fake: FakeNode) -> None:
     given_out = await rig.send(value="0x1")
     fake.taken.clear()
-    fake.at("eth_sendRawTransaction", says(-32000, message))
+    fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
 
     later = await rig.send(value="0x2")
 
@@ -187,3 +180,227 @@ async def test_signed_bytes_are_found_in_any_letter_case(rig: Rig) -> None:
 
     assert [each["transaction"][2:].lower() for each in found] == [raw[2:]] * 2
     assert await rig.queued(raw) == found[-1]
+
+
+@pytest.fixture
+def forgetful(fake: FakeNode) -> FakeNode:
+    """The node takes every transaction, and knows none."""
+    fake.results["eth_getTransactionByHash"] = None
+    return fake
+
+
+async def work_for(rig: Rig, seconds: float) -> None:
+    """Move the clock in steps of a tenth of a second, and let the worker work after each."""
+    for _ in range(round(seconds * 10)):
+        rig.clock.advance(0.1)
+        await rig.wallet.worker.work()
+
+
+async def test_pauses_before_a_dropped_transaction_is_sent_again_grow(rig: Rig, forgetful: FakeNode) -> None:
+    await rig.send()
+    broadcasts = [0]
+    for _ in range(6):
+        await work_for(rig, 40)
+        broadcasts.append(len(forgetful.sent()))
+
+    assert len(set(forgetful.sent())) == 1
+    at_first, later = broadcasts[1], broadcasts[-1] - broadcasts[1]
+    assert 3 <= at_first <= 8
+    assert 1 <= later <= 6
+
+
+async def test_a_wake_up_does_not_shorten_the_pause(rig: Rig, forgetful: FakeNode) -> None:
+    await rig.send()
+    await work_for(rig, 20)
+    broadcasts = len(forgetful.sent())
+
+    for _ in range(50):
+        rig.wallet.worker.wake()
+        await work_for(rig, 0.1)
+
+    assert len(forgetful.sent()) <= broadcasts + 1
+
+
+async def test_dropped_transactions_are_a_log_line_a_minute_for_each_account(
+    rig: Rig, forgetful: FakeNode
+) -> None:
+    await rig.send()
+    await rig.send(from_=BOB, to=ALICE)
+
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(4):
+            await work_for(rig, 60)
+
+    lines = [each["account"] for each in logs if each["event"] == "transactions_lost"]
+    assert sorted(set(lines)) == sorted([ALICE, BOB])
+    assert 2 <= lines.count(ALICE) <= 4
+    assert 2 <= lines.count(BOB) <= 4
+
+
+async def test_a_node_that_was_restarted_gets_what_it_lost_at_once(rig: Rig, forgetful: FakeNode) -> None:
+    answers = [None]
+    forgetful.results["eth_getTransactionByHash"] = lambda of: answers.pop() if answers else {"hash": of}
+    sent = await rig.send()
+
+    await work_for(rig, 0.3)
+
+    assert len(forgetful.sent()) == 2
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
+async def test_a_new_transaction_does_not_wait_for_a_dropped_one(rig: Rig, forgetful: FakeNode) -> None:
+    await rig.send()
+    await work_for(rig, 20)
+
+    later = await rig.send(value="0x2")
+
+    found = await rig.queued(later)
+    assert (found["state"], found["nonce"]) == ("sent", "0x1")
+
+
+def test_pauses_double_up_to_a_minute_and_a_node_that_was_calm_is_trusted_again() -> None:
+    clock, transaction_id = ManualClock(), TransactionId("one")
+    pauses = DropPauses(clock)
+    found = []
+    for _ in range(10):
+        pause_ms = pauses.add(transaction_id)
+        found.append(pause_ms)
+        assert pauses.is_paused(transaction_id) == bool(pause_ms)
+        clock.advance(pause_ms / 1_000)
+        assert not pauses.is_paused(transaction_id)
+    assert found == [0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
+
+    for seconds, pauses_ms in [(599, [0, 60_000]), (660, [0, 1_000])]:  # it was calm for ten minutes
+        clock.advance(seconds)
+        assert [pauses.add(transaction_id) for _ in pauses_ms] == pauses_ms
+
+
+async def pass_on(rig: Rig, method: str, *params: Any) -> Any:
+    """Ask the node through the wallet."""
+    (answer,) = await rig.wallet.node.forward([RpcCall(method, list(params))])
+    return answer
+
+
+def mine(fake: FakeNode, count: str) -> None:
+    """Say that everything is in a block, and so many of each account."""
+    fake.results["eth_getTransactionCount"] = count
+    fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
+
+
+async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothing(
+    rig: Rig, fake: FakeNode
+) -> None:
+    def set_back(_: str) -> None:
+        fake.results["eth_getTransactionCount"] = "0x0"
+
+    sent = await rig.send()
+    fake.results |= {"eth_getTransactionCount": "0x1", "eth_getTransactionByHash": set_back}
+
+    await rig.wallet.worker.work()
+
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
+async def test_a_receipt_for_a_client_confirms_the_transaction(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url) as rig:
+        sent = await rig.send()
+        mine(fake, "0x0")  # which is not enough for a check
+        fake.results["eth_getTransactionReceipt"] = {"blockNumber": None}
+        await pass_on(rig, "eth_getTransactionReceipt", sent)
+        assert (await rig.queued(sent))["state"] == "sent"
+
+        fake.results["eth_getTransactionReceipt"] = {"blockNumber": "0x1"}
+        await pass_on(rig, "eth_getTransactionReceipt", sent)
+
+        await rig.until("mined", sent)
+
+
+async def test_a_lost_answer_to_a_revert_counts_as_a_revert(rig: Rig, fake: FakeNode) -> None:
+    sent = await rig.send()
+    fake.taken.clear()
+    fake.at("evm_revert", drop)
+
+    with pytest.raises(NoNodeError):
+        await pass_on(rig, "evm_revert", "0x1")
+
+    assert (await rig.queued(sent))["state"] == "forgotten"
+
+
+async def test_a_possible_revert_is_remembered_while_the_node_is_away(rig: Rig, fake: FakeNode) -> None:
+    sent = await rig.send()
+    fake.taken.clear()
+    fake.at("evm_revert", drop)
+    fake.at("eth_getTransactionCount", drop, drop)
+    with pytest.raises(NoNodeError):
+        await pass_on(rig, "evm_revert", "0x1")
+
+    await rig.send(value="0x2")
+
+    assert (await rig.queued(sent))["state"] == "forgotten"
+
+
+async def test_checks_become_less_frequent_whatever_the_wall_clock_says(rig: Rig, fake: FakeNode) -> None:
+    await rig.wallet.worker.work()
+    await rig.send()
+    await rig.wallet.worker.work()  # the connection is new
+    known = fake.methods.count("eth_getTransactionByHash")
+
+    for looks, seconds in enumerate([0.1, 0.5, 1, 2, 4, 8, 16, 32, 60, 60], known):
+        rig.clock.set_by(-86_400)
+        rig.clock.advance(seconds - 0.001)
+        await rig.wallet.worker.work()
+        assert fake.methods.count("eth_getTransactionByHash") == looks
+        rig.clock.advance(0.001)
+        await rig.wallet.worker.work()
+        assert fake.methods.count("eth_getTransactionByHash") == looks + 1
+
+
+async def test_the_first_check_comes_later_where_checks_take_long(fake: FakeNode, tmp_path: Path) -> None:
+    """While there are sends all the time, looks take no more than a tenth of it."""
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+
+        def slow(sent: str) -> dict[str, str]:
+            rig.clock.advance(0.08)
+            return {"hash": sent}
+
+        fake.results["eth_getTransactionByHash"] = slow
+        await rig.wallet.worker.work()
+        await rig.send()
+        for seconds in (0, 0.02, 0.42):
+            rig.clock.advance(seconds)
+            await rig.wallet.worker.work()
+        assert fake.methods.count("eth_getTransactionByHash") == 3
+
+        await rig.send(value="0x2")
+
+        known = fake.methods.count("eth_getTransactionByHash")
+        for seconds, looks in [(0.799, 0), (0.001, 2)]:
+            rig.clock.advance(seconds)
+            await rig.wallet.worker.work()
+            assert fake.methods.count("eth_getTransactionByHash") == known + looks
+
+
+async def test_a_transaction_back_in_the_pool_is_not_lost(fake: FakeNode, tmp_path: Path) -> None:
+    before = dict(fake.results)
+    async with open_rig(tmp_path, fake.url) as rig:
+        sent = await rig.send(value="0x1")
+        mine(fake, "0x1")
+        rig.clock.advance(61)
+        await rig.until("mined", sent)
+        fake.results |= before
+
+        await rig.send(value="0x2")
+
+        assert (await rig.queued(sent))["state"] == "sent"
+        mine(fake, "0x1")
+        rig.clock.advance(61)
+        await rig.until("mined", sent)
+
+
+async def test_a_node_that_lags_behind_gets_no_nonce_twice(fake: FakeNode, tmp_path: Path) -> None:
+    """Behind one address there may be several nodes: one counts less than another has mined."""
+    async with open_rig(tmp_path, fake.url) as rig:
+        await rig.send(value="0x1")
+        mine(fake, "0x0")
+
+        assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x1"

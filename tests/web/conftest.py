@@ -1,4 +1,4 @@
-"""What the web layer's tests start from."""
+"""Fixtures of the web layer's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

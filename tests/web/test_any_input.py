@@ -95,9 +95,7 @@ async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body
     others=inputs.spelled(inputs.objects),
     space=st.sampled_from(["", " \r\n\t"]),
 )
-async def test_any_payload_comes_back_byte_for_byte(
-    server: RunningServer, payload: str, others: str, space: str
-) -> None:
+async def test_any_payload_comes_back(server: RunningServer, payload: str, others: str, space: str) -> None:
     bridge = BridgeClient(server)
     session_id = await bridge.open_session()
     body = f'{{{space}"ignored"{space}:{others},{space}"encryptionPayload":{space}{payload}{space}}}{space}'

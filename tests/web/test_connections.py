@@ -12,10 +12,9 @@ from structlog.testing import capture_logs
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
-from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.support.idle_clients import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
 from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
-from tests.web.guarded import Guarded, guarded
 
 EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
 
@@ -77,7 +76,7 @@ async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
         await server.until(lambda connections: connections.open == 0)
 
 
-async def test_refusals_are_one_line_soon_and_one_a_minute(
+async def test_refusals_are_a_line_soon_and_a_minute(
     monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
 ) -> None:
     monkeypatch.setattr(open_connections, "_SOON_SECONDS", 30)
@@ -246,9 +245,7 @@ async def test_a_new_connection_is_served_when_all_others_are_busy() -> None:
                 assert (await everything_from(connection)).endswith(b"hello")
 
 
-async def test_an_aiohttp_that_is_made_otherwise_serves_without_guard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unknown_aiohttp_serves_without_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise TypeError("other parameters")
 
@@ -291,9 +288,7 @@ class Unasked:
         """Do nothing: there is no transport."""
 
 
-async def test_connections_are_guarded_without_private_attributes_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_connections_are_guarded_without_private_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiohttp_internals, "_HAS_KNOWN_ATTRIBUTES", False)
     latest = Unasked()
     async with guarded(greet, per_address=1) as server:

@@ -79,9 +79,7 @@ async def left(url: str, name: str, limit: Limit, clock: ManualClock) -> int:
     return spend(limit, full_at_us, clock.now_us(), cost=0).remaining
 
 
-async def test_a_process_asks_once_for_many_requests(
-    url: str, processes: Processes, clock: ManualClock
-) -> None:
+async def test_a_process_asks_once_for_many(url: str, processes: Processes, clock: ManualClock) -> None:
     first = await charged(processes[0], REQUESTS)
     second = processes[0].charge("a", (REQUESTS,))
 
@@ -145,9 +143,7 @@ async def test_a_request_that_one_limit_refuses_spends_none_of_the_other(
     assert await left(url, "requests", few, clock) == 7
 
 
-async def test_costs_are_charged_wholly_or_not_at_all(
-    url: str, processes: Processes, clock: ManualClock
-) -> None:
+async def test_costs_are_charged_wholly_or_not(url: str, processes: Processes, clock: ManualClock) -> None:
     first, second = processes
     await first.charge_costs([Cost("a", OWN, 990), Cost("all", ALL, 990)])
 

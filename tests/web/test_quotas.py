@@ -1,33 +1,41 @@
-"""Quotas per client address: how many requests and new sessions at once, and how they come back."""
+"""Quotas per client address: how many requests and new sessions, who is counted, and what is reported."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from multidict import CIMultiDict
+from structlog.testing import CapturingLogger, capture_logs
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web import addresses
+from bridge_server.web import request_log as module
 from bridge_server.web.limits import Quotas
+from bridge_server.web.request_log import Refusals
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
+LIMITED: dict[str, Any] = {"quota_exempt": (), "requests_burst": 3, "requests_per_second": 1}
+"""Three requests at once and one more a second; nobody is exempt."""
 _HEADERS = ("Retry-After", "RateLimit", "RateLimit-Policy")
 
 
 def limited(
     data_dir: Path, clock: ManualClock | None = None, **settings: Any
 ) -> AbstractAsyncContextManager[RunningServer]:
-    """Three requests at once and one more a second; nobody is exempt."""
-    usual = {"quota_exempt": (), "requests_burst": 3, "requests_per_second": 1}
-    return running_server(data_dir, clock, **{**usual, **settings})
+    return running_server(data_dir, clock, **{**LIMITED, **settings})
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    async with limited(tmp_path) as server:
-        yield server
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    return LIMITED
 
 
 async def hello(server: RunningServer) -> Answer:
@@ -42,28 +50,24 @@ def limits_of(answer: Answer) -> tuple[str | None, ...]:
     return tuple(answer.headers.get(name) for name in _HEADERS)
 
 
-async def test_each_success_tells_where_the_client_stands(server: RunningServer) -> None:
-    answers = [await hello(server) for _ in range(3)]
+async def test_each_answer_tells_where_the_client_stands_and_one_too_many_is_429(
+    server: RunningServer,
+) -> None:
+    answers = [await hello(server) for _ in range(4)]
 
     policy = '"requests";q=3;w=3'
     assert [limits_of(answer) for answer in answers] == [
         (None, '"requests";r=2;t=1', policy),
         (None, '"requests";r=1;t=2', policy),
         (None, '"requests";r=0;t=3', policy),
+        ("1", '"requests";r=0;t=3', policy),
     ]
+    assert answers[3].problem(429)["type"].endswith(":limit-exceeded")
 
 
-async def test_a_request_over_the_limit_is_429(server: RunningServer) -> None:
-    assert await spend(server, 3) == [200] * 3
-
-    answer = await hello(server)
-
-    assert answer.problem(429)["type"].endswith(":limit-exceeded")
-    assert limits_of(answer) == ("1", '"requests";r=0;t=3', '"requests";q=3;w=3')
-
-
-async def test_capacity_comes_back_as_time_goes_by(server: RunningServer) -> None:
+async def test_capacity_comes_back_as_time_goes_by_whatever_was_refused(server: RunningServer) -> None:
     await spend(server, 3)
+    assert await spend(server, 50) == [429] * 50
 
     server.clock.advance(0.999)
     assert await spend(server, 1) == [429]
@@ -75,15 +79,6 @@ async def test_capacity_comes_back_as_time_goes_by(server: RunningServer) -> Non
     assert await spend(server, 4) == [200, 200, 200, 429]
 
 
-async def test_a_refused_request_spends_nothing(server: RunningServer) -> None:
-    await spend(server, 3)
-    assert await spend(server, 50) == [429] * 50
-
-    server.clock.advance(1)
-
-    assert await spend(server, 1) == [200]
-
-
 async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None:
     answers = [
         await ask(server, "PUT", "/session/a", b"{"),
@@ -93,12 +88,8 @@ async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None
     ]
 
     assert [answer.status for answer in answers] == [400, 404, 413, 429]
-    assert [answer.headers["RateLimit"][-7:] for answer in answers] == [
-        "r=2;t=1",
-        "r=1;t=2",
-        "r=0;t=3",
-        "r=0;t=3",
-    ]
+    left = [answer.headers["RateLimit"][-7:] for answer in answers]
+    assert left == ["r=2;t=1", "r=1;t=2", "r=0;t=3", "r=0;t=3"]
 
 
 async def test_operators_routes_and_preflights_cost_nothing(server: RunningServer) -> None:
@@ -139,16 +130,8 @@ async def test_a_request_that_one_limit_refuses_spends_none_of_the_other(tmp_pat
         refused = [await ask(server, "POST", "/session/new") for _ in range(5)]
 
         assert {answer.status for answer in refused} == {429}
+        assert refused[0].headers["RateLimit"] == '"requests";r=9;t=1, "new-sessions";r=0;t=60'
         assert (await hello(server)).headers["RateLimit"] == '"requests";r=8;t=2'
-
-
-async def test_a_refusal_tells_what_is_left_and_not_what_it_would_have_left(tmp_path: Path) -> None:
-    async with limited(tmp_path, requests_burst=10, sessions_burst=1, sessions_per_minute=1) as server:
-        await ask(server, "POST", "/session/new")
-
-        refused = await ask(server, "POST", "/session/new")
-
-        assert refused.headers["RateLimit"] == '"requests";r=9;t=1, "new-sessions";r=0;t=60'
 
 
 async def test_exempt_clients_have_no_limits_and_no_headers_about_them(tmp_path: Path) -> None:
@@ -163,25 +146,20 @@ async def test_clients_on_this_machine_are_exempt_by_default(other_server: Runni
     assert limits_of(await hello(other_server)) == (None, None, None)
 
 
-async def test_a_clock_that_is_set_back_does_not_refill(server: RunningServer) -> None:
-    await spend(server, 3)
-
-    server.clock.advance(-3600)
-
-    assert await spend(server, 2) == [429, 429]
-
-
-async def test_a_clock_that_is_set_back_refuses_no_caller(server: RunningServer) -> None:
+@pytest.mark.own_server
+async def test_a_clock_that_is_set_back_refuses_no_caller_for_long(server: RunningServer) -> None:
     await spend(server, 3)
     server.clock.advance(-3600)
     refused = await hello(server)
+    assert await spend(server, 1) == [429]
 
     server.clock.advance(1)
 
-    assert refused.headers["Retry-After"] == "1"
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
     assert await spend(server, 2) == [200, 429]
 
 
+@pytest.mark.own_server
 async def test_a_clock_that_is_set_back_a_little_delays_as_little(server: RunningServer) -> None:
     await spend(server, 2)
 
@@ -193,28 +171,20 @@ async def test_a_clock_that_is_set_back_a_little_delays_as_little(server: Runnin
 
 async def test_a_restart_does_not_refill(tmp_path: Path) -> None:
     clock = ManualClock()
-    slow = {"requests_per_second": 0.1}
-    async with limited(tmp_path, clock, **slow) as server:
-        before = await spend(server, 3)
-    async with limited(tmp_path, clock, **slow) as server:
+    settings = {"requests_per_second": 0.1, "sessions_burst": 2, "sessions_per_minute": 0.1}
+    async with limited(tmp_path, clock, **settings) as server:
+        sessions = [(await ask(server, "POST", "/session/new")).status for _ in range(2)]
+        before = await spend(server, 2)
+    async with limited(tmp_path, clock, **settings) as server:
         after = await spend(server, 1)
-        clock.advance(10)
-        recovered = await spend(server, 2)
-    async with limited(tmp_path, clock, **slow) as server:
-        again = await spend(server, 1)
+        clock.advance(20)
+        recovered = await spend(server, 1)
+        sessions.append((await ask(server, "POST", "/session/new")).status)
+    async with limited(tmp_path, clock, **settings) as server:
+        again = await spend(server, 2)
 
-    assert (before, after, recovered, again) == ([200] * 3, [429], [200, 429], [429])
-
-
-async def test_a_restart_does_not_refill_what_was_spent_for_new_sessions(tmp_path: Path) -> None:
-    clock = ManualClock()
-    statuses = []
-
-    for _ in range(3):
-        async with limited(tmp_path, clock, sessions_burst=2, sessions_per_minute=1) as server:
-            statuses.append((await ask(server, "POST", "/session/new")).status)
-
-    assert statuses == [200, 200, 429]
+    assert (before, after, recovered, again) == ([200, 429], [429], [200], [200, 429])
+    assert sessions == [200, 200, 429]
 
 
 async def test_a_limit_that_was_raised_counts_after_the_restart(tmp_path: Path) -> None:
@@ -253,3 +223,204 @@ def test_a_limit_that_changes_while_the_server_runs_counts_from_then() -> None:
     assert charged.charges[0].spending.reset_us == 4_000_000
     saved = {bucket.limit_name: bucket.interval_us for bucket in quotas.take_unsaved()}
     assert saved == {"requests": 1_000_000, "sessions": 60_000_000}
+
+
+_FULL_AGAIN = 10_000
+_ONE_REQUEST: dict[str, Any] = {"requests_burst": 1, "requests_per_second": 0.001}
+
+
+@pytest.fixture
+async def behind_proxy(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    """Believes the proxies 127.0.0.0/8 and 10.0.0.0/8; every client has one request."""
+    proxies = ("127.0.0.0/8", "10.0.0.0/8", "2001:db8:ffff::/48")
+    async with running_server(
+        tmp_path / "behind", trusted_proxies=proxies, quota_exempt=("192.0.2.0/24",), **_ONE_REQUEST
+    ) as server:
+        yield server
+
+
+async def status_for(server: RunningServer, *forwarded: str) -> int:
+    headers = CIMultiDict([("X-Forwarded-For", hops) for hops in forwarded])
+    return (await ask(server, "GET", "/hello", headers=headers)).status
+
+
+@each_row(
+    ("first", "second"),
+    [
+        (["198.51.100.1"], ["198.51.100.1"]),
+        (["198.51.100.1"], ["203.0.113.9, 198.51.100.1"]),
+        (["203.0.113.1, 198.51.100.1"], ["203.0.113.2,198.51.100.1"]),
+        (["nonsense, 198.51.100.1"], ["198.51.100.1"]),
+        (["198.51.100.1"], ["198.51.100.1, 10.1.2.3"]),
+        (["198.51.100.1"], ["203.0.113.9 ,  198.51.100.1 ,10.1.2.3,127.0.0.5"]),
+        (["198.51.100.1", "10.1.2.3"], ["198.51.100.1"]),
+        (["203.0.113.9", "198.51.100.1"], ["198.51.100.1"]),
+        (["198.51.100.1"], ["::ffff:198.51.100.1"]),
+        (["198.51.100.1"], ["198.51.100.1, ::ffff:10.1.2.3"]),
+        (["2001:db8:1:2::1"], ["2001:db8:1:2:ffff:ffff:ffff:ffff"]),
+        (["2001:db8:1:2::1"], ["2001:DB8:1:2:0:0:0:9, 2001:db8:ffff::1"]),
+        (["198.51.100.1"], ["198.51.100.1:1234"]),
+        (["198.51.100.1:1234"], ["198.51.100.1:5678, 10.1.2.3:80"]),
+        (["2001:db8:1:2::1"], ["[2001:db8:1:2::9]:443"]),
+        (["2001:db8:1:2::1"], ["[2001:db8:1:2::9], [2001:db8:ffff::1]:80"]),
+        (["unknown"], [""]),
+        (["unknown"], ["198.51.100.1, unknown"]),
+        (["unknown"], ["198.51.100.1, "]),
+        (["unknown"], ["198.51.100.256"]),
+        (["unknown"], ["198.51.100.1:port"]),
+        (["unknown"], ["[198.51.100.1"]),
+        (["unknown"], ["é😀"]),
+        ([], ["10.1.2.3"]),
+        ([], ["10.1.2.3, 10.4.5.6"]),
+    ],
+)
+async def test_a_client_has_a_bucket(
+    behind_proxy: RunningServer, first: list[str], second: list[str]
+) -> None:
+    behind_proxy.clock.advance(_FULL_AGAIN)
+
+    statuses = [await status_for(behind_proxy, *forwarded) for forwarded in (first, second)]
+
+    assert statuses == [200, 429]
+
+
+@each_row(
+    ("first", "second"),
+    [
+        (["198.51.100.1"], ["198.51.100.2"]),
+        (["198.51.100.1, 198.51.100.2"], ["198.51.100.1"]),
+        (["198.51.100.1"], []),
+        (["unknown"], []),
+        (["2001:db8:1:2::1"], ["2001:db8:1:3::1"]),
+        (["::1"], ["::ffff:0.0.0.1"]),
+        (["2001:db8::1, 198.51.100.1"], ["2001:db8::1, 198.51.100.2"]),
+    ],
+)
+async def test_two_have_two_buckets(behind_proxy: RunningServer, first: list[str], second: list[str]) -> None:
+    behind_proxy.clock.advance(_FULL_AGAIN)
+
+    statuses = [await status_for(behind_proxy, *forwarded) for forwarded in (first, second)]
+
+    assert statuses == [200, 200]
+
+
+async def test_a_client_behind_a_proxy_may_be_exempt(behind_proxy: RunningServer) -> None:
+    statuses = [await status_for(behind_proxy, "192.0.2.7") for _ in range(3)]
+
+    assert statuses == [200] * 3
+
+
+async def test_a_last_hop_of_loopback_is_exempt_and_one_that_is_no_address_is_not(tmp_path: Path) -> None:
+    exempt = ["127.0.0.2:5678", "[::1]:80", "::1"]
+    others = ["127.0.0.1:", "[::1", "unknown", "", "127.0.0.1, 127.0.0.1:x", "_hidden"]
+    async with running_server(tmp_path, trusted_proxies=("127.0.0.1/32",), **_ONE_REQUEST) as server:
+        statuses = {}
+        for hop in (*exempt, *others):
+            server.clock.advance(_FULL_AGAIN)
+            statuses[hop] = [await status_for(server, hop) for _ in range(2)]
+
+    assert [hop for hop, found in statuses.items() if found == [200, 200]] == exempt
+    assert [hop for hop, found in statuses.items() if found == [200, 429]] == others
+
+
+async def test_a_forwarded_header_of_a_client_is_not_believed(tmp_path: Path) -> None:
+    async with running_server(tmp_path, quota_exempt=("192.0.2.0/24",), **_ONE_REQUEST) as server:
+        statuses = [
+            await status_for(server, address) for address in ("198.51.100.1", "198.51.100.2", "192.0.2.7")
+        ]
+
+    assert statuses == [200, 429, 429]
+
+
+async def test_a_peer_that_is_no_proxy_is_not_believed(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, trusted_proxies=("127.0.0.2/32",), quota_exempt=(), **_ONE_REQUEST
+    ) as server:
+        connector = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+        async with aiohttp.ClientSession(connector=connector) as proxy:
+            headers = {"X-Forwarded-For": "198.51.100.1"}
+            through = [await ask(server, "GET", "/hello", headers=headers, client=proxy) for _ in range(2)]
+        beside = [await status_for(server, address) for address in ("198.51.100.1", "198.51.100.2")]
+
+    assert [answer.status for answer in through] == [200, 429]
+    assert beside == [200, 429]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    log = CapturingLogger()
+    monkeypatch.setattr(addresses, "log", log)
+    return log
+
+
+async def test_an_exempt_peer_that_forwards_without_being_trusted_is_mentioned_once(
+    tmp_path: Path, log: CapturingLogger
+) -> None:
+    async with running_server(tmp_path) as server:
+        await ask(server, "GET", "/hello")
+        assert log.calls == []
+
+        for _ in range(3):
+            await status_for(server, "198.51.100.1")
+
+    (mention,) = log.calls
+    assert mention.args == ("proxy_not_trusted",)
+    assert mention.kwargs["peer"] == "127.0.0.1"
+
+
+async def test_a_trusted_proxy_is_not_mentioned(behind_proxy: RunningServer, log: CapturingLogger) -> None:
+    await status_for(behind_proxy, "192.0.2.7")  # an exempt client behind it
+    await status_for(behind_proxy, "198.51.100.1")
+
+    assert log.calls == []
+
+
+@each_row(
+    ("most", "refused", "total", "addresses"),
+    [
+        (100, ["192.0.2.1", "192.0.2.2", "192.0.2.1"], 3, {"192.0.2.1": 2, "192.0.2.2": 1}),
+        (2, ["a", "b", "c", "d", "b"], 5, {"b": 2, "a": 1}),
+        (
+            100,
+            [str(number) for number in range(20) for _ in range(number + 1)],
+            210,
+            {str(number): number + 1 for number in range(19, 9, -1)},
+        ),
+    ],
+    ids=["by address until they are reported", "of so many addresses", "the ten with the most"],
+)
+def test_refusals_are_counted(most: int, refused: list[str], total: int, addresses: dict[str, int]) -> None:
+    refusals = Refusals(most_addresses=most)
+    for address in refused:
+        refusals.count(address, "requests")
+
+    report = refusals.take()
+
+    assert report is not None
+    assert (report.total, report.addresses) == (total, addresses)
+    assert refusals.take() is None
+
+
+async def test_refused_addresses_are_logged_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_REPORT_SECONDS", 0.05)
+    with capture_logs() as lines:
+        async with limited(tmp_path / "data", **_ONE_REQUEST) as server:
+            statuses = [(await ask(server, "GET", "/hello")).status for _ in range(4)]
+
+            await eventually(lambda: sum(int(line.get("requests", 0)) for line in lines) == 3)
+
+    reports = [line for line in lines if line["event"] == "requests_refused"]
+    assert statuses == [200, 429, 429, 429]
+    assert all(line["addresses"] == {"127.0.0.1": line["requests"]} for line in reports)
+    assert {line["log_level"] for line in reports} == {"warning"}
+
+
+async def test_refusals_before_the_end_are_logged(tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        async with limited(tmp_path / "data", **_ONE_REQUEST) as server:
+            await asyncio.gather(*(ask(server, "GET", "/hello") for _ in range(3)))
+
+    (line,) = [line for line in lines if line["event"] == "requests_refused"]
+    assert (line["requests"], line["addresses"], line["other_addresses"]) == (2, {"127.0.0.1": 2}, 0)

@@ -208,9 +208,8 @@ def verified(cacao: Any, asked: Mapping[str, Any], now: datetime) -> str:
         case _:
             raise BadPayloadError("The sign-in has no header, payload and signature (CAIP-74).")
     if header not in _HEADERS or kind != "eip191":
-        raise BadPayloadError(
-            f"The sign-in is of the kind {header}, {kind}: only EIP-191 can be verified here."
-        )
+        text = f"The sign-in is of the kind {header}, {kind}: only EIP-191 can be verified here."
+        raise BadPayloadError(text)
     issuer = _issuer(payload)
     _require_signature(message_of(payload), signature, issuer[3])
     _require_bound(payload, asked, issuer[1])
@@ -271,9 +270,8 @@ def _require_bound(payload: Mapping[str, Any], asked: Mapping[str, Any], chain: 
     given = {**payload, "aud": payload.get("aud") or payload.get("uri")}
     for name in ("domain", "nonce", "aud", "version"):
         if given[name] != asked[name]:
-            raise BadPayloadError(
-                f"The sign-in answers another request: its {name} is not the one asked for."
-            )
+            text = f"The sign-in answers another request: its {name} is not the one asked for."
+            raise BadPayloadError(text)
     if chain not in asked["chains"]:
         raise BadPayloadError(f"The sign-in is on {chain}, which was not asked for.")
 
@@ -382,11 +380,9 @@ def _order(name: str) -> tuple[str, str]:
 
 
 def _is_sound(actions: Any) -> bool:
-    return (
-        isinstance(actions, dict)
-        and bool(actions)
-        and all(isinstance(limits, list) and limits for limits in actions.values())
-    )
+    if not isinstance(actions, dict) or not actions:
+        return False
+    return all(isinstance(limits, list) and limits for limits in actions.values())
 
 
 def _encoded(recap: Recap) -> str:

@@ -2,21 +2,30 @@
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import aiohttp
 
 from bridge_server.kit.client.authentication import Authentication
 from bridge_server.kit.client.errors import BadPairingError, Pace, UnsupportedError
+from bridge_server.kit.client.http import HttpBridge
 from bridge_server.kit.client.pairing import Pairing, parse_pairing, sound_bridge_url, sound_name
-from bridge_server.kit.client.payloads import REJECTION, USER_REJECTED, Approval, Call, Event, Proposal, Push
+from bridge_server.kit.client.payloads import (
+    REJECTION,
+    USER_REJECTED,
+    Approval,
+    Call,
+    Event,
+    Proposal,
+    Push,
+    peer_metadata,
+)
 from bridge_server.kit.client.v07 import PollingDapp, PollingWallet
 from bridge_server.kit.client.v1 import SocketDapp, SocketWallet
 from bridge_server.kit.client.v2 import RelayDapp, RelayWallet
 from bridge_server.kit.client.v2_protocol import ETHEREUM, is_relay_pairing, parse_relay_pairing
+from bridge_server.kit.client.websocket import Line
 
 Generation = Literal["plain", "0.7", "1.x", "2.x"]
 """`plain` and `0.7` are both over HTTP: only the bridge's URL decides the form of its answers."""
@@ -26,45 +35,9 @@ _WALLET_NAME = "Wallet"
 _HTTP_OF_WEBSOCKET = {"wss://": "https://", "ws://": "http://"}
 
 
-class DappSide(Protocol):
-    """A dapp's session in one generation. The methods are described in `Dapp`."""
-
-    @property
-    def pairing(self) -> Pairing: ...
-    @property
-    def uri(self) -> str: ...
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]: ...
-    async def approval(self, timeout: float | None) -> Approval: ...
-    async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str: ...
-    async def result(self, call_id: str, timeout: float | None) -> Any: ...
-    async def end(self) -> None: ...
-    async def ping(self, timeout: float | None) -> None: ...
-    def updates(self) -> AsyncGenerator[Approval, None]: ...
-    def events(self) -> AsyncGenerator[Event, None]: ...
-
-
-class WalletSide(Protocol):
-    """A wallet's session in one generation. The methods are described in `Wallet`."""
-
-    @property
-    def pairing(self) -> Pairing: ...
-    @property
-    def topic(self) -> str: ...
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    async def proposal(self, timeout: float | None) -> Proposal: ...
-    async def approve(self, accounts: Iterable[str], chain_id: int, push: Push | None) -> int | None: ...
-    async def reject(self) -> None: ...
-    def calls(self) -> AsyncGenerator[Call, None]: ...
-    async def call(self, call_id: str) -> Call: ...
-    async def answer(self, call: Call, result: Any) -> None: ...
-    async def refuse(self, call: Call, code: int, message: str) -> None: ...
-    async def end(self) -> None: ...
-    async def emit(self, name: str, data: Any, chain: str) -> None: ...
-    async def extend(self) -> int: ...
-    async def ping(self, timeout: float | None) -> None: ...
+# A side in each generation. Its methods are described in `Dapp` and `Wallet`.
+DappSide = PollingDapp | SocketDapp | RelayDapp
+WalletSide = PollingWallet | SocketWallet | RelayWallet
 
 
 class Dapp:
@@ -102,24 +75,18 @@ class Dapp:
             raise ValueError("namespaces, project_id and authentication belong to generation 2.x")
         if one_click and authentication is None:
             raise ValueError("one_click needs an authentication")
+        pace = pace or Pace()
         match generation:
             case "plain" | "0.7":
-                self._side = PollingDapp(sound_bridge_url(bridge_url), sound_name(name), http, pace or Pace())
+                bridge = HttpBridge(sound_bridge_url(bridge_url), http, pace)
+                self._side = PollingDapp(bridge, sound_name(name))
             case "1.x":
-                self._side = SocketDapp(bridge_url, sound_name(name), url, http, pace or Pace())
+                self._side = SocketDapp(bridge_url, sound_name(name), url, http, pace)
             case "2.x":
-                relay_url, asked = sound_relay_url(bridge_url), ETHEREUM if namespaces is None else namespaces
-                self._side = RelayDapp(
-                    relay_url,
-                    sound_name(name),
-                    url,
-                    asked,
-                    project_id,
-                    http,
-                    pace or Pace(),
-                    authentication,
-                    one_click,
-                )
+                line = Line(sound_relay_url(bridge_url), http, pace)
+                metadata = peer_metadata(sound_name(name), url)
+                asked = ETHEREUM if namespaces is None else namespaces
+                self._side = RelayDapp(line, project_id, metadata, asked, authentication, one_click)
             case _:
                 raise ValueError(f"generation must be plain, 0.7, 1.x or 2.x, not {generation!r}")
 
@@ -141,7 +108,8 @@ class Dapp:
         if chosen is None:
             raise BadPairingError("The pairing has no name for the dapp: give one.")
         dapp = cls(known.bridge_url, name=chosen, http=http, pace=pace)
-        dapp._side = PollingDapp(known.bridge_url, chosen, http, pace or Pace(), replace(known, name=chosen))
+        bridge = HttpBridge(known.bridge_url, http, pace or Pace())
+        dapp._side = PollingDapp(bridge, chosen, replace(known, name=chosen))
         return dapp
 
     async def __aenter__(self) -> Self:
@@ -153,9 +121,7 @@ class Dapp:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._side.close()
 
     @property
@@ -173,7 +139,8 @@ class Dapp:
 
         Raises RejectedError, SessionEndedError, BadPayloadError, AnswerTimeoutError, BridgeUnreachableError.
         """
-        return await self._side.approval(timeout)
+        async with self._side.limits.within(timeout, "The wallet did not answer"):
+            return await self._side.approval()
 
     async def call(
         self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS, *, chain: str | None = None
@@ -182,9 +149,9 @@ class Dapp:
 
         To wait beyond a restart of the program, use `request` and `result`, whose errors this also raises.
         """
-        async with self._side.within(timeout, f"The wallet did not answer the call of {method}"):
+        async with self._side.limits.within(timeout, f"The wallet did not answer the call of {method}"):
             call_id = await self.request(method, params, timeout=None, chain=chain)
-            return await self.result(call_id, timeout=None)
+            return await self._side.result(call_id)
 
     async def request(
         self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS, *, chain: str | None = None
@@ -205,7 +172,8 @@ class Dapp:
         Raises CallFailedError, CallExpiredError, SessionEndedError, BadPayloadError, AnswerTimeoutError,
         BridgeUnreachableError.
         """
-        return await self._side.result(call_id, timeout)
+        async with self._side.limits.within(timeout, f"The wallet did not answer the call {call_id}"):
+            return await self._side.result(call_id)
 
     async def ping(self, timeout: float | None = _PATIENCE_SECONDS) -> None:
         """Wait for the wallet's answer to a ping of generation 2.x. `timeout` is in seconds.
@@ -249,8 +217,9 @@ class Wallet:
         http: aiohttp.ClientSession | None = None,
         pace: Pace | None = None,
     ) -> None:
+        self._side: WalletSide
         if isinstance(pairing, Pairing):
-            self._side: WalletSide = PollingWallet(pairing, http, pace or Pace())
+            self._side = PollingWallet(pairing, http, pace or Pace())
         else:
             self._side = pairing
 
@@ -274,15 +243,25 @@ class Wallet:
         generation 2.x has no relay, so `relay_url` is required. `name` and `url` introduce the wallet to the
         dapp; `project_id` is sent to the relay.
         """
-        return cls(_side(uri, relay_url, generation, name, url, project_id, http, pace or Pace()))
+        pace = pace or Pace()
+        if is_relay_pairing(uri):
+            _require(generation, "2.x")
+            line = Line(required_relay_url(relay_url), http, pace)
+            relay_pairing = parse_relay_pairing(uri)
+            if relay_pairing.expires_s is not None and relay_pairing.expires_s < time.time():
+                raise BadPairingError("The pairing URI has expired: the dapp must show a new one.")
+            return cls(RelayWallet(relay_pairing, line, project_id, peer_metadata(name, url)))
+        pairing = parse_pairing(uri)
+        if uri.strip().startswith("wc:") and generation in (None, "1.x"):
+            return cls(SocketWallet(pairing, name, url, http, pace))
+        _require(generation, "plain", "0.7")
+        return cls(PollingWallet(pairing, http, pace))
 
     async def __aenter__(self) -> Self:
         await self._side.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._side.close()
 
     @property
@@ -385,31 +364,6 @@ class Wallet:
     async def end(self) -> None:
         """End the session, and its calls with it. Raises BridgeUnreachableError."""
         await self._side.end()
-
-
-def _side(
-    uri: str,
-    relay_url: str | None,
-    generation: Generation | None,
-    name: str,
-    url: str,
-    project_id: str | None,
-    http: aiohttp.ClientSession | None,
-    pace: Pace,
-) -> WalletSide:
-    """The wallet of the generation that the URI belongs to."""
-    if is_relay_pairing(uri):
-        _require(generation, "2.x")
-        relay = required_relay_url(relay_url)
-        pairing_2x = parse_relay_pairing(uri)
-        if pairing_2x.expires_s is not None and pairing_2x.expires_s < time.time():
-            raise BadPairingError("The pairing URI has expired: the dapp must show a new one.")
-        return RelayWallet(pairing_2x, relay, name, url, project_id, http, pace)
-    pairing = parse_pairing(uri)
-    if uri.strip().startswith("wc:") and generation in (None, "1.x"):
-        return SocketWallet(pairing, name, url, http, pace)
-    _require(generation, "plain", "0.7")
-    return PollingWallet(pairing, http, pace)
 
 
 def _require(generation: Generation | None, *known: Generation) -> None:

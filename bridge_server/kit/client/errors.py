@@ -1,10 +1,13 @@
 """Errors of the client library, and its time limits: waits, retries, and what is raised at their end."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from bridge_server.kernel.fields import parse_retry_after
 
 _DOUBLINGS = 16
 _LONGEST_ASKED_SECONDS = 3_600.0
@@ -100,6 +103,12 @@ class Pace:
         if asked_seconds is None:
             return own
         return max(own, min(asked_seconds, _LONGEST_ASKED_SECONDS) + self.first_retry_seconds * chance)
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """The time in a Retry-After from now on; None if there is none that can be read."""
+    asked = headers.get("Retry-After")
+    return None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
 
 
 class TimeLimits(ABC):

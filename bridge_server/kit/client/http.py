@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -12,7 +11,6 @@ from typing import Any
 import aiohttp
 import orjson
 
-from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -23,8 +21,9 @@ from bridge_server.kit.client.errors import (
     RequestRefusedError,
     SessionEndedError,
     TimeLimits,
+    retry_after_seconds,
 )
-from bridge_server.kit.client.payloads import Push
+from bridge_server.kit.client.payloads import Push, read_object
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
 _LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
@@ -103,18 +102,17 @@ class HttpRequests:
                 response = await self._request("GET", path, None, 0)
                 if response.status != 200:
                     _require_success(response, await _read(response))
-            while piece := await self._piece(response):
+            while True:
+                async with asyncio.timeout(self.pace.attempt_seconds):
+                    piece = await response.content.readany()
+                if not piece:
+                    return
                 yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._failure(error) from error
         finally:
             if response is not None:
                 response.close()
-
-    async def _piece(self, response: aiohttp.ClientResponse) -> bytes:
-        """The next bytes; empty at the end."""
-        async with asyncio.timeout(self.pace.attempt_seconds):
-            return await response.content.readany()
 
     async def _request(
         self, method: str, path: str, body: bytes | None, wait_seconds: int
@@ -153,9 +151,7 @@ def _require_success(response: aiohttp.ClientResponse, body: bytes) -> None:
         return
     detail = _detail(response, body)
     if response.status in _NOT_NOW or response.status >= _FIRST_FAILURE:
-        asked = response.headers.get("Retry-After")
-        asked_seconds = None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
-        refusal = RequestRefusedError(response.status, detail, asked_seconds)
+        refusal = RequestRefusedError(response.status, detail, retry_after_seconds(response.headers))
         raise FailedAttemptError(str(refusal), taken=response.status not in _NOT_NOW, refusal=refusal)
     raise RequestRefusedError(response.status, detail)
 
@@ -179,44 +175,24 @@ def _faults(problem: dict[str, Any]) -> list[str]:
     return [f"{each.get('pointer')} {each.get('detail')}" for each in named[:_MOST_FAULTS]]
 
 
-class RetryingClient(TimeLimits):
-    """A bridge over HTTP, usable between `open` and `close`. A client session passed as `http` stays open."""
+class RetryingClient(HttpRequests, TimeLimits):
+    """A bridge over HTTP, whose requests are repeated as long as that is safe."""
 
-    def __init__(
-        self, bridge_url: str, http: aiohttp.ClientSession | None, pace: Pace, token: str | None = None
-    ) -> None:
-        self.bridge_url = bridge_url
-        self.pace = pace
-        self.requests = HttpRequests(bridge_url, http, pace, token)
-        self._failure: FailedAttemptError | None = None
-
-    def open(self) -> None:
-        """Open a client session unless one was passed in."""
-        self.requests.open()
-
-    async def close(self) -> None:
-        """Close the client session unless it was passed in."""
-        await self.requests.close()
+    _failed: FailedAttemptError | None = None
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        self._failure = None
+        self._failed = None
         try:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as error:
-            if self._failure is not None:
-                raise self._unreachable(self._failure) from error
+            if self._failed is not None:
+                raise self._unreachable(self._failed) from error
             raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
 
     async def send(
-        self,
-        method: str,
-        path: str,
-        fields: Any = None,
-        *,
-        wait_seconds: int = 0,
-        repeatable: bool = True,
+        self, method: str, path: str, fields: Any = None, *, wait_seconds: int = 0, repeatable: bool = True
     ) -> bytes:
         """Send a request, with retries, until the bridge answers 2xx; returns the body, empty for a 204.
 
@@ -229,26 +205,24 @@ class RetryingClient(TimeLimits):
         failures = 0
         while True:
             try:
-                body = await self.requests.attempt(method, path, encoded, 0 if failures else wait_seconds)
+                body = await self.attempt(method, path, encoded, 0 if failures else wait_seconds)
             except FailedAttemptError as failure:
-                self._failure = failure
-                if method != "GET" and failure.refusal and self._asks_too_much(failure.asked_seconds):
+                self._failed = failure
+                asked_too_much = (failure.asked_seconds or 0) > self.pace.patience_seconds
+                if method != "GET" and failure.refusal and asked_too_much:
                     raise failure.refusal from failure
                 if failure.taken and not repeatable:
                     raise self._unreachable(failure, " It may have taken the request.") from failure
                 failures += 1
                 pause = self.pace.retry_seconds(failures, random.random(), failure.asked_seconds)  # noqa: S311
-                _log.info("%s: %s; again in %.1f s", self.bridge_url, failure, pause)
+                _log.info("%s: %s; again in %.1f s", self.url, failure, pause)
                 await asyncio.sleep(pause)
             else:
-                self._failure = None
+                self._failed = None
                 return body
 
-    def _asks_too_much(self, asked_seconds: float | None) -> bool:
-        return asked_seconds is not None and asked_seconds > self.pace.patience_seconds
-
     def _unreachable(self, failure: FailedAttemptError, more: str = "") -> BridgeUnreachableError:
-        return BridgeUnreachableError(f"The bridge {self.bridge_url} cannot be used: {failure}.{more}")
+        return BridgeUnreachableError(f"The bridge {self.url} cannot be used: {failure}.{more}")
 
 
 # A client of the bridge's endpoints (docs/protocol.md, B), with one method for each.
@@ -257,29 +231,29 @@ class RetryingClient(TimeLimits):
 # bridge decides whether its answers have it.
 
 
-class HttpBridge:
-    """The sessions and calls of a bridge. Payloads are passed on encrypted."""
+class HttpBridge(RetryingClient):
+    """The sessions and calls of a bridge. Payloads are passed on encrypted.
 
-    def __init__(self, client: RetryingClient) -> None:
-        self._client = client
+    A method raises SessionEndedError without the session, and CallExpiredError without the call.
+    """
 
     async def open_session(self) -> str:
         """Open a session; returns its id."""
-        return _text(_document(await self._client.send("POST", "/session/new")), "sessionId")
+        return _text(_document(await self.send("POST", "/session/new")), "sessionId")
 
     async def session(self, session_id: str, wait_seconds: int = 0) -> Any:
-        """The payload that the wallet has put, or None. Raises SessionEndedError."""
+        """The payload that the wallet has put, or None."""
         async with _of_session(session_id):
             return _payload(await self._poll(f"/session/{session_id}", wait_seconds))
 
     async def update_session(self, session_id: str, payload: Any, push: Push | None) -> int | None:
         """Put the wallet's payload; returns the expiry of the session in epoch milliseconds, if answered.
 
-        `push` None removes earlier push details. Raises SessionEndedError.
+        `push` None removes earlier push details.
         """
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
-            answer = await self._client.send("PUT", f"/session/{session_id}", fields)
+            answer = await self.send("PUT", f"/session/{session_id}", fields)
         expires = _document(answer).get("expires") if answer else None
         return expires if isinstance(expires, int) else None
 
@@ -287,44 +261,42 @@ class HttpBridge:
         """End the session. It may have ended already."""
         with suppress(SessionEndedError):
             async with _of_session(session_id):
-                await self._client.send("DELETE", f"/session/{session_id}")
+                await self.send("DELETE", f"/session/{session_id}")
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
-        """Make a call; returns its id. It is not retried if the bridge may have accepted it.
-
-        Raises SessionEndedError, BridgeUnreachableError.
-        """
-        fields = {"encryptionPayload": payload, "dappName": dapp_name}
+        """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
+        path, fields = (
+            f"/session/{session_id}/call/new",
+            {"encryptionPayload": payload, "dappName": dapp_name},
+        )
         async with _of_session(session_id):
-            answer = await self._client.send(
-                "POST", f"/session/{session_id}/call/new", fields, repeatable=False
-            )
+            answer = await self.send("POST", path, fields, repeatable=False)
         return _text(_document(answer), "callId")
 
     async def calls(self, session_id: str, wait_seconds: int = 0) -> dict[str, Any]:
-        """The payloads of calls without a status, by call id, oldest first. Raises SessionEndedError."""
+        """The payloads of calls without a status, by call id, oldest first."""
         async with _of_session(session_id):
             found = await self._poll(f"/session/{session_id}/calls", wait_seconds)
         return {call_id: _payload(call) for call_id, call in (found or {}).items()}
 
     async def call(self, session_id: str, call_id: str) -> Any:
-        """One call's payload. Raises SessionEndedError, CallExpiredError."""
+        """One call's payload."""
         async with self._of_call(session_id, call_id):
             return _payload(await self._poll(f"/session/{session_id}/call/{call_id}", 0))
 
     async def status(self, session_id: str, call_id: str, wait_seconds: int = 0) -> Any:
-        """The payload of a call's status, or None. Raises SessionEndedError, CallExpiredError."""
+        """The payload of a call's status, or None."""
         async with self._of_call(session_id, call_id):
             return _payload(await self._poll(f"/call-status/{call_id}", wait_seconds))
 
     async def answer_call(self, session_id: str, call_id: str, payload: Any) -> None:
-        """Post the call's status. Raises SessionEndedError, CallExpiredError."""
+        """Post the call's status."""
         async with self._of_call(session_id, call_id):
-            await self._client.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
+            await self.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
 
     async def _poll(self, path: str, wait_seconds: int) -> dict[str, Any] | None:
         """The JSON object of an answer without its envelope; None for an empty answer."""
-        answer = await self._client.send("GET", path, wait_seconds=wait_seconds)
+        answer = await self.send("GET", path, wait_seconds=wait_seconds)
         if not answer:
             return None
         document = _document(answer)
@@ -333,7 +305,6 @@ class HttpBridge:
 
     @asynccontextmanager
     async def _of_call(self, session_id: str, call_id: str) -> AsyncIterator[None]:
-        """Turn a 404 into CallExpiredError, or into SessionEndedError if the session has ended too."""
         try:
             yield
         except RequestRefusedError as refusal:
@@ -351,17 +322,13 @@ async def _of_session(session_id: str) -> AsyncIterator[None]:
     except RequestRefusedError as refusal:
         if refusal.status != _MISSING:
             raise
-        raise SessionEndedError(
-            f"The bridge has no session {session_id}, or none any more. Open another."
-        ) from refusal
+        text = f"The bridge has no session {session_id}, or none any more. Open another."
+        raise SessionEndedError(text) from refusal
 
 
 def _document(answer: bytes) -> dict[str, Any]:
-    try:
-        document = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict):
+    document = read_object(answer)
+    if document is None:
         raise BadAnswerError("The server did not answer with a JSON object. Is the URL that of a bridge?")
     return document
 

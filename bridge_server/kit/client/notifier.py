@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -18,6 +17,7 @@ from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kit.client.errors import BadAnswerError, BridgeUnreachableError, Pace
 from bridge_server.kit.client.http import FailedAttemptError, HttpRequests, RetryingClient
 from bridge_server.kit.client.pairing import sound_bridge_url
+from bridge_server.kit.client.payloads import read_object
 
 ACCOUNTS_AT_ONCE = 500
 LOOKED_UP_AT_ONCE = 100
@@ -92,10 +92,6 @@ class NotifyProgress:
     because: str = ""
     result: NotifyResult | None = None
 
-    def waiting(self, seconds: float, because: str) -> Self:
-        """This progress while the walk waits."""
-        return replace(self, waits_seconds=seconds, because=because, result=None)
-
     def with_result(self, result: NotifyResult, after: str) -> Self:
         """The progress after another call, whose last account was `after`."""
         reasons = [failed.reason for failed in result.failed]
@@ -146,12 +142,7 @@ class Notifier:
         self._client.open()
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
     async def notify(
@@ -178,9 +169,8 @@ class Notifier:
         fields = {**_fields(notification_fields(type, title, body, url), id), "accounts": accounts}
         json_body(fields)
         async with self._client.patiently("The server did not confirm the notification"):
-            answer = await self._client.send(
-                "POST", self._notify_path("", dry_run), fields, repeatable=dry_run or id is not None
-            )
+            path, repeatable = self._notify_path("", dry_run), dry_run or id is not None
+            answer = await self._client.send("POST", path, fields, repeatable=repeatable)
         return read_result(read_answer(answer))
 
     async def notify_all(
@@ -212,9 +202,7 @@ class Notifier:
         progress = NotifyProgress(id, after)
         yield progress
         if accounts is None:
-            calls = NotifyCalls(
-                self._client.requests, self._notify_path("/audience", dry_run), fields, progress
-            )
+            calls = NotifyCalls(self._client, self._notify_path("/audience", dry_run), fields, progress)
             async with aclosing(calls.call_all()) as calling:
                 async for progress in calling:
                     yield progress
@@ -222,7 +210,7 @@ class Notifier:
         behind = [account for account in accounts if account > after]
         progress = replace(progress, total=len(behind))
         yield progress
-        calls = NotifyCalls(self._client.requests, self._notify_path("", dry_run), fields, progress)
+        calls = NotifyCalls(self._client, self._notify_path("", dry_run), fields, progress)
         for some in chunks(behind, ACCOUNTS_AT_ONCE):
             async with aclosing(calls.call({"accounts": some}, some[-1])) as calling:
                 async for progress in calling:
@@ -234,8 +222,8 @@ class Notifier:
         The server allows one listing in 5 minutes, 2 at once; the limit is waited out. A listing that breaks
         off is asked for again and goes on behind the last account.
         """
-        listing = Listing(self._client.requests, f"/{self._project}/subscribers", after)
-        patience = Patience(self._client.bridge_url, self._client.pace)
+        listing = Listing(self._client, f"/{self._project}/subscribers", after)
+        patience = Patience(self._client.url, self._client.pace)
         while True:
             try:
                 async with aclosing(listing.pages()) as pages:
@@ -251,12 +239,11 @@ class Notifier:
     async def lookup(self, accounts: Iterable[str]) -> dict[str, SubscribedAccount]:
         """The subscribers among the accounts, any number, by account id as spelled here."""
         found: dict[str, SubscribedAccount] = {}
+        path = f"/v1/{self._project}/subscribers"
         for some in chunks(required_accounts(accounts), LOOKED_UP_AT_ONCE):
             json_body(some)
             async with self._client.patiently("The server did not look up the accounts"):
-                answer = await self._client.send(
-                    "POST", f"/v1/{self._project}/subscribers", {"accounts": some}
-                )
+                answer = await self._client.send("POST", path, {"accounts": some})
             found |= read_subscribers(read_answer(answer))
         return found
 
@@ -293,12 +280,14 @@ class NotifyCalls:
                 break
             except FailedAttemptError as failure:
                 pause, because = self._patience.pause_after(failure), str(failure)
-            yield self.progress.waiting(pause, because)
+            yield replace(self.progress, waits_seconds=pause, because=because, result=None)
             await asyncio.sleep(pause)
         self._patience.succeeded()
         result = read_result(self.answer)
-        last = self._last(result) if after is None else after
-        self.progress = self.progress.with_result(result, last)
+        if after is None:
+            accounts = (*result.sent, *(each.account for each in result.failed), *result.not_found)
+            after = _next(self.answer) or max(accounts, default=self.progress.after)
+        self.progress = self.progress.with_result(result, after)
         yield self.progress
 
     async def call_all(self) -> AsyncGenerator[NotifyProgress]:
@@ -312,17 +301,12 @@ class NotifyCalls:
             async with aclosing(self.call({"audience": "all", "after": after}, None)) as calling:
                 async for progress in calling:
                     if begins and progress.result is not None:
-                        begins = False
-                        self.progress = progress = replace(progress, total=_total(self.answer))
+                        begins, total = False, self.answer.get("total")
+                        if not isinstance(total, int):
+                            raise _not_a_server()
+                        self.progress = progress = replace(progress, total=total)
                     yield progress
             after = _next(self.answer)
-
-    def _last(self, result: NotifyResult) -> str:
-        """The last account of the call, in the order of account ids."""
-        failed = (each.account for each in result.failed)
-        return _next(self.answer) or max(
-            (*result.sent, *failed, *result.not_found), default=self.progress.after
-        )
 
 
 def _next(answer: Mapping[str, Any]) -> str | None:
@@ -331,14 +315,6 @@ def _next(answer: Mapping[str, Any]) -> str | None:
     if following is not None and not isinstance(following, str):
         raise _not_a_server()
     return following
-
-
-def _total(answer: Mapping[str, Any]) -> int:
-    """The number of accounts of the audience. Raises BadAnswerError."""
-    total = answer.get("total")
-    if not isinstance(total, int):
-        raise _not_a_server()
-    return total
 
 
 class Patience:
@@ -364,16 +340,13 @@ class Patience:
         if failure.refusal is not None and failure.refusal.status == _TOO_MANY_REQUESTS:
             self._failing_since = None
         else:
-            self._require_patience(failure, pause)
+            now = asyncio.get_running_loop().time()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now + pause > self._failing_since + self._pace.walk_patience_seconds:
+                text = f"The server {self._url} cannot be used: {failure}."
+                raise BridgeUnreachableError(text) from failure
         _log.info("%s: %s; again in %.1f s", self._url, failure, pause)
         return pause
-
-    def _require_patience(self, failure: FailedAttemptError, pause: float) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._failing_since is None:
-            self._failing_since = now
-        if now + pause > self._failing_since + self._pace.walk_patience_seconds:
-            raise BridgeUnreachableError(f"The server {self._url} cannot be used: {failure}.") from failure
 
 
 # The content of requests, and their answers.
@@ -414,11 +387,8 @@ def json_body(fields: Any) -> bytes:
 
 def read_answer(body: bytes) -> dict[str, Any]:
     """The JSON object of an answer. Raises BadAnswerError."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        document = None
-    if not isinstance(document, dict):
+    document = read_object(body)
+    if document is None:
         raise _not_a_server()
     return document
 
@@ -438,10 +408,8 @@ def read_result(document: dict[str, Any]) -> NotifyResult:
 def read_subscribers(document: dict[str, Any]) -> dict[str, SubscribedAccount]:
     """The subscribers of a look-up. Raises BadAnswerError."""
     try:
-        return {
-            account: SubscribedAccount(account, tuple(entry["notification_types"]))
-            for account, entry in document.items()
-        }
+        types = {account: tuple(entry["notification_types"]) for account, entry in document.items()}
+        return {account: SubscribedAccount(account, each) for account, each in types.items()}
     except (KeyError, TypeError) as error:
         raise _not_a_server() from error
 
@@ -454,7 +422,10 @@ def _not_a_server() -> BadAnswerError:
 
 
 class Listing:
-    """The account ids that follow `after`. After a failure another reading goes on behind the last one."""
+    """The account ids that follow `after`. After a failure another reading goes on behind the last one.
+
+    The answer is a JSON array. No account id has a quotation mark or a comma.
+    """
 
     def __init__(self, requests: HttpRequests, path: str, after: str = "") -> None:
         self._requests = requests
@@ -463,44 +434,30 @@ class Listing:
 
     async def pages(self) -> AsyncGenerator[list[str]]:
         """Ask for the listing, and yield pages of it. Raises what `HttpRequests.attempt` raises."""
-        pieces = StringArray()
+        self._rest, self._opening = b"", b"["
         async with aclosing(self._requests.pieces(self._path)) as answer:
             async for piece in answer:
-                for page in self._following(pieces.feed(piece)):
+                if page := self._following(self._complete(piece)):
                     yield page
-        for page in self._following(pieces.end()):
+        if page := self._following(self._strings(self._rest)):
             yield page
 
-    def _following(self, accounts: list[str]) -> list[list[str]]:
-        """The accounts behind the last one, as a page; no page if there are none."""
+    def _following(self, accounts: list[str]) -> list[str]:
+        """The accounts behind the last one."""
         following = [account for account in accounts if account > self._after]
-        if not following:
-            return []
-        self._after = following[-1]
-        return [following]
+        self._after = following[-1] if following else self._after
+        return following
 
-
-class StringArray:
-    """Reads a JSON array of account ids piece by piece. No account id has a quotation mark or a comma."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._opening = b"["
-
-    def feed(self, piece: bytes) -> list[str]:
+    def _complete(self, piece: bytes) -> list[str]:
         """The strings that are complete by now. Raises BadAnswerError."""
         self._rest += piece
         end = self._rest.rfind(b'",') + 1
-        if not end:
-            if len(self._rest) > _LONGEST_REST_BYTES:
-                raise _not_a_listing()
-            return []
-        complete, self._rest = self._rest[:end], self._rest[end:]
-        return self._strings(complete + b"]")
-
-    def end(self) -> list[str]:
-        """The last strings. Raises BadAnswerError if the array has no end."""
-        return self._strings(self._rest)
+        if end:
+            complete, self._rest = self._rest[:end], self._rest[end:]
+            return self._strings(complete + b"]")
+        if len(self._rest) > _LONGEST_REST_BYTES:
+            raise _not_a_listing()
+        return []
 
     def _strings(self, text: bytes) -> list[str]:
         """The strings of a part of the array, which begins with `[` at its start, later with a comma."""

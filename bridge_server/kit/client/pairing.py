@@ -24,6 +24,7 @@ from Crypto.Util.Padding import pad, unpad
 
 from bridge_server.kernel.fields import http_url
 from bridge_server.kit.client.errors import BadPairingError, BadPayloadError
+from bridge_server.kit.client.payloads import read_object
 
 KEY_BYTES = 32
 NAME_MAX_CHARACTERS = 255
@@ -87,7 +88,10 @@ def parse_pairing(uri: str) -> Pairing:
         return Pairing(_read(parameters["bridge"]), session_id, key, _read(parameters["name"]))
     if scheme == "wc":
         parameters = _parameters(query, "bridge", "key")
-        return Pairing(_read(parameters["bridge"]), _session_id(rest), _hex_key(parameters["key"]))
+        session_id, key_text = _session_id(rest), parameters["key"]
+        if not _HEX_KEY.fullmatch(key_text):
+            raise BadPairingError(f"The parameter key must be {2 * KEY_BYTES} hexadecimal digits.")
+        return Pairing(_read(parameters["bridge"]), session_id, bytes.fromhex(key_text))
     raise BadPairingError("A pairing URI begins with ethereum:wc- or with wc: (ERC-1328).")
 
 
@@ -106,8 +110,10 @@ def sound_name(name: str) -> str:
     """Check that every bridge accepts the dapp's name; returns it. Raises BadPairingError."""
     if not 1 <= len(name) <= NAME_MAX_CHARACTERS:
         raise BadPairingError(f"The dapp's name must have 1 to {NAME_MAX_CHARACTERS} characters.")
-    if not _is_unicode(name):
-        raise BadPairingError("The dapp's name holds half of a surrogate pair.")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadPairingError("The dapp's name holds half of a surrogate pair.") from None
     return name
 
 
@@ -135,27 +141,12 @@ def _base64_key(text: str) -> bytes:
         raise BadPairingError("The parameter symKey must be Base64, with its padding.") from None
 
 
-def _hex_key(text: str) -> bytes:
-    if not _HEX_KEY.fullmatch(text):
-        raise BadPairingError(f"The parameter key must be {2 * KEY_BYTES} hexadecimal digits.")
-    return bytes.fromhex(text)
-
-
 def _written(value: str) -> str:
-    once = _DECODED_TOO_SOON.sub(lambda found: quote(found[0]), value)
-    return quote(once, safe=_LEFT_ALONE)
+    return quote(_DECODED_TOO_SOON.sub(lambda found: quote(found[0]), value), safe=_LEFT_ALONE)
 
 
 def _read(text: str) -> str:
     return unquote(unquote(text))
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # The end-to-end encryption between a dapp and a wallet.
@@ -178,21 +169,19 @@ class Cipher:
         iv = token_bytes(_BLOCK_BYTES)
         padded = pad(self._text(content), _BLOCK_BYTES)
         data = AES.new(self._key, AES.MODE_CBC, iv).encrypt(padded).hex()
-        return {"data": data, "hmac": self._mac(data, iv).hex(), "iv": iv.hex()}
+        mac = hmac.digest(self._key, self._authenticated(data, iv), sha256)
+        return {"data": data, "hmac": mac.hex(), "iv": iv.hex()}
 
     def open(self, payload: object) -> Any:
         """Decrypt an `encryptionPayload`; returns its content. Raises BadPayloadError."""
         data, mac, iv = _parts(payload)
-        if not hmac.compare_digest(self._mac(data, iv), mac):
+        if not hmac.compare_digest(hmac.digest(self._key, self._authenticated(data, iv), sha256), mac):
             raise BadPayloadError("The payload was sealed with another key, or touched on its way.")
         padded = AES.new(self._key, AES.MODE_CBC, iv).decrypt(bytes.fromhex(data))
         try:
             return self._content(unpad(padded, _BLOCK_BYTES))
         except (ValueError, TypeError, KeyError) as error:
             raise BadPayloadError("The payload holds something else than this generation puts in.") from error
-
-    def _mac(self, data: str, iv: bytes) -> bytes:
-        return hmac.digest(self._key, self._authenticated(data, iv), sha256)
 
     def _text(self, content: Any) -> bytes:
         return orjson.dumps({"data": content})
@@ -206,10 +195,7 @@ class Cipher:
 
 def _parts(payload: object) -> tuple[str, bytes, bytes]:
     """The ciphertext in hexadecimal, the HMAC and the IV of a payload, an object or its JSON text."""
-    try:
-        fields = orjson.loads(payload) if isinstance(payload, str) else payload
-    except orjson.JSONDecodeError:
-        fields = None
+    fields = read_object(payload) if isinstance(payload, str) else payload
     parts = fields if isinstance(fields, dict) else {}
     for name, form in _PARTS.items():
         part = parts.get(name)

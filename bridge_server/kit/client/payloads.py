@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from secrets import randbelow
 from typing import Any
 
+import orjson
+
 from bridge_server.kit.client.authentication import Authentication
-from bridge_server.kit.client.errors import (
-    BadPayloadError,
-    CallFailedError,
-    RejectedError,
-)
+from bridge_server.kit.client.errors import BadPayloadError, CallFailedError, RejectedError
 
 USER_REJECTED = 4001
 """The error code for a rejection by the user (EIP-1193)."""
 REJECTION = "The user rejected the request."
+
+_NOT_APPROVED = "The wallet does not approve the session."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +106,49 @@ class PayloadIds:
         return self._last
 
 
+def read_object(text: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None for any other text."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
 def peer_metadata(name: str, url: str) -> dict[str, Any]:
     """The metadata by which a side of generation 1.x or 2.x introduces itself."""
     return {"name": name, "description": "", "url": url, "icons": []}
 
 
-def write_approval(accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
-    """The content of an approval. Raises TypeError if `accounts` is not a list of strings."""
+def read_metadata(metadata: Any) -> tuple[str, str]:
+    """The name and the URL by which a side introduces itself; empty ones if it does not."""
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("name") or ""), str(known.get("url") or "")
+
+
+def rejection_of(error: Mapping[str, Any]) -> str:
+    """The wallet's reason to reject a session."""
+    return str(error.get("message") or _NOT_APPROVED)
+
+
+def sound_accounts(accounts: Iterable[str]) -> list[str]:
+    """The accounts as a list. Raises TypeError if they are not strings, or one string."""
     texts = list(accounts)
     if isinstance(accounts, str) or not all(isinstance(account, str) for account in texts):
         raise TypeError("accounts are a list of addresses, each of them a string")
-    return {"accounts": texts, "chainId": chain_id, "approved": True}
+    return texts
 
 
-def write_rejection() -> dict[str, Any]:
-    """The content of a rejection of a session."""
-    return {"approved": False}
+def write_approval(accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
+    """The content of an approval. Raises TypeError if `accounts` is not a list of strings."""
+    return {"accounts": sound_accounts(accounts), "chainId": chain_id, "approved": True}
 
 
 def read_approval(content: Any) -> Approval:
     """Read an approval. Raises RejectedError, BadPayloadError."""
     said = _object(content)
     if said.get("approved") is not True:
-        raise RejectedError("The wallet does not approve the session.")
+        raise RejectedError(_NOT_APPROVED)
     accounts = said.get("accounts")
     if not isinstance(accounts, list) or not all(isinstance(account, str) for account in accounts):
         raise BadPayloadError("The approval has no list of accounts.")

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from secrets import token_bytes
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from bridge_server.kit.client.errors import (
     SessionEndedError,
     UnsupportedError,
 )
-from bridge_server.kit.client.http import HttpBridge, RetryingClient
+from bridge_server.kit.client.http import HttpBridge
 from bridge_server.kit.client.pairing import KEY_BYTES, Cipher, Pairing
 from bridge_server.kit.client.payloads import (
     Approval,
@@ -33,11 +32,11 @@ from bridge_server.kit.client.payloads import (
     read_result,
     write_approval,
     write_error,
-    write_rejection,
     write_request,
     write_result,
 )
 
+_NO_PING = "A session over HTTP has no ping between its two sides."
 _PARSE_ERROR = -32_700
 
 _log = logging.getLogger(__name__)
@@ -46,147 +45,105 @@ Found = TypeVar("Found")
 
 
 class PollingDapp:
-    """A dapp that polls. Its `open` opens a session, unless it continues an earlier one."""
+    """A dapp whose `open` opens a session, unless it has one. The methods are described in `Dapp`."""
 
-    def __init__(
-        self,
-        bridge_url: str,
-        name: str,
-        http: aiohttp.ClientSession | None,
-        pace: Pace,
-        pairing: Pairing | None = None,
-    ) -> None:
+    def __init__(self, bridge: HttpBridge, name: str, pairing: Pairing | None = None) -> None:
         self._name = name
-        self._client = RetryingClient(bridge_url, http, pace)
-        self._bridge = HttpBridge(self._client)
+        self._bridge = self.limits = bridge
         self._pairing = pairing
         self._request_ids = PayloadIds()
 
     async def open(self) -> None:
-        """Raises BridgeUnreachableError, RequestRefusedError, BadAnswerError."""
-        self._client.open()
-        if self._pairing is None:
-            await self._open_session()
+        self._bridge.open()
+        if self._pairing is not None:
+            return
+        async with self._bridge.patiently("The bridge opened no session"):
+            session_id = await self._bridge.open_session()
+        try:
+            self._pairing = Pairing(self._bridge.url, session_id, token_bytes(KEY_BYTES), self._name)
+        except BadPairingError as error:
+            raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+        await self._bridge.close()
 
     @property
     def pairing(self) -> Pairing:
-        """The bridge, session and key, which the wallet needs."""
         if self._pairing is None:
             raise RuntimeError("Use it inside `async with`: that opens the session.")
         return self._pairing
 
     @property
     def uri(self) -> str:
-        """The URI that a wallet scans."""
         return self.pairing.uri
 
-    def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
-        """Limit the time of the block."""
-        return self._client.within(seconds, missing)
-
-    async def approval(self, timeout: float | None) -> Approval:
-        """Wait for the wallet's approval."""
-        session_id, wait_seconds = self.pairing.session_id, self._client.pace.wait_seconds
-        async with self._client.within(timeout, "The wallet did not answer"):
-            payload = await poll(
-                partial(self._bridge.session, session_id, wait_seconds), self._client.pace.pause_seconds
-            )
+    async def approval(self) -> Approval:
+        session_id, pace = self.pairing.session_id, self._bridge.pace
+        payload = await poll(partial(self._bridge.session, session_id, pace.wait_seconds), pace.pause_seconds)
         return read_approval(self._cipher.open(payload))
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
-        """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
         if chain is not None:
             raise UnsupportedError("A session over HTTP has one chain, the wallet's: name none.")
         payload = self._cipher.seal(write_request(self._request_ids.next(), method, params))
-        async with self._client.bridge_within(timeout, "The bridge did not take the call"):
+        async with self._bridge.bridge_within(timeout, "The bridge did not take the call"):
             return await self._bridge.request_call(self.pairing.session_id, payload, self._name)
 
-    async def result(self, call_id: str, timeout: float | None) -> Any:
-        """Wait for the answer to a call."""
-        session_id, wait_seconds = self.pairing.session_id, self._client.pace.wait_seconds
-        async with self._client.within(timeout, f"The wallet did not answer the call {call_id}"):
-            payload = await poll(
-                partial(self._bridge.status, session_id, call_id, wait_seconds),
-                self._client.pace.pause_seconds,
-            )
-        return read_result(self._cipher.open(payload))
+    async def result(self, call_id: str) -> Any:
+        session_id, pace = self.pairing.session_id, self._bridge.pace
+        read = partial(self._bridge.status, session_id, call_id, pace.wait_seconds)
+        return read_result(self._cipher.open(await poll(read, pace.pause_seconds)))
 
     async def end(self) -> None:
-        """End the session, and its calls with it."""
-        async with self._client.patiently("The bridge did not end the session"):
+        async with self._bridge.patiently("The bridge did not end the session"):
             await self._bridge.end_session(self.pairing.session_id)
 
     async def ping(self, timeout: float | None) -> None:
-        """A polled session has no ping. Raises UnsupportedError."""
-        raise UnsupportedError("A session over HTTP has no ping between its two sides.")
+        raise UnsupportedError(_NO_PING)
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """A polled session has no updates. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP tells of no update: ask for `approval` again.")
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """A polled session has no events. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP has no events: `approval` has the last update.")
 
     @property
     def _cipher(self) -> Cipher:
         return Cipher(self.pairing.key)
 
-    async def _open_session(self) -> None:
-        async with self._client.patiently("The bridge opened no session"):
-            session_id = await self._bridge.open_session()
-        try:
-            self._pairing = Pairing(self._client.bridge_url, session_id, token_bytes(KEY_BYTES), self._name)
-        except BadPairingError as error:
-            raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error
-
 
 class PollingWallet:
-    """A wallet that reads and answers the session's calls by polling."""
+    """A wallet that polls for the session's calls. The methods are described in `Wallet`."""
 
     def __init__(self, pairing: Pairing, http: aiohttp.ClientSession | None, pace: Pace) -> None:
         self.pairing = pairing
+        self.topic = pairing.session_id
         self._cipher = Cipher(pairing.key)
-        self._client = RetryingClient(pairing.bridge_url, http, pace)
-        self._bridge = HttpBridge(self._client)
+        self._bridge = HttpBridge(pairing.bridge_url, http, pace)
         self._seen: set[str] = set()
         self._turn = asyncio.Lock()
 
-    @property
-    def topic(self) -> str:
-        """The session's id."""
-        return self.pairing.session_id
-
     async def open(self) -> None:
-        """Get ready for requests."""
-        self._client.open()
+        self._bridge.open()
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+        await self._bridge.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
         """The dapp's name, if the pairing URI has one."""
         return Proposal(self.pairing.name or "", "", {})
 
     async def approve(self, accounts: Iterable[str], chain_id: int, push: Push | None) -> int | None:
-        """Put the approval, which replaces an earlier one."""
         return await self._update(write_approval(accounts, chain_id), push)
 
     async def reject(self) -> None:
-        """Put the rejection."""
-        await self._update(write_rejection(), None)
+        await self._update({"approved": False}, None)
 
     async def calls(self) -> AsyncGenerator[Call, None]:
-        """Yield the calls as they arrive, until the session ends. An undecryptable call is refused."""
         while True:
             try:
                 async with self._turn:
-                    pending = await poll(self._new_calls, self._client.pace.pause_seconds)
+                    pending = await poll(self._new_calls, self._bridge.pace.pause_seconds)
             except SessionEndedError:
                 return
             for call_id, payload in pending.items():
@@ -198,49 +155,40 @@ class PollingWallet:
                     yield call
 
     async def call(self, call_id: str) -> Call:
-        """A call of the session, answered or not."""
-        async with self._client.patiently("The bridge did not tell of the call"):
-            payload = await self._bridge.call(self.pairing.session_id, call_id)
+        async with self._bridge.patiently("The bridge did not tell of the call"):
+            payload = await self._bridge.call(self.topic, call_id)
         return read_request(call_id, self._cipher.open(payload))
 
     async def answer(self, call: Call, result: Any) -> None:
-        """Answer a call with its result."""
         await self._post(call.call_id, write_result(call, result))
 
     async def refuse(self, call: Call, code: int, message: str) -> None:
-        """Answer a call with an error."""
         await self._post(call.call_id, write_error(call.request_id, code, message))
 
     async def end(self) -> None:
-        """End the session, and its calls with it."""
-        async with self._client.patiently("The bridge did not end the session"):
-            await self._bridge.end_session(self.pairing.session_id)
+        async with self._bridge.patiently("The bridge did not end the session"):
+            await self._bridge.end_session(self.topic)
 
     async def emit(self, name: str, data: Any, chain: str) -> None:
-        """A polled session has no events. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP has no events: approve again with what has changed.")
 
     async def extend(self) -> int:
-        """A polled session is extended by use. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP is extended by each approval: approve again.")
 
     async def ping(self, timeout: float | None) -> None:
-        """A polled session has no ping. Raises UnsupportedError."""
-        raise UnsupportedError("A session over HTTP has no ping between its two sides.")
+        raise UnsupportedError(_NO_PING)
 
     async def _update(self, content: dict[str, Any], push: Push | None) -> int | None:
-        async with self._client.patiently("The bridge did not take the wallet's word"):
-            return await self._bridge.update_session(
-                self.pairing.session_id, self._cipher.seal(content), push
-            )
+        async with self._bridge.patiently("The bridge did not take the wallet's word"):
+            return await self._bridge.update_session(self.topic, self._cipher.seal(content), push)
 
     async def _post(self, call_id: str, content: dict[str, Any]) -> None:
-        async with self._client.patiently("The bridge did not take the answer"):
-            await self._bridge.answer_call(self.pairing.session_id, call_id, self._cipher.seal(content))
+        async with self._bridge.patiently("The bridge did not take the answer"):
+            await self._bridge.answer_call(self.topic, call_id, self._cipher.seal(content))
 
     async def _new_calls(self) -> dict[str, Any] | None:
         """The pending calls that were not yielded yet; None if there are none."""
-        pending = await self._bridge.calls(self.pairing.session_id, self._client.pace.wait_seconds)
+        pending = await self._bridge.calls(self.topic, self._bridge.pace.wait_seconds)
         self._seen &= pending.keys()
         return {call_id: pending[call_id] for call_id in pending if call_id not in self._seen} or None
 

@@ -3,12 +3,9 @@
 import logging
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from secrets import token_bytes
 from typing import Any
-
-import aiohttp
 
 from bridge_server.kit.client.authentication import (
     Authentication,
@@ -19,19 +16,18 @@ from bridge_server.kit.client.authentication import (
 )
 from bridge_server.kit.client.errors import (
     BadPayloadError,
-    Pace,
     RejectedError,
     SessionEndedError,
     UnsupportedError,
 )
 from bridge_server.kit.client.pairing import Pairing
 from bridge_server.kit.client.payloads import (
-    Approval,
     Call,
     Event,
     Proposal,
     Push,
-    peer_metadata,
+    read_metadata,
+    rejection_of,
     write_request,
 )
 from bridge_server.kit.client.v2_protocol import (
@@ -44,7 +40,6 @@ from bridge_server.kit.client.v2_protocol import (
     REQUEST_SECONDS,
     REQUESTS,
     RESPONSES,
-    SESSION_SECONDS,
     KeyPair,
     OneClick,
     OwnResponses,
@@ -63,8 +58,9 @@ from bridge_server.kit.client.v2_protocol import (
     write_one_click,
 )
 from bridge_server.kit.client.v2_session import RelaySession, failed, parameters
-from bridge_server.kit.client.websocket import Conversation
+from bridge_server.kit.client.websocket import Conversation, Line
 
+_NOT_TAKEN = "The relay did not take the answer"
 _SETTLEMENT_FAILED = 7_000
 _USER_REJECTED = 5000
 _UNAUTHORIZED_METHOD = 3001
@@ -72,105 +68,63 @@ _UNAUTHORIZED_METHOD = 3001
 _log = logging.getLogger(__name__)
 
 
-class RelayDapp:
-    """A dapp whose `open` publishes a proposal."""
+class RelayDapp(RelaySession):
+    """A dapp whose `open` publishes a proposal. The methods are described in `Dapp`."""
 
     def __init__(
         self,
-        relay_url: str,
-        name: str,
-        url: str,
-        namespaces: Mapping[str, Any],
+        line: Line,
         project_id: str | None,
-        http: aiohttp.ClientSession | None,
-        pace: Pace,
-        authentication: Authentication | None = None,
-        one_click: bool = False,
+        metadata: dict[str, Any],
+        namespaces: Mapping[str, Any],
+        authentication: Authentication | None,
+        one_click: bool,
     ) -> None:
+        super().__init__(line, project_id)
         self._namespaces = sound_proposal(namespaces)
-        self._metadata = peer_metadata(name, url)
+        self._metadata = metadata
         self._authentication = None if authentication is None else sound_authentication(authentication)
         self._one_click = self._authentication if one_click else None
         methods = () if self._one_click is None else (AUTHENTICATE,)
         self._pairing = RelayPairing(token_bytes(KEY_BYTES), int(time.time()) + PROPOSAL_SECONDS, methods)
         self._own = KeyPair()
-        self._session = RelaySession(relay_url, project_id, http, pace, self._requested)
-        self._proposal_id = self._session.ids.next()
-        self._one_click_id = self._session.ids.next()
+        self._proposal_id = self.ids.next()
+        self._one_click_id = self.ids.next()
 
     @property
     def pairing(self) -> Pairing:
-        """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
         raise UnsupportedError("A pairing of generation 2.x names no bridge and no session: use uri.")
 
     @property
     def uri(self) -> str:
-        """The URI that a wallet scans."""
         return self._pairing.uri
 
     async def open(self) -> None:
-        """Publish the proposal, behind a sign-in. Raises BridgeUnreachableError, RequestRefusedError."""
+        """Publish the proposal, behind a sign-in if one is asked for."""
         key = self._pairing.topic_key
-        self._session.relay.listen(key, self._paired)
-        self._session.line.open(self._session.relay)
+        self.listen(key, self._paired)
+        self.line.open(self)
         proposal = key.seal(write_request(self._proposal_id, "wc_sessionPropose", self._proposal()))
-        async with self._session.line.patiently("The relay did not take the proposal"):
-            await self._ask_one_click()
+        async with self.line.patiently("The relay did not take the proposal"):
+            if self._one_click is not None:
+                await self.subscribe(OwnResponses(self._own), self._authenticated)
+                sign_in = write_one_click(self._one_click, self._own.public, self._metadata)
+                request = write_request(self._one_click_id, AUTHENTICATE, sign_in)
+                await self.publish(key, request, REQUESTS[AUTHENTICATE])
             asked = {"pairingTopic": key.topic, "sessionProposal": proposal, "ttl": PROPOSAL_SECONDS}
-            await self._session.relay.call("wc_proposeSession", asked)
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._session.close()
-
-    def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
-        """Limit the time of the block."""
-        return self._session.line.within(seconds, missing)
-
-    async def approval(self, timeout: float | None) -> Approval:
-        """Wait for the wallet's approval."""
-        async with self.within(timeout, "The wallet did not answer"):
-            return await self._session.conversation.approval_given()
+            await self.call_relay("wc_proposeSession", asked)
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
-        """Wait for the approval, and publish a call; returns its id."""
-        async with self._session.line.bridge_within(timeout, "The relay did not take the call"):
-            approval = await self._session.conversation.approval_given()
-            self._session.open_key()
+        async with self.line.bridge_within(timeout, "The relay did not take the call"):
+            approval = await self.conversation.approval_given()
+            self.open_key()
             expires_s = int(time.time()) + REQUEST_SECONDS
             request = {"method": method, "params": params, "expiryTimestamp": expires_s}
             chosen = chain or first_chain(approval.namespaces)
-            return await self._session.request("wc_sessionRequest", {"request": request, "chainId": chosen})
-
-    async def result(self, call_id: str, timeout: float | None) -> Any:
-        """Wait for the answer to a call."""
-        async with self.within(timeout, f"The wallet did not answer the call {call_id}"):
-            return await self._session.conversation.result_of(call_id)
-
-    async def end(self) -> None:
-        """End the session and tell the wallet."""
-        async with self._session.line.patiently("The relay did not end the session"):
-            await self._session.end()
-
-    async def ping(self, timeout: float | None) -> None:
-        """Wait for the wallet's answer to a ping."""
-        await self._session.ping(timeout)
-
-    def updates(self) -> AsyncGenerator[Approval, None]:
-        """Yield the wallet's updates as they arrive, until the session ends."""
-        return self._session.conversation.next_updates()
+            return await self.ask("wc_sessionRequest", {"request": request, "chainId": chosen})
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the wallet's events as they arrive, until the session ends."""
-        return self._session.conversation.next_events()
-
-    async def _ask_one_click(self) -> None:
-        if self._one_click is None:
-            return
-        await self._session.relay.subscribe(OwnResponses(self._own), self._authenticated)
-        asked = write_one_click(self._one_click, self._own.public, self._metadata)
-        request = write_request(self._one_click_id, AUTHENTICATE, asked)
-        await self._session.relay.publish(self._pairing.topic_key, request, REQUESTS[AUTHENTICATE])
+        return self.conversation.each(self.conversation.fresh_events)
 
     def _proposal(self) -> dict[str, Any]:
         proposal = {
@@ -185,66 +139,76 @@ class RelayDapp:
             proposal["requests"] = {"authentication": [write_authentication(self._authentication)]}
         return proposal
 
+    def _is_awaited(self, content: dict[str, Any], request_id: int) -> bool:
+        """Whether this is the answer to a request, and the session is not decided yet."""
+        is_decided = self.key is not None or self.conversation.approval is not None
+        return content.get("id") == request_id and not is_decided
+
     def _authenticated(self, content: dict[str, Any]) -> None:
         """Handle the answer to a `wc_sessionAuthenticate`."""
         error = content.get("error")
-        is_over = self._session.key is not None or self._session.conversation.approval is not None
-        if content.get("id") != self._one_click_id or self._one_click is None or is_over:
+        if self._one_click is None or not self._is_awaited(content, self._one_click_id):
             return
         if isinstance(error, dict):
             if error.get("code") != METHOD_UNSUPPORTED:
-                self._session.conversation.fail(RejectedError(_reason(error)))
+                self.conversation.fail(RejectedError(rejection_of(error)))
             return
         try:
             peer_public, approval = read_one_click_answer(content.get("result"), self._one_click)
             key = TopicKey(self._own.symmetric_key(peer_public))
         except BadPayloadError as failure:
-            self._session.conversation.fail(failure)
+            self.conversation.fail(failure)
             return
         if approval.namespaces:
-            self._session.key = key
-            self._session.extend()
-            self._session.in_background(self._session.relay.subscribe(key, self._session.heard))
-        self._session.conversation.approved(approval)
+            self.key = key
+            self.renew()
+            self.in_background(self.subscribe(key, self.heard))
+        self.conversation.approved(approval)
 
     def _paired(self, content: dict[str, Any]) -> None:
         """Handle the answer to the proposal. Raises BadPayloadError."""
-        is_over = self._session.key is not None or self._session.conversation.approval is not None
-        if content.get("id") != self._proposal_id or is_over:
+        if not self._is_awaited(content, self._proposal_id):
             return
         error, result = content.get("error"), content.get("result")
         if isinstance(error, dict):
-            self._session.conversation.fail(RejectedError(_reason(error)))
+            self.conversation.fail(RejectedError(rejection_of(error)))
         elif isinstance(result, dict):
             peer_public = read_public_key(result.get("responderPublicKey"))
-            key = self._session.key = TopicKey(self._own.symmetric_key(peer_public))
-            self._session.in_background(self._session.relay.subscribe(key, self._session.heard))
+            key = self.key = TopicKey(self._own.symmetric_key(peer_public))
+            self.in_background(self.subscribe(key, self.heard))
         else:
             raise BadPayloadError("The answer to the proposal has neither a result nor an error.")
 
-    def _requested(self, content: dict[str, Any]) -> None:
-        """Handle a request of the wallet. Raises BadPayloadError."""
+    def requested(self, content: dict[str, Any]) -> None:
         match content["method"]:
             case "wc_sessionSettle":
                 self._settled(content)
-            case "wc_sessionUpdate" if self._session.conversation.approval is not None:
-                self._session.conversation.approved(self._updated(parameters(content)))
-                self._session.confirm(content.get("id"), "wc_sessionUpdate")
+            case "wc_sessionUpdate" if (former := self.conversation.approval) is not None:
+                updated = replace(read_approval(parameters(content)), cacaos=former.cacaos)
+                self.conversation.approved(updated)
+                self.confirm(content.get("id"), "wc_sessionUpdate")
             case "wc_sessionEvent":
-                self._session.conversation.happened(_event(parameters(content)))
+                happened = parameters(content)
+                event, chain = happened.get("event"), happened.get("chainId")
+                if not isinstance(event, dict) or not isinstance(chain, str):
+                    raise BadPayloadError("The event has no name and chain.")
+                self.conversation.happened(Event(str(event.get("name")), event.get("data"), chain))
 
     def _settled(self, content: dict[str, Any]) -> None:
-        settled = parameters(content)
+        settled, request_id = parameters(content), content.get("id")
         approval = read_approval(settled)
         try:
             approval = replace(approval, cacaos=self._signed_in(settled))
         except BadPayloadError as failure:
-            self._refuse_settlement(content.get("id"), failure)
+            if self.key is not None and self.conversation.approval is None:
+                refusal = failed(request_id, _SETTLEMENT_FAILED, str(failure))
+                self.in_background(self.publish(self.key, refusal, RESPONSES["wc_sessionSettle"]))
+                self.conversation.fail(failure)
             raise
         expires_s = settled.get("expiry")
-        self._session.expires_s = expires_s if isinstance(expires_s, int) else None
-        self._session.conversation.approved(approval)
-        self._session.confirm(content.get("id"), "wc_sessionSettle")
+        self.expires_s = expires_s if isinstance(expires_s, int) else None
+        self.conversation.approved(approval)
+        self.confirm(request_id, "wc_sessionSettle")
 
     def _signed_in(self, settled: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
         """The verified CACAOs of a settlement, if the wallet signed in. Raises BadPayloadError."""
@@ -254,75 +218,37 @@ class RelayDapp:
             return ()
         return verified_cacaos(cacaos, self._authentication)
 
-    def _updated(self, content: Mapping[str, Any]) -> Approval:
-        former = self._session.conversation.approval
-        return replace(read_approval(content), cacaos=() if former is None else former.cacaos)
 
-    def _refuse_settlement(self, request_id: Any, failure: BadPayloadError) -> None:
-        """End the session, and tell the wallet why."""
-        if self._session.key is not None and self._session.conversation.approval is None:
-            refusal = failed(request_id, _SETTLEMENT_FAILED, str(failure))
-            how = RESPONSES["wc_sessionSettle"]
-            self._session.in_background(self._session.relay.publish(self._session.key, refusal, how))
-            self._session.conversation.fail(failure)
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    return str(error.get("message") or "The wallet does not approve the session.")
-
-
-def _event(content: dict[str, Any]) -> Event:
-    event, chain = content.get("event"), content.get("chainId")
-    if not isinstance(event, dict) or not isinstance(chain, str):
-        raise BadPayloadError("The event has no name and chain.")
-    return Event(str(event.get("name")), event.get("data"), chain)
-
-
-class RelayWallet:
-    """A wallet that has scanned a pairing URI of generation 2.x."""
+class RelayWallet(RelaySession):
+    """A wallet that has scanned a pairing URI of generation 2.x. The methods are described in `Wallet`."""
 
     def __init__(
-        self,
-        relay_pairing: RelayPairing,
-        relay_url: str,
-        name: str,
-        url: str,
-        project_id: str | None,
-        http: aiohttp.ClientSession | None,
-        pace: Pace,
+        self, pairing: RelayPairing, line: Line, project_id: str | None, metadata: dict[str, Any]
     ) -> None:
-        self._pairing = relay_pairing.topic_key
-        self._metadata = peer_metadata(name, url)
+        super().__init__(line, project_id)
+        self._pairing = pairing.topic_key
+        self._metadata = metadata
         self._own = KeyPair()
-        self._session = RelaySession(relay_url, project_id, http, pace, self._requested)
-        self._asked = PairingRequests(relay_pairing, self._session.conversation)
+        self._asked = PairingRequests(pairing, self.conversation)
         self._settlement_id = ""
         self._namespaces: dict[str, Any] = {}
         self._answered = False
 
     @property
     def pairing(self) -> Pairing:
-        """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
         raise UnsupportedError("A pairing of generation 2.x names no bridge and no session.")
 
     @property
     def topic(self) -> str:
-        """The topic of the session. Raises SessionEndedError before the approval."""
-        return self._session.open_key().topic
+        return self.open_key().topic
 
     async def open(self) -> None:
-        """Listen for the proposal, in the background."""
-        self._session.relay.listen(self._pairing, self._asked.heard)
-        self._session.line.open(self._session.relay)
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._session.close()
+        self.listen(self._pairing, self._asked.heard)
+        self.line.open(self)
 
     async def proposal(self, timeout: float | None) -> Proposal:
-        """Wait for the dapp's proposal."""
-        async with self._session.line.within(timeout, "The dapp did not propose a session"):
-            return await self._session.conversation.proposal_made()
+        async with self.line.within(timeout, "The dapp did not propose a session"):
+            return await self.conversation.proposal_made()
 
     async def approve(
         self,
@@ -331,100 +257,72 @@ class RelayWallet:
         push: Push | None,
         cacaos: Sequence[Mapping[str, Any]] = (),
     ) -> int | None:
-        """Answer the proposal and settle the session; after that, publish an update."""
         if push is not None:
             raise UnsupportedError("Generation 2.x registers webhooks with POST /subscribe, not here.")
-        proposal = await self.proposal(self._session.line.pace.patience_seconds)
+        proposal = await self.proposal(self.line.pace.patience_seconds)
         namespaces = approved(proposal.content, accounts, chain_id)
-        async with self._session.line.patiently("The relay did not take the wallet's word"):
+        async with self.line.patiently("The relay did not take the wallet's word"):
             if self._answered:
                 self._namespaces = namespaces
-                await self._session.request("wc_sessionUpdate", {"namespaces": namespaces})
+                await self.ask("wc_sessionUpdate", {"namespaces": namespaces})
             elif self._asked.one_click is not None and cacaos:
                 await self._authenticate(self._asked.one_click, cacaos)
             else:
                 await self._settle(namespaces, cacaos)
             self._answered = True
-        expires_s = self._session.expires_s
+        expires_s = self.expires_s
         return None if expires_s is None else expires_s * 1_000
 
     async def reject(self) -> None:
-        """Answer the proposal with an error, and end the session."""
-        await self.proposal(self._session.line.pace.patience_seconds)
-        async with self._session.line.patiently("The relay did not take the wallet's word"):
-            await self._publish_rejection()
-        self._session.conversation.fail(SessionEndedError("This side rejected the session."))
-
-    def calls(self) -> AsyncGenerator[Call, None]:
-        """Yield the calls as they arrive, until the session ends."""
-        return self._session.conversation.next_calls()
-
-    async def call(self, call_id: str) -> Call:
-        """A received call."""
-        return self._session.conversation.call(call_id)
+        await self.proposal(self.line.pace.patience_seconds)
+        async with self.line.patiently("The relay did not take the wallet's word"):
+            one_click = self._asked.one_click
+            request_id = self._asked.session_id if one_click is None else one_click.request_id
+            content = failed(request_id, _USER_REJECTED, "User rejected.")
+            if one_click is None:
+                await self.publish(self._pairing, content, REJECTION)
+            else:
+                await self.publish(one_click.responses(self._own), content, AUTHENTICATION_REJECTION)
+        self.conversation.fail(SessionEndedError("This side rejected the session."))
 
     async def answer(self, call: Call, result: Any) -> None:
-        """Answer a call with its result."""
-        async with self._session.line.patiently("The relay did not take the answer"):
-            await self._session.respond(call.request_id, result)
+        async with self.line.patiently(_NOT_TAKEN):
+            await self.respond(call.request_id, result)
 
     async def refuse(self, call: Call, code: int, message: str) -> None:
-        """Answer a call with an error."""
-        async with self._session.line.patiently("The relay did not take the answer"):
-            await self._session.respond_error(call.request_id, code, message)
-
-    async def end(self) -> None:
-        """End the session and tell the dapp."""
-        async with self._session.line.patiently("The relay did not end the session"):
-            await self._session.end()
+        async with self.line.patiently(_NOT_TAKEN):
+            await self.respond_error(call.request_id, code, message)
 
     async def emit(self, name: str, data: Any, chain: str) -> None:
-        """Publish an event of the session."""
         event = {"event": {"name": name, "data": data}, "chainId": chain}
-        async with self._session.line.patiently("The relay did not take the event"):
-            await self._session.request("wc_sessionEvent", event)
+        async with self.line.patiently("The relay did not take the event"):
+            await self.ask("wc_sessionEvent", event)
 
     async def extend(self) -> int:
-        """Extend the session to its full lifetime from now; returns its expiry in epoch milliseconds."""
-        async with self._session.line.patiently("The relay did not take the extension"):
-            await self._session.request("wc_sessionExtend", {})
-        return self._session.extend() * 1_000
-
-    async def ping(self, timeout: float | None) -> None:
-        """Wait for the dapp's answer to a ping."""
-        await self._session.ping(timeout)
-
-    async def _publish_rejection(self) -> None:
-        if self._asked.one_click is None:
-            content = failed(self._asked.session_id, _USER_REJECTED, "User rejected.")
-            await self._session.relay.publish(self._pairing, content, REJECTION)
-        else:
-            content = failed(self._asked.one_click.request_id, _USER_REJECTED, "User rejected.")
-            topic = self._asked.one_click.responses(self._own)
-            await self._session.relay.publish(topic, content, AUTHENTICATION_REJECTION)
+        async with self.line.patiently("The relay did not take the extension"):
+            await self.ask("wc_sessionExtend", {})
+        return self.renew() * 1_000
 
     async def _authenticate(self, asked: OneClick, cacaos: Sequence[Mapping[str, Any]]) -> None:
         """Answer a `wc_sessionAuthenticate`. Without allowed methods there is no session."""
         self._namespaces = namespaces_of(cacaos)
         if self._namespaces:
-            key = TopicKey(self._own.symmetric_key(asked.requester_public))
-            self._session.key = key
-            self._session.extend()
-            await self._session.relay.subscribe(key, self._heard)
+            key = self.key = TopicKey(self._own.symmetric_key(asked.requester_public))
+            self.renew()
+            await self.subscribe(key, self.heard)
         result = one_click_result(cacaos, self._own, self._metadata)
         content = {"id": asked.request_id, "jsonrpc": "2.0", "result": result}
-        await self._session.relay.publish(asked.responses(self._own), content, RESPONSES[AUTHENTICATE])
+        await self.publish(asked.responses(self._own), content, RESPONSES[AUTHENTICATE])
         if not self._namespaces:
-            self._session.conversation.fail(SessionEndedError("The dapp asked for a sign-in alone."))
+            self.conversation.fail(SessionEndedError("The dapp asked for a sign-in alone."))
 
     async def _settle(self, namespaces: dict[str, Any], cacaos: Sequence[Mapping[str, Any]]) -> None:
         proposer = (await self._asked.session_asked())["proposer"]
         self._namespaces = namespaces
-        key = TopicKey(self._own.symmetric_key(read_public_key(proposer.get("publicKey"))))
-        self._session.key = key
-        self._session.expires_s = int(time.time()) + SESSION_SECONDS
-        self._session.relay.listen(key, self._heard)
-        settlement_id = self._session.ids.next()
+        key = self.key = TopicKey(self._own.symmetric_key(read_public_key(proposer.get("publicKey"))))
+        self.renew()
+        self.listen(key, self.heard)
+        settlement_id = self.ids.next()
         self._settlement_id = str(settlement_id)
         settlement = write_request(settlement_id, "wc_sessionSettle", self._settlement(cacaos))
         answer = {"relay": {"protocol": "irn"}, "responderPublicKey": self._own.public.hex()}
@@ -435,28 +333,27 @@ class RelayWallet:
             "sessionProposalResponse": self._pairing.seal(response),
             "sessionSettlementRequest": key.seal(settlement),
         }
-        await self._session.relay.call("wc_approveSession", both)
+        await self.call_relay("wc_approveSession", both)
 
     def _settlement(self, cacaos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         settlement = {
             "relay": {"protocol": "irn"},
             "namespaces": self._namespaces,
             "controller": {"publicKey": self._own.public.hex(), "metadata": self._metadata},
-            "expiry": self._session.expires_s,
+            "expiry": self.expires_s,
         }
         if cacaos:
             settlement["proposalRequestsResponses"] = {"authentication": list(cacaos)}
         return settlement
 
-    def _heard(self, content: dict[str, Any]) -> None:
+    def heard(self, content: dict[str, Any]) -> None:
         """Handle a message of the session's topic. An error for the settlement ends the session."""
         if str(content.get("id")) == self._settlement_id and isinstance(content.get("error"), dict):
-            self._session.conversation.fail(SessionEndedError("The dapp refused the session."))
+            self.conversation.fail(SessionEndedError("The dapp refused the session."))
         else:
-            self._session.heard(content)
+            super().heard(content)
 
-    def _requested(self, content: dict[str, Any]) -> None:
-        """Handle a call of the dapp. Raises BadPayloadError."""
+    def requested(self, content: dict[str, Any]) -> None:
         if content["method"] != "wc_sessionRequest":
             return
         asked, request_id = parameters(content), content.get("id")
@@ -470,11 +367,10 @@ class RelayWallet:
             _log.warning(
                 "call %s of %s is refused: the session has not that method there", request_id, method
             )
-            refusal = self._session.respond_error(request_id, _UNAUTHORIZED_METHOD, "Unauthorized method.")
-            self._session.in_background(refusal)
+            self.in_background(self.respond_error(request_id, _UNAUTHORIZED_METHOD, "Unauthorized method."))
         else:
             call = Call(str(request_id), method, request.get("params", []), request_id, chain)
-            self._session.conversation.called(call)
+            self.conversation.called(call)
 
 
 # The requests of a dapp on the pairing's topic: a session, or a sign-in and a session by one signature.
@@ -534,10 +430,7 @@ class PairingRequests:
     def _announce(
         self, peer: Mapping[str, Any], asked: dict[str, Any], authentications: tuple[Authentication, ...]
     ) -> None:
-        metadata = peer.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        name, url = str(known.get("name") or ""), str(known.get("url") or "")
-        self._conversation.proposed(Proposal(name, url, asked, authentications))
+        self._conversation.proposed(Proposal(*read_metadata(peer.get("metadata")), asked, authentications))
 
 
 def _authentications(asked: dict[str, Any]) -> tuple[Authentication, ...]:

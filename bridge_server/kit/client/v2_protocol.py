@@ -5,7 +5,7 @@ import binascii
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import token_bytes
@@ -30,7 +30,7 @@ from bridge_server.kit.client.authentication import (
     write_authentication,
 )
 from bridge_server.kit.client.errors import BadPairingError, BadPayloadError
-from bridge_server.kit.client.payloads import Approval
+from bridge_server.kit.client.payloads import Approval, sound_accounts
 
 # Key agreement of generation 2.x: X25519 (RFC 7748), then HKDF-SHA256 (RFC 5869).
 
@@ -108,7 +108,7 @@ class OwnResponses:
 
     def __init__(self, own: KeyPair) -> None:
         self._own = own
-        self.topic = response_topic(own.public)
+        self.topic = sha256(own.public).hexdigest()
 
     def open(self, envelope: object) -> Any:
         """Decrypt an envelope of type 1; returns its content. Raises BadPayloadError."""
@@ -120,16 +120,11 @@ class PeerResponses:
 
     def __init__(self, own: KeyPair, peer_public: bytes) -> None:
         self._own, self._peer_public = own, peer_public
-        self.topic = response_topic(peer_public)
+        self.topic = sha256(peer_public).hexdigest()
 
     def seal(self, content: Any) -> str:
         """Encrypt a content as an envelope of type 1. Raises TypeError, BadPayloadError."""
         return seal_from(self._own, self._peer_public, content)
-
-
-def response_topic(public: bytes) -> str:
-    """The topic of the responses to a public key."""
-    return sha256(public).hexdigest()
 
 
 def seal_from(sender: KeyPair, receiver_public: bytes, content: Any) -> str:
@@ -179,9 +174,8 @@ def _decoded(envelope: object) -> tuple[bytes, bytes]:
     if not isinstance(envelope, str):
         raise BadPayloadError("An envelope must be a string.")
     try:
-        raw = base64.b64decode(
-            envelope + "=" * (-len(envelope) % 4), validate=True
-        )  # Python wallets leave it out
+        padding = "=" * (-len(envelope) % 4)  # Python wallets leave it out
+        raw = base64.b64decode(envelope + padding, validate=True)
     except (binascii.Error, ValueError):
         raise BadPayloadError("An envelope must be Base64.") from None
     return raw[:1], raw[1:]
@@ -241,35 +235,24 @@ def parse_relay_pairing(uri: str) -> RelayPairing:
     path, _, query = uri.strip().partition("?")
     if not is_relay_pairing(uri):
         raise BadPairingError("A pairing URI of generation 2.x begins with wc:, a topic and @2.")
-    parameters = _parameters(query)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs):
+        raise BadPairingError("The URI has a parameter twice.")
     if parameters.get("relay-protocol") != _RELAY_PROTOCOL:
         raise BadPairingError(f"The parameter relay-protocol must be {_RELAY_PROTOCOL}: no other is known.")
     key = parameters.get("symKey", "")
     if not _URI_KEY.fullmatch(key):
         raise BadPairingError(f"The parameter symKey must be {2 * KEY_BYTES} hexadecimal digits.")
-    methods = tuple(filter(None, parameters.get("methods", "").split(",")))
-    pairing = RelayPairing(bytes.fromhex(key), _seconds(parameters.get("expiryTimestamp")), methods)
-    if pairing.topic_key.topic != path.removeprefix("wc:").removesuffix("@2").lower():
-        raise BadPairingError(
-            "The topic must be the SHA-256 of symKey: part of the URI is missing or changed."
-        )
-    return pairing
-
-
-def _parameters(query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    parameters = dict(pairs)
-    if len(parameters) != len(pairs):
-        raise BadPairingError("The URI has a parameter twice.")
-    return parameters
-
-
-def _seconds(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not _SECONDS.fullmatch(text):
+    expires = parameters.get("expiryTimestamp")
+    if expires is not None and not _SECONDS.fullmatch(expires):
         raise BadPairingError("The parameter expiryTimestamp must be a time in seconds.")
-    return int(text)
+    methods = tuple(filter(None, parameters.get("methods", "").split(",")))
+    pairing = RelayPairing(bytes.fromhex(key), None if expires is None else int(expires), methods)
+    if pairing.topic_key.topic != path.removeprefix("wc:").removesuffix("@2").lower():
+        text = "The topic must be the SHA-256 of symKey: part of the URI is missing or changed."
+        raise BadPairingError(text)
+    return pairing
 
 
 # The lifetime, prompt and tag of each method of the sign protocol.
@@ -373,9 +356,7 @@ def approved(proposal: Mapping[str, Any], accounts: Iterable[str], chain_id: int
     An account is an address, on the chain `chain_id` and on every Ethereum chain that the dapp requires, or a
     CAIP-10 id. Methods and events come from the proposal. Raises TypeError if `accounts` is no such list.
     """
-    texts = list(accounts)
-    if isinstance(accounts, str) or not all(isinstance(account, str) for account in texts):
-        raise TypeError("accounts are a list of addresses, each of them a string")
+    texts = sound_accounts(accounts)
     required = _merged(proposal.get("requiredNamespaces"))
     asked = _merged(proposal.get("requiredNamespaces"), proposal.get("optionalNamespaces"))
     chains = dict.fromkeys([f"{_ETHEREUM}:{chain_id}", *required.get(_ETHEREUM, {}).get("chains", ())])
@@ -383,12 +364,13 @@ def approved(proposal: Mapping[str, Any], accounts: Iterable[str], chain_id: int
     ids += [f"{chain}:{account}" for chain in chains for account in texts if account not in ids]
     return {
         namespace: {
-            "chains": _chains_of(ids, namespace),
-            "accounts": [account for account in ids if account.startswith(f"{namespace}:")],
+            "chains": list(dict.fromkeys(account.rpartition(":")[0] for account in own)),
+            "accounts": own,
             "methods": list(asked.get(namespace, {}).get("methods", ())),
             "events": list(asked.get(namespace, {}).get("events", ())),
         }
         for namespace in dict.fromkeys(account.partition(":")[0] for account in ids)
+        if (own := [account for account in ids if account.startswith(f"{namespace}:")])
     }
 
 
@@ -404,12 +386,17 @@ def read_approval(content: Mapping[str, Any]) -> Approval:
     try:
         for key, scope in namespaces.items():
             _require_scope(key, scope)
-            matches += [_account(account) for account in _texts(scope, "accounts")]
+            for account in _texts(scope, "accounts"):
+                found = _ACCOUNT.fullmatch(account)
+                if found is None:
+                    raise ValueError(f"{account!r} must be a CAIP-10 account such as eip155:1:0x...")
+                matches.append(found)
     except ValueError as error:
         raise BadPayloadError(f"The approval cannot be read: {error}.") from error
-    references = [chain.partition(":")[2] for chain, _ in matches if chain.startswith(f"{_ETHEREUM}:")]
+    chains = (found[1].partition(":") for found in matches)
+    references = [number for namespace, _, number in chains if namespace == _ETHEREUM]
     chain_id = int(references[0]) if references and references[0].isdecimal() else None
-    return Approval(tuple(dict.fromkeys(address for _, address in matches)), chain_id, content)
+    return Approval(tuple(dict.fromkeys(found[2] for found in matches)), chain_id, content)
 
 
 def allows_call(namespaces: Mapping[str, Any], chain: str, method: str) -> bool:
@@ -438,11 +425,6 @@ def _merged(*parts: Any) -> dict[str, dict[str, list[str]]]:
     return merged
 
 
-def _chains_of(accounts: list[str], namespace: str) -> list[str]:
-    chains = (account.rpartition(":")[0] for account in accounts if account.startswith(f"{namespace}:"))
-    return list(dict.fromkeys(chains))
-
-
 def _require_scope(key: Any, scope: Any) -> None:
     if not isinstance(key, str) or not _SCOPE_KEY.fullmatch(key):
         raise ValueError(f"{key!r} must be a CAIP-2 namespace such as eip155, or a chain such as eip155:1")
@@ -457,13 +439,6 @@ def _texts(scope: Mapping[str, Any], name: str) -> list[str]:
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{name} must be a list of strings")
     return list(texts)
-
-
-def _account(text: str) -> tuple[str, str]:
-    found = _ACCOUNT.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} must be a CAIP-10 account such as eip155:1:0x...")
-    return found[1], found[2]
 
 
 # `wc_sessionAuthenticate`: a sign-in and a session by one signature, in one request on the pairing's topic.
@@ -493,11 +468,10 @@ def read_one_click_answer(result: Any, asked: Authentication) -> tuple[bytes, Ap
         raise BadPayloadError("The sign-in has no responder.")
     public = read_public_key(responder.get("publicKey"))
     content = {"namespaces": namespaces_of(cacaos), "controller": responder}
-    if not content["namespaces"]:
-        accounts = tuple(dict.fromkeys(each["p"]["iss"].rpartition(":")[2] for each in cacaos))
-        return public, Approval(accounts, None, content, cacaos)
-    read = read_approval(content)
-    return public, Approval(read.accounts, read.chain_id, content, cacaos)
+    if content["namespaces"]:
+        return public, replace(read_approval(content), cacaos=cacaos)
+    accounts = tuple(dict.fromkeys(each["p"]["iss"].rpartition(":")[2] for each in cacaos))
+    return public, Approval(accounts, None, content, cacaos)
 
 
 def verified_cacaos(cacaos: Any, asked: Authentication) -> tuple[Mapping[str, Any], ...]:

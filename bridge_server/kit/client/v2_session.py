@@ -1,31 +1,25 @@
-"""Shared by dapp and wallet of generation 2.x: the session, the calls of the relay, the client id."""
+"""Shared by dapp and wallet of generation 2.x: the session, its calls of the relay, the client id."""
 
 import asyncio
 import logging
 import random
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import randbelow, token_hex
 from typing import Any
 from urllib.parse import urlencode
 
-import aiohttp
 import orjson
 from Crypto.PublicKey import ECC
 from Crypto.Signature import eddsa
 
 from bridge_server.kernel import base64url
 from bridge_server.kernel.version import USER_AGENT
-from bridge_server.kit.client.errors import (
-    BadPayloadError,
-    Pace,
-    RequestRefusedError,
-    SessionEndedError,
-)
-from bridge_server.kit.client.payloads import PayloadIds, write_request
+from bridge_server.kit.client.errors import BadPayloadError, RequestRefusedError, SessionEndedError
+from bridge_server.kit.client.payloads import read_object, write_request
 from bridge_server.kit.client.v2_protocol import (
     REQUESTS,
     RESPONSES,
@@ -35,7 +29,7 @@ from bridge_server.kit.client.v2_protocol import (
     PublishOptions,
     TopicKey,
 )
-from bridge_server.kit.client.websocket import TOO_LARGE, Conversation, Line
+from bridge_server.kit.client.websocket import TOO_LARGE, Line, Pending, SocketSide
 
 _USER_DISCONNECTED = {"code": 6000, "message": "User disconnected."}
 _SEEN = 1_000
@@ -48,26 +42,28 @@ _TOKEN_SECONDS = 24 * 3_600
 
 _log = logging.getLogger(__name__)
 
+Hear = Callable[[dict[str, Any]], None]
+"""Handles the content of a message."""
 
-class RelaySession:
-    """JSON-RPC on the session's topic; `requested` handles the requests that only one side makes."""
 
-    def __init__(
-        self,
-        relay_url: str,
-        project_id: str | None,
-        http: aiohttp.ClientSession | None,
-        pace: Pace,
-        requested: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self.conversation = Conversation()
-        self.line = Line(relay_url, http, pace)
-        self.relay = RelayClient(self.line, project_id, self.conversation.fail)
-        self.ids = PayloadIds()
+class RelaySession(SocketSide, ABC):
+    """JSON-RPC on the session's topic, and the calls of one client of a relay."""
+
+    def __init__(self, line: Line, project_id: str | None) -> None:
+        super().__init__(line)
         self.key: TopicKey | None = None
         self.expires_s: int | None = None
-        self._requested = requested
         self._tasks: set[asyncio.Task[object]] = set()
+        self._client_id = ClientId()
+        self._project_id = project_id
+        self._calls: dict[int, Pending] = {}
+        self._topics: dict[str, tuple[TopicKey | OwnResponses, Hear]] = {}
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._resubscribing: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def requested(self, content: dict[str, Any]) -> None:
+        """Handle a request that only the other side makes. Raises BadPayloadError."""
 
     async def close(self) -> None:
         """Wait a moment for publications in the background, and close the connection."""
@@ -78,37 +74,36 @@ class RelaySession:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.line.close()
 
-    async def request(self, method: str, params: Any) -> str:
+    async def ask(self, method: str, params: Any) -> str:
         """Publish a request on the session's topic; returns its id. Raises TypeError, SessionEndedError."""
         request_id = self.ids.next()
         self.conversation.ask(str(request_id))
-        await self.relay.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
+        await self.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
         return str(request_id)
 
     async def respond(self, request_id: Any, result: Any, method: str = "wc_sessionRequest") -> None:
         """Publish the result of a request."""
         content = {"id": request_id, "jsonrpc": "2.0", "result": result}
-        await self.relay.publish(self.open_key(), content, RESPONSES[method])
+        await self.publish(self.open_key(), content, RESPONSES[method])
 
-    async def respond_error(
-        self, request_id: Any, code: int, message: str, method: str = "wc_sessionRequest"
-    ) -> None:
-        """Publish the error of a request."""
-        await self.relay.publish(self.open_key(), failed(request_id, code, message), RESPONSES[method])
+    async def respond_error(self, request_id: Any, code: int, message: str) -> None:
+        """Publish the error of a call."""
+        content = failed(request_id, code, message)
+        await self.publish(self.open_key(), content, RESPONSES["wc_sessionRequest"])
 
     async def ping(self, timeout: float | None) -> None:
-        """Wait for the other side's answer to a ping."""
         async with self.line.within(timeout, "The other side did not answer the ping"):
-            await self.conversation.result_of(await self.request("wc_sessionPing", {}))
+            await self.conversation.result_of(await self.ask("wc_sessionPing", {}))
 
     async def end(self) -> None:
         """End the session, tell the other side, and unsubscribe from the topic."""
-        if self.conversation.failure is None and self.key is not None:
-            await self.request("wc_sessionDelete", _USER_DISCONNECTED)
-            await self.relay.unsubscribe(self.key)
-        self.conversation.fail(SessionEndedError("This side ended the session."))
+        async with self.line.patiently("The relay did not end the session"):
+            if self.conversation.failure is None and self.key is not None:
+                await self.ask("wc_sessionDelete", _USER_DISCONNECTED)
+                await self.unsubscribe(self.key)
+            self.conversation.fail(SessionEndedError("This side ended the session."))
 
-    def extend(self) -> int:
+    def renew(self) -> int:
         """Renew the session's lifetime; returns its expiry in seconds since the epoch."""
         self.expires_s = int(time.time()) + SESSION_SECONDS
         return self.expires_s
@@ -122,12 +117,14 @@ class RelaySession:
             case "wc_sessionPing":
                 self.confirm(request_id, "wc_sessionPing")
             case "wc_sessionExtend":
-                self.extend()
+                self.renew()
                 self.confirm(request_id, "wc_sessionExtend")
             case "wc_sessionDelete":
-                self._deleted()
+                self.conversation.fail(SessionEndedError("The other side ended the session."))
+                if self.key is not None:
+                    self.in_background(self.unsubscribe(self.key))
             case _:
-                self._requested(content)
+                self.requested(content)
 
     def confirm(self, request_id: Any, method: str) -> None:
         """Answer a request with `true`, in the background."""
@@ -154,10 +151,137 @@ class RelaySession:
             raise SessionEndedError("The session has expired. Pair again.")
         return self.key
 
-    def _deleted(self) -> None:
-        self.conversation.fail(SessionEndedError("The other side ended the session."))
-        if self.key is not None:
-            self.in_background(self.relay.unsubscribe(self.key))
+    # The relay's JSON-RPC (`irn_*` and `wc_*`). A call without an answer is sent again with its id on each
+    # new connection: the relay accepts an id once. Each topic has its key and a handler of its messages.
+
+    def listen(self, key: TopicKey | OwnResponses, heard: Hear) -> None:
+        """Handle the messages of a topic. Each later connection subscribes to it."""
+        self._topics[key.topic] = (key, heard)
+
+    def subscribe(self, key: TopicKey | OwnResponses, heard: Hear) -> Coroutine[Any, Any, object]:
+        """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError.
+
+        Its messages are handled from now on: the first may arrive before the relay's answer.
+        """
+        self.listen(key, heard)
+        return self.call_relay("irn_subscribe", {"topic": key.topic})
+
+    async def unsubscribe(self, key: TopicKey) -> None:
+        """Unsubscribe from a topic. Raises RequestRefusedError."""
+        if self._topics.pop(key.topic, None) is not None:
+            await self.call_relay("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
+
+    async def publish(self, key: TopicKey | PeerResponses, content: Any, how: PublishOptions) -> None:
+        """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
+        parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
+        await self.call_relay("irn_publish", {**parameters, "prompt": how.prompt})
+
+    async def call_relay(self, method: str, parameters: dict[str, Any]) -> Any:
+        """Call the relay, on every connection until it answers; returns the result.
+
+        Raises RequestRefusedError.
+        """
+        call_id = time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
+        call = self._calls[call_id] = Pending(_frame(call_id, method=method, params=parameters))
+        self.line.post(call.frame)
+        try:
+            return await call.answer
+        finally:
+            del self._calls[call_id]
+
+    def address(self) -> str:
+        query = {"auth": self._client_id.token(self.line.url, int(time.time())), "ua": USER_AGENT}
+        if self._project_id is not None:
+            query["projectId"] = self._project_id
+        return f"{self.line.url}?{urlencode(query)}"
+
+    def opened(self) -> None:
+        self._resubscribing = asyncio.create_task(self._resubscribe())
+        for call in self._calls.values():
+            self.line.post(call.frame)
+
+    def received(self, text: str) -> None:
+        content = read_object(text)
+        if content is None:
+            _log.warning("the relay sent a frame that is no JSON object")
+        elif "method" in content:
+            self._delivered(content)
+        else:
+            self._relay_answered(content)
+
+    def ponged(self, data: bytes) -> None:
+        """Pongs are ignored: every call has an answer."""
+
+    def lost(self, code: int | None) -> None:
+        if self._resubscribing is not None:
+            self._resubscribing.cancel()
+        if code == TOO_LARGE and self._calls:
+            largest = max(self._calls.values(), key=lambda call: len(call.frame))
+            largest.settle(RequestRefusedError(TOO_LARGE, "the message is larger than the relay takes"))
+
+    def refused(self, error: RequestRefusedError) -> None:
+        self.conversation.fail(error)
+        for call in self._calls.values():
+            call.settle(error)
+
+    async def _resubscribe(self) -> None:
+        """Subscribe to every topic again. A refusal is retried: a limit may be reached only for a while."""
+        failures = 0
+        while self._topics:
+            try:
+                await self.call_relay("irn_batchSubscribe", {"topics": list(self._topics)})
+            except RequestRefusedError as refusal:
+                failures += 1
+                _log.warning("the relay refused to subscribe this client again: %s", refusal)
+                await asyncio.sleep(self.line.pace.retry_seconds(failures, random.random()))  # noqa: S311
+            else:
+                return
+
+    def _relay_answered(self, content: dict[str, Any]) -> None:
+        call_id = content.get("id")
+        call = self._calls.get(call_id) if isinstance(call_id, int) else None
+        if call is None:
+            return
+        error = content.get("error")
+        if isinstance(error, dict):
+            code = error.get("code")
+            known = code if isinstance(code, int) else _SERVER_ERROR
+            call.settle(RequestRefusedError(known, str(error.get("message", ""))))
+        else:
+            call.settle(content.get("result"))
+
+    def _delivered(self, content: dict[str, Any]) -> None:
+        """Handle a message and acknowledge it, also if it cannot be read."""
+        try:
+            data = content["params"]["data"]
+            topic, message = data["topic"], data["message"]
+        except (KeyError, TypeError):
+            _log.warning("the relay sent %s, which is no message", content["method"])
+            return
+        listener = self._topics.get(topic) if isinstance(topic, str) else None
+        if listener is not None and self._is_new(topic, message):
+            _hear(*listener, message)
+        self.line.post(_frame(content.get("id"), result=True))
+
+    def _is_new(self, topic: str, message: str) -> bool:
+        """Whether the message is new: a relay sends a message again until it is acknowledged."""
+        digest = sha256(f"{topic} {message}".encode()).digest()
+        if digest in self._seen:
+            return False
+        self._seen[digest] = None
+        if len(self._seen) > _SEEN:
+            self._seen.popitem(last=False)
+        return True
+
+
+def _hear(key: TopicKey | OwnResponses, heard: Hear, message: object) -> None:
+    try:
+        content = key.open(message)
+        if not isinstance(content, dict):
+            raise BadPayloadError("The message is no JSON object.")
+        heard(content)
+    except BadPayloadError as error:
+        _log.warning("a message cannot be read: %s", error)
 
 
 def failed(request_id: Any, code: int, message: str) -> dict[str, Any]:
@@ -173,187 +297,8 @@ def parameters(content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-# A relay's JSON-RPC (`irn_*` and `wc_*`) over one socket, for one client id.
-#
-# A call without an answer is sent again with its id on each new connection: the relay accepts an id once.
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call to the relay without its answer."""
-
-    frame: str
-    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-class RelayClient:
-    """The calls of one client on a line. Each topic has its key and a handler of its messages."""
-
-    def __init__(
-        self, line: Line, project_id: str | None, failed: Callable[[RequestRefusedError], None]
-    ) -> None:
-        self._line = line
-        self._client_id = ClientId()
-        self._project_id = project_id
-        self._failed = failed
-        self._calls: dict[int, _Call] = {}
-        self._topics: dict[str, tuple[TopicKey | OwnResponses, Callable[[dict[str, Any]], None]]] = {}
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._resubscribing: asyncio.Task[None] | None = None
-
-    def listen(self, key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None]) -> None:
-        """Handle the messages of a topic. Each later connection subscribes to it."""
-        self._topics[key.topic] = (key, heard)
-
-    def subscribe(
-        self, key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None]
-    ) -> Coroutine[Any, Any, object]:
-        """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError.
-
-        Its messages are handled from now on: the first may arrive before the relay's answer.
-        """
-        self.listen(key, heard)
-        return self.call("irn_subscribe", {"topic": key.topic})
-
-    async def unsubscribe(self, key: TopicKey) -> None:
-        """Unsubscribe from a topic. Raises RequestRefusedError."""
-        if self._topics.pop(key.topic, None) is not None:
-            await self.call("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
-
-    async def publish(self, key: TopicKey | PeerResponses, content: Any, how: PublishOptions) -> None:
-        """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
-        parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
-        await self.call("irn_publish", {**parameters, "prompt": how.prompt})
-
-    async def call(self, method: str, parameters: dict[str, Any]) -> Any:
-        """Call the relay, on every connection until it answers; returns the result.
-
-        Raises RequestRefusedError.
-        """
-        call_id = _call_id()
-        call = self._calls[call_id] = _Call(_frame(call_id, method=method, params=parameters))
-        self._line.post(call.frame)
-        try:
-            return await call.answer
-        finally:
-            del self._calls[call_id]
-
-    def address(self) -> str:
-        query = {"auth": self._client_id.token(self._line.url, int(time.time())), "ua": USER_AGENT}
-        if self._project_id is not None:
-            query["projectId"] = self._project_id
-        return f"{self._line.url}?{urlencode(query)}"
-
-    def opened(self) -> None:
-        self._resubscribing = asyncio.create_task(self._resubscribe())
-        for call in self._calls.values():
-            self._line.post(call.frame)
-
-    def received(self, text: str) -> None:
-        try:
-            content = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            content = None
-        if not isinstance(content, dict):
-            _log.warning("the relay sent a frame that is no JSON object")
-        elif "method" in content:
-            self._delivered(content)
-        else:
-            self._answered(content)
-
-    def ponged(self, data: bytes) -> None:
-        """Pongs are ignored: every call has an answer."""
-
-    def lost(self, code: int | None) -> None:
-        if self._resubscribing is not None:
-            self._resubscribing.cancel()
-        if code == TOO_LARGE and self._calls:
-            largest = max(self._calls.values(), key=lambda call: len(call.frame))
-            error = RequestRefusedError(TOO_LARGE, "the message is larger than the relay takes")
-            _fail(largest, error)
-
-    def refused(self, error: RequestRefusedError) -> None:
-        self._failed(error)
-        for call in self._calls.values():
-            _fail(call, error)
-
-    async def _resubscribe(self) -> None:
-        """Subscribe to every topic again. A refusal is retried: a limit may be reached only for a while."""
-        failures = 0
-        while self._topics:
-            try:
-                await self.call("irn_batchSubscribe", {"topics": list(self._topics)})
-            except RequestRefusedError as refusal:
-                failures += 1
-                _log.warning("the relay refused to subscribe this client again: %s", refusal)
-                await asyncio.sleep(self._line.pace.retry_seconds(failures, random.random()))  # noqa: S311
-            else:
-                return
-
-    def _answered(self, content: dict[str, Any]) -> None:
-        call_id = content.get("id")
-        call = self._calls.get(call_id) if isinstance(call_id, int) else None
-        if call is None or call.answer.done():
-            return
-        error = content.get("error")
-        if isinstance(error, dict):
-            _fail(call, _refusal(error))
-        else:
-            call.answer.set_result(content.get("result"))
-
-    def _delivered(self, content: dict[str, Any]) -> None:
-        """Handle a message and acknowledge it, also if it cannot be read."""
-        try:
-            data = content["params"]["data"]
-            topic, message = data["topic"], data["message"]
-        except (KeyError, TypeError):
-            _log.warning("the relay sent %s, which is no message", content["method"])
-            return
-        listener = self._topics.get(topic) if isinstance(topic, str) else None
-        if listener is not None and self._is_new(topic, message):
-            _hear(*listener, message)
-        self._line.post(_frame(content.get("id"), result=True))
-
-    def _is_new(self, topic: str, message: str) -> bool:
-        """Whether the message is new: a relay sends a message again until it is acknowledged."""
-        digest = sha256(f"{topic} {message}".encode()).digest()
-        if digest in self._seen:
-            return False
-        self._seen[digest] = None
-        if len(self._seen) > _SEEN:
-            self._seen.popitem(last=False)
-        return True
-
-
-def _hear(key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None], message: object) -> None:
-    try:
-        content = key.open(message)
-        if not isinstance(content, dict):
-            raise BadPayloadError("The message is no JSON object.")
-        heard(content)
-    except BadPayloadError as error:
-        _log.warning("a message cannot be read: %s", error)
-
-
-def _call_id() -> int:
-    """A new id: milliseconds since the epoch times 10^6, plus a random number."""
-    return time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
-
-
 def _frame(frame_id: Any, **members: Any) -> str:
     return orjson.dumps({"id": frame_id, "jsonrpc": "2.0", **members}).decode()
-
-
-def _refusal(error: dict[str, Any]) -> RequestRefusedError:
-    code = error.get("code")
-    return RequestRefusedError(
-        code if isinstance(code, int) else _SERVER_ERROR, str(error.get("message", ""))
-    )
-
-
-def _fail(call: _Call, error: RequestRefusedError) -> None:
-    if not call.answer.done():
-        call.answer.set_exception(error)
 
 
 # A client's identity at a relay: an Ed25519 key, its did:key, and the token that proves it.
@@ -365,21 +310,15 @@ class ClientId:
     """The identity of a client, which a relay recognizes on every connection."""
 
     def __init__(self, seed: bytes | None = None) -> None:
-        self._key = (
-            ECC.generate(curve="Ed25519") if seed is None else ECC.construct(curve="Ed25519", seed=seed)
-        )
+        curve = "Ed25519"
+        self._key = ECC.generate(curve=curve) if seed is None else ECC.construct(curve=curve, seed=seed)
         public: bytes = self._key.public_key().export_key(format="raw")
         self.did = "did:key:z" + base58(_MULTICODEC_ED25519 + public)
 
     def token(self, relay_url: str, now_s: int) -> str:
         """A JSON Web Token for a connection to the relay, valid for a day."""
-        claims = {
-            "iss": self.did,
-            "sub": token_hex(32),
-            "aud": relay_url,
-            "iat": now_s,
-            "exp": now_s + _TOKEN_SECONDS,
-        }
+        times = {"iat": now_s, "exp": now_s + _TOKEN_SECONDS}
+        claims = {"iss": self.did, "sub": token_hex(32), "aud": relay_url, **times}
         signed = ".".join(base64url.encode(orjson.dumps(part)) for part in (_HEADER, claims))
         signature = eddsa.new(self._key, "rfc8032").sign(signed.encode())
         return f"{signed}.{base64url.encode(signature)}"

@@ -3,17 +3,16 @@
 import asyncio
 import logging
 import random
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
 import aiohttp
 from aiohttp import WSMsgType
 
-from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -24,8 +23,9 @@ from bridge_server.kit.client.errors import (
     RequestRefusedError,
     SessionEndedError,
     TimeLimits,
+    retry_after_seconds,
 )
-from bridge_server.kit.client.payloads import Approval, Call, Event, Proposal, read_result
+from bridge_server.kit.client.payloads import Approval, Call, Event, PayloadIds, Proposal, read_result
 
 TOO_LARGE = 1009
 
@@ -46,31 +46,18 @@ Found = TypeVar("Found")
 
 
 class Speaker(Protocol):
-    """The protocol of one generation over a line."""
+    """The protocol of one generation over a line.
 
-    def address(self) -> str:
-        """The URL to connect to, made anew for each connection."""
-        ...
+    `address` is the URL, made anew for each connection. `opened` sends the frames again that the bridge has
+    to know. `lost` has the close code, if there was one. After `refused` no retry follows.
+    """
 
-    def opened(self) -> None:
-        """A connection was made: the frames that the bridge has to know are sent again."""
-        ...
-
-    def received(self, text: str) -> None:
-        """A text frame was received."""
-        ...
-
-    def ponged(self, data: bytes) -> None:
-        """The pong of a ping was received."""
-        ...
-
-    def lost(self, code: int | None) -> None:
-        """The connection was lost, with its close code if there was one."""
-        ...
-
-    def refused(self, error: RequestRefusedError) -> None:
-        """The bridge refused the connection, and no retry follows."""
-        ...
+    def address(self) -> str: ...
+    def opened(self) -> None: ...
+    def received(self, text: str) -> None: ...
+    def ponged(self, data: bytes) -> None: ...
+    def lost(self, code: int | None) -> None: ...
+    def refused(self, error: RequestRefusedError) -> None: ...
 
 
 class Line(TimeLimits):
@@ -90,7 +77,6 @@ class Line(TimeLimits):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection."""
         return self._socket is not None
 
     def open(self, speaker: Speaker) -> None:
@@ -102,7 +88,9 @@ class Line(TimeLimits):
     async def close(self) -> None:
         """Write the posted frames, and close the connection."""
         if self._task is not None:
-            await self._flush()
+            if self.is_open:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
             while not self._task.done():  # a connection that ends at this moment can swallow a cancellation
                 self._task.cancel()
                 await asyncio.wait((self._task,), timeout=_CANCEL_AGAIN_SECONDS)
@@ -140,9 +128,13 @@ class Line(TimeLimits):
                 heard = await self._connection(speaker)
             except aiohttp.WSServerHandshakeError as refusal:
                 if refusal.status != _NOT_NOW and refusal.status < _FIRST_FAILURE:
-                    speaker.refused(_refusal(refusal.status))
+                    # aiohttp does not give the body of the answer, which says more.
+                    known = refusal.status in set(HTTPStatus)
+                    phrase = HTTPStatus(refusal.status).phrase if known else "no WebSocket"
+                    speaker.refused(RequestRefusedError(refusal.status, phrase))
                     return
-                self._trouble, asked_seconds = f"it answered {refusal.status}", _asked_seconds(refusal)
+                asked_seconds = retry_after_seconds(refusal.headers or {})
+                self._trouble = f"it answered {refusal.status}"
             except RequestRefusedError as refusal:
                 speaker.refused(refusal)
                 return
@@ -215,21 +207,22 @@ class Line(TimeLimits):
         except (aiohttp.ClientError, OSError):  # the reader learns it, too
             return
 
-    async def _flush(self) -> None:
-        if self.is_open:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
 
+@dataclass(slots=True)
+class Pending:
+    """A frame that waits for its answer, and is sent again on each new connection until then."""
 
-def _refusal(status: int) -> RequestRefusedError:
-    """The error for a refused handshake. aiohttp does not give the body of the answer."""
-    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
-    return RequestRefusedError(status, phrase)
+    frame: str
+    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-
-def _asked_seconds(refusal: aiohttp.WSServerHandshakeError) -> float | None:
-    asked = None if refusal.headers is None else refusal.headers.get("Retry-After")
-    return None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)
+    def settle(self, outcome: Any = None) -> None:
+        """Give the first answer, or the first error, to the waiting task."""
+        if self.answer.done():
+            return
+        if isinstance(outcome, Exception):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)
 
 
 class Conversation:
@@ -242,9 +235,9 @@ class Conversation:
         self._asked: OrderedDict[str, None] = OrderedDict()
         self._answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._calls: OrderedDict[str, Call] = OrderedDict()
-        self._fresh_calls: deque[Call] = deque()
-        self._fresh_updates: deque[Approval] = deque(maxlen=_KEPT)
-        self._fresh_events: deque[Event] = deque(maxlen=_KEPT)
+        self.fresh_calls: deque[Call] = deque()
+        self.fresh_updates: deque[Approval] = deque(maxlen=_KEPT)
+        self.fresh_events: deque[Event] = deque(maxlen=_KEPT)
         self._waiters: set[asyncio.Future[None]] = set()
 
     def proposed(self, proposal: Proposal) -> None:
@@ -255,7 +248,7 @@ class Conversation:
     def approved(self, approval: Approval) -> None:
         """Store the wallet's approval, or its update."""
         if self.approval is not None:
-            self._fresh_updates.append(approval)
+            self.fresh_updates.append(approval)
         self.approval = approval
         self.wake()
 
@@ -278,12 +271,12 @@ class Conversation:
         """Store a call for the wallet. A repetition is ignored."""
         if call.call_id not in self._calls:
             _remember(self._calls, call.call_id, call)
-            self._fresh_calls.append(call)
+            self.fresh_calls.append(call)
             self.wake()
 
     def happened(self, event: Event) -> None:
         """Store an event of the wallet."""
-        self._fresh_events.append(event)
+        self.fresh_events.append(event)
         self.wake()
 
     def call(self, call_id: str) -> Call:
@@ -314,18 +307,6 @@ class Conversation:
             raise CallExpiredError(f"This object has asked no call {call_id}, or it was too long ago.")
         return read_result(await self.until(lambda: self._answers.get(call_id)))
 
-    def next_calls(self) -> AsyncGenerator[Call, None]:
-        """Yield the calls as they arrive, until the session ends."""
-        return self._each(self._fresh_calls)
-
-    def next_updates(self) -> AsyncGenerator[Approval, None]:
-        """Yield the approvals after the first one as they arrive, until the session ends."""
-        return self._each(self._fresh_updates)
-
-    def next_events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events as they arrive, until the session ends."""
-        return self._each(self._fresh_events)
-
     async def until(self, read: Callable[[], Found | None]) -> Found:
         """Wait until `read` finds something. Raises the error that ended the session before that."""
         while (found := read()) is None:
@@ -338,8 +319,8 @@ class Conversation:
                 self._waiters.discard(waiter)
         return found
 
-    async def _each(self, fresh: deque[Found]) -> AsyncGenerator[Found, None]:
-        """Yield and remove the items one by one; several loops share them."""
+    async def each(self, fresh: deque[Found]) -> AsyncGenerator[Found, None]:
+        """Yield and remove the items as they arrive, until the session ends; several loops share them."""
         while True:
             try:
                 yield await self.until(lambda: fresh.popleft() if fresh else None)
@@ -347,7 +328,6 @@ class Conversation:
                 return
 
     def wake(self) -> None:
-        """Wake the waiting tasks."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -357,3 +337,30 @@ def _remember(kept: OrderedDict[str, Found], key: str, value: Found) -> None:
     kept[key] = value
     if len(kept) > _KEPT:
         kept.popitem(last=False)
+
+
+class SocketSide:
+    """One side of a session over a WebSocket. The methods are described in `Dapp` and `Wallet`."""
+
+    def __init__(self, line: Line) -> None:
+        self.limits = self.line = line
+        self.conversation = Conversation()
+        self.ids = PayloadIds()
+
+    async def close(self) -> None:
+        await self.line.close()
+
+    async def approval(self) -> Approval:
+        return await self.conversation.approval_given()
+
+    async def result(self, call_id: str) -> Any:
+        return await self.conversation.result_of(call_id)
+
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        return self.conversation.each(self.conversation.fresh_updates)
+
+    def calls(self) -> AsyncGenerator[Call, None]:
+        return self.conversation.each(self.conversation.fresh_calls)
+
+    async def call(self, call_id: str) -> Call:
+        return self.conversation.call(call_id)

@@ -1,13 +1,12 @@
 """A wallet that answers by itself: `HeadlessWallet`, for tests, CI and demos. The server needs none of it."""
 
-from bridge_server.kit.headless.rules import Rule, read_rule
+from bridge_server.kit.headless.rules import Rule, RuleError, read_rule
 from bridge_server.kit.headless.sessions import (
     CallState,
     Failure,
     HeadlessCall,
     HeadlessSession,
     Result,
-    RuleError,
     SessionState,
 )
 from bridge_server.kit.headless.wallet import HeadlessWallet

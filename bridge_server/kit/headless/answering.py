@@ -1,8 +1,9 @@
 """How a call is answered: by the first rule that matches, else by the policy, else by the test program."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+from uuid import uuid4
 
 from bridge_server.ethereum.address import hex_of, quantity
 from bridge_server.kernel.errors import ForbiddenError
@@ -27,11 +28,11 @@ from bridge_server.kit.headless.sessions import (
     Answer,
     Approve,
     Ask,
-    CallCame,
     CallDecidedError,
+    CallHappening,
     CallLog,
-    CallSettled,
     CallState,
+    Deliver,
     Failure,
     Feed,
     Hang,
@@ -43,6 +44,7 @@ from bridge_server.kit.headless.sessions import (
     Result,
     SessionState,
 )
+from bridge_server.kit.headless.terminal import text_of
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -50,12 +52,7 @@ from bridge_server.wallet.models import (
     MethodNotFoundError,
     UnknownAccountError,
 )
-from bridge_server.wallet.rpc.wire import (
-    RESOURCE_UNAVAILABLE,
-    permissions,
-    read_chain,
-    rpc_error_of,
-)
+from bridge_server.wallet.rpc.wire import RESOURCE_UNAVAILABLE, permissions, read_chain, rpc_error_of
 
 
 class NotConnectedError(ForbiddenError):
@@ -97,7 +94,7 @@ class Answering:
 
     async def _connect(self, call: HeadlessCall) -> list[str]:
         if not call.session.is_open:
-            await call.session.link.connect(call.session)
+            await call.session.connect()
         return list(call.session.accounts)
 
     async def _chain_id(self, call: HeadlessCall) -> str:
@@ -143,20 +140,21 @@ class Answering:
 
     async def _go_to_chain(self, call: HeadlessCall) -> None:
         """Go to any chain that a dapp names (EIP-3326, EIP-3085)."""
-        self._require_open(call)
+        _require_open(call)
         chain_id = read_chain(call.method, call.params)
         if chain_id != call.session.chain_id:
             await call.session.switch_chain(chain_id)
 
     async def _sign(self, call: HeadlessCall) -> Any:
-        self._require_open(call)
+        _require_open(call)
         if call.method in SIGNING:
             _require_account(call)
         return await self._signer.sign(call.method, call.params, call.chain_id)
 
-    def _require_open(self, call: HeadlessCall) -> None:
-        if not call.session.is_open:
-            raise NotConnectedError
+
+def _require_open(call: HeadlessCall) -> None:
+    if not call.session.is_open:
+        raise NotConnectedError
 
 
 def _require_account(call: HeadlessCall) -> None:
@@ -182,10 +180,24 @@ class CallDispatcher:
         self._feed = feed
         self._tasks: dict[asyncio.Task[None], HeadlessCall] = {}
 
-    def take(self, call: HeadlessCall) -> None:
+    def take(
+        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
+    ) -> HeadlessCall:
         """Decide and answer a new call, in the background."""
+        call = HeadlessCall(
+            id=uuid4().hex,
+            session=session,
+            method=method,
+            params=params,
+            chain_id=chain_id,
+            text=text_of(method, params),
+            decide=self.decide,
+            deliver=deliver,
+            came_at=asyncio.get_running_loop().time(),
+        )
         self._calls.add(call)
         self._start(call, self._decide_by_rules(call))
+        return call
 
     async def decide(self, call: HeadlessCall, action: Action) -> None:
         """Do what the test program says, and return when the answer is on its way.
@@ -207,12 +219,15 @@ class CallDispatcher:
         for call in self._calls:
             if call.session is session and call.state in OPEN and call is not ending:
                 call.state = CallState.LOST
-                call.lose(call)
+                session.lose(call)
                 self._settled(call)
 
     async def close(self) -> None:
         """End everything that is under way."""
-        await _end(self._tasks)
+        ending = list(self._tasks)
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
 
     def _start(self, call: HeadlessCall, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -222,16 +237,16 @@ class CallDispatcher:
 
     async def _decide_by_rules(self, call: HeadlessCall) -> None:
         try:
-            decision = self._rules.decide(call)
+            action, delay_seconds, rule = self._rules.decide(call)
         except Exception as error:  # the function of a rule's `when`
             await self._deliver(call, _failure(error, call))
             return
-        if decision.rule is not None:
-            call.because = decision.rule.text
-        if decision.delay_seconds:
-            await asyncio.sleep(decision.delay_seconds)
-        if decision.action is not None:
-            await self._act(call, decision.action)
+        if rule is not None:
+            call.because = rule.text
+        if delay_seconds:
+            await asyncio.sleep(delay_seconds)
+        if action is not None:
+            await self._act(call, action)
         elif call.method in QUIET:
             await self._act(call, Approve())
         else:
@@ -254,7 +269,7 @@ class CallDispatcher:
     def _wait(self, call: HeadlessCall, state: CallState) -> None:
         call.state = state
         self._calls.changed()
-        self._feed.tell(CallCame(call))
+        self._feed.tell(CallHappening("call", call))
 
     async def _approved(self, call: HeadlessCall) -> Outcome:
         try:
@@ -273,23 +288,16 @@ class CallDispatcher:
             call.state, call.error = CallState.REFUSED, outcome
         self._settled(call)
         try:
-            await call.deliver(call, outcome)
+            await call.deliver(outcome)
         except BridgeClientError as error:
             call.state, call.because = CallState.LOST, str(error)
             self._settled(call)
 
     def _settled(self, call: HeadlessCall) -> None:
         self._calls.changed()
-        self._feed.tell(CallSettled(call))
+        self._feed.tell(CallHappening("answer", call))
 
 
 def _failure(error: Exception, call: HeadlessCall) -> Failure:
     rpc_error = rpc_error_of(error, call.method, call.id)
     return Failure(rpc_error.code, rpc_error.message, rpc_error.data)
-
-
-async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    ending = list(tasks)
-    for task in ending:
-        task.cancel()
-    await asyncio.gather(*ending, return_exceptions=True)

@@ -2,12 +2,11 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
 from os import urandom
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -27,26 +26,20 @@ from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.secrets import OneToken
 from bridge_server.kit.client import BadPairingError, BridgeClientError, Generation, SessionEndedError
 from bridge_server.kit.client.payloads import REJECTION, USER_REJECTED
-from bridge_server.kit.headless.rules import Rule, read_rule
+from bridge_server.kit.headless.rules import Rule, RuleError, read_rule
 from bridge_server.kit.headless.scan import NoReaderError, ScanError, uri_in_picture
 from bridge_server.kit.headless.sessions import (
-    CallCame,
-    CallSettled,
+    CallHappening,
     CallState,
     Failure,
     Feed,
     Happening,
     HeadlessCall,
     HeadlessSession,
-    Outcome,
-    Paired,
     PairingFailed,
     ProviderEvent,
     Result,
-    RuleError,
-    SessionChanged,
-    SessionDecided,
-    SessionEnded,
+    SessionHappening,
 )
 from bridge_server.kit.headless.terminal import explanation_of
 from bridge_server.kit.headless.wallet import HeadlessWallet
@@ -76,7 +69,8 @@ _MOST_VALUES = 65_536
 _MOST_RULES = 1_000
 _PNG = "image/png"
 
-_HandlerMethod = Callable[["ControlHandlers", web.Request], Awaitable[web.StreamResponse]]
+_Fields = dict[str, Any]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +99,119 @@ class SessionOverError(ConflictError):
     title = "The session is over"
 
 
-def _with_client_errors(handler: _HandlerMethod) -> _HandlerMethod:
-    """Turn failures between wallet and bridge into problems."""
+class ControlHandlers:
+    """The control API of one wallet: what answers the requests, as JSON objects."""
 
-    @wraps(handler)
-    async def guarded(self: "ControlHandlers", request: web.Request) -> web.StreamResponse:
+    def __init__(self, wallet: HeadlessWallet, stopping: asyncio.Event) -> None:
+        self._wallet = wallet
+        self._stopping = stopping
+
+    async def pair(self, request: web.Request) -> _Fields:
+        if request.content_type == _PNG:
+            return {"session": session_fields(await self._wallet.pair(await _scanned(request)))}
+        body = await read_body(request, PairBody)
+        session = await self._wallet.pair(body.uri, relay_url=body.relay_url, generation=body.generation)
+        return {"session": session_fields(session)}
+
+    async def list_sessions(self, _: web.Request) -> _Fields:
+        return {"sessions": [session_fields(each) for each in self._wallet.sessions]}
+
+    async def change_session(self, request: web.Request) -> _Fields:
+        session = self._session(request)
+        body = await read_body(request, ChangeBody)
+        await session.change(body.accounts, body.chain_id)
+        return {"session": session_fields(session)}
+
+    async def approve_session(self, request: web.Request) -> _Fields:
+        session = self._session(request)
+        await session.approve()
+        return {"session": session_fields(session)}
+
+    async def reject_session(self, request: web.Request) -> _Fields:
+        session = self._session(request)
+        await session.reject()
+        return {"session": session_fields(session)}
+
+    async def end_session(self, request: web.Request) -> _Fields:
+        session = self._session(request)
+        await session.disconnect()
+        return {"session": session_fields(session)}
+
+    async def put_rules(self, request: web.Request) -> _Fields:
+        self._wallet.rules.replace(await read_rules(request))
+        return await self.list_rules(request)
+
+    async def list_rules(self, _: web.Request) -> _Fields:
+        """The rules as they were spelled. A rule made in Python is spelled by its method."""
+        return {"rules": [rule.text or rule.method for rule in self._wallet.rules]}
+
+    async def list_calls(self, request: web.Request) -> _Fields:
+        """The calls that match; with `wait`, the first that do."""
+        state, method = read_state(request), request.query.get("method")
+        seconds = wanted_wait(request, LONGEST_WAIT_SECONDS).seconds
+        log = self._wallet.call_log
+        found = log.matching(state, method)
+        if not found and seconds:
+            found = await _unless_stopping(self._stopping, log.wait_for(state, method, seconds)) or []
+        return {"calls": [call_fields(call) for call in found]}
+
+    async def approve_call(self, request: web.Request) -> _Fields:
+        call = self._call(request)
+        await call.approve()
+        return {"call": call_fields(call)}
+
+    async def reject_call(self, request: web.Request) -> _Fields:
+        call = self._call(request)
+        body = await read_body(request, RejectBody)
+        await call.reject(body.code, body.message)
+        return {"call": call_fields(call)}
+
+    async def answer_call(self, request: web.Request) -> _Fields:
+        call = self._call(request)
+        await call.answer((await read_body(request, AnswerBody)).result)
+        return {"call": call_fields(call)}
+
+    async def call_provider(self, request: web.Request) -> _Fields:
+        """The outcome of a web page's call, once the rules have decided."""
+        body = await read_body(request, RequestBody)
+        origin, name = body.origin or "", body.name or ""
+        outcome = await _unless_stopping(
+            self._stopping, self._wallet.request(body.method, body.params, origin=origin, name=name)
+        )
+        if outcome is None:
+            raise BridgeFailedError("The wallet stops.")
+        return {"result": outcome.value} if isinstance(outcome, Result) else {"error": error_fields(outcome)}
+
+    async def reset(self, _: web.Request) -> _Fields:
+        await self._wallet.reset()
+        return {}
+
+    def _session(self, request: web.Request) -> HeadlessSession:
+        return self._wallet.session(request.match_info["id"])
+
+    def _call(self, request: web.Request) -> HeadlessCall:
+        return self._wallet.call_log.get(request.match_info["id"])
+
+
+async def _unless_stopping(
+    stopping: asyncio.Event, work: Awaitable[Found], seconds: float | None = None
+) -> Found | None:
+    """The result of the work; None when the wallet stops before it, or after so many seconds."""
+    task, ending = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait([task, ending], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        ending.cancel()
+
+
+def _answering(handler: Callable[[web.Request], Awaitable[_Fields]]) -> Handler:
+    """Write the answer, and turn failures between wallet and bridge into problems."""
+
+    async def answered(request: web.Request) -> web.StreamResponse:
         try:
-            return await handler(self, request)
+            return json_answer(orjson.dumps(await handler(request)))
         except BadPairingError as error:
             raise InvalidInputError(str(error), [Fault("#/uri", str(error))]) from error
         except SessionEndedError as error:
@@ -119,128 +219,7 @@ def _with_client_errors(handler: _HandlerMethod) -> _HandlerMethod:
         except BridgeClientError as error:
             raise BridgeFailedError(str(error)) from error
 
-    return guarded
-
-
-class ControlHandlers:
-    """The control API of one wallet."""
-
-    def __init__(self, wallet: HeadlessWallet, stopping: asyncio.Event) -> None:
-        self._wallet = wallet
-        self._stopping = stopping
-
-    @_with_client_errors
-    async def pair(self, request: web.Request) -> web.StreamResponse:
-        """POST /pair."""
-        if request.content_type == _PNG:
-            return _session_answer(await self._wallet.pair(await _scanned(request)))
-        body = await read_body(request, PairBody)
-        session = await self._wallet.pair(body.uri, relay_url=body.relay_url, generation=body.generation)
-        return _session_answer(session)
-
-    async def list_sessions(self, _: web.Request) -> web.StreamResponse:
-        """GET /sessions."""
-        return _answer({"sessions": [session_fields(each) for each in self._wallet.sessions]})
-
-    @_with_client_errors
-    async def change_session(self, request: web.Request) -> web.StreamResponse:
-        """PATCH /sessions/{id}."""
-        session = self._session(request)
-        body = await read_body(request, ChangeBody)
-        await session.change(body.accounts, body.chain_id)
-        return _session_answer(session)
-
-    async def approve_session(self, request: web.Request) -> web.StreamResponse:
-        """POST /sessions/{id}/approve."""
-        session = self._session(request)
-        await session.approve()
-        return _session_answer(session)
-
-    async def reject_session(self, request: web.Request) -> web.StreamResponse:
-        """POST /sessions/{id}/reject."""
-        session = self._session(request)
-        await session.reject()
-        return _session_answer(session)
-
-    @_with_client_errors
-    async def end_session(self, request: web.Request) -> web.StreamResponse:
-        """DELETE /sessions/{id}."""
-        session = self._session(request)
-        await session.disconnect()
-        return _session_answer(session)
-
-    async def put_rules(self, request: web.Request) -> web.StreamResponse:
-        """PUT /rules."""
-        rules = await read_rules(request)
-        self._wallet.rules.replace(rules)
-        return _answer({"rules": rule_texts(rules)})
-
-    async def list_rules(self, _: web.Request) -> web.StreamResponse:
-        """GET /rules."""
-        return _answer({"rules": rule_texts(list(self._wallet.rules))})
-
-    async def list_calls(self, request: web.Request) -> web.StreamResponse:
-        """GET /calls: with `wait`, the first that match."""
-        state, method = read_state(request), request.query.get("method")
-        seconds = wanted_wait(request, LONGEST_WAIT_SECONDS).seconds
-        log = self._wallet.call_log
-        found = log.matching(state, method)
-        if not found and seconds:
-            found = await self._unless_stopping(log.wait_for(state, method, seconds)) or []
-        return _answer({"calls": [call_fields(call) for call in found]})
-
-    async def approve_call(self, request: web.Request) -> web.StreamResponse:
-        """POST /calls/{id}/approve."""
-        call = self._wallet.call_log.get(request.match_info["id"])
-        await call.approve()
-        return _answer({"call": call_fields(call)})
-
-    async def reject_call(self, request: web.Request) -> web.StreamResponse:
-        """POST /calls/{id}/reject."""
-        call = self._wallet.call_log.get(request.match_info["id"])
-        body = await read_body(request, RejectBody)
-        await call.reject(body.code, body.message)
-        return _answer({"call": call_fields(call)})
-
-    async def answer_call(self, request: web.Request) -> web.StreamResponse:
-        """POST /calls/{id}/answer."""
-        call = self._wallet.call_log.get(request.match_info["id"])
-        body = await read_body(request, AnswerBody)
-        await call.answer(body.result)
-        return _answer({"call": call_fields(call)})
-
-    async def call_provider(self, request: web.Request) -> web.StreamResponse:
-        """POST /request: answered when the rules have decided."""
-        body = await read_body(request, RequestBody)
-        outcome = self._wallet.request(
-            body.method, body.params, origin=body.origin or "", name=body.name or ""
-        )
-        decided = await self._unless_stopping(outcome)
-        if decided is None:
-            raise BridgeFailedError("The wallet stops.")
-        return _answer(outcome_fields(decided))
-
-    async def events(self, request: web.Request) -> web.StreamResponse:
-        """GET /events."""
-        return await stream_events(request, self._wallet.feed, self._stopping)
-
-    async def reset(self, _: web.Request) -> web.StreamResponse:
-        """POST /reset."""
-        await self._wallet.reset()
-        return _answer({})
-
-    def _session(self, request: web.Request) -> HeadlessSession:
-        return self._wallet.session(request.match_info["id"])
-
-    async def _unless_stopping(self, work: Awaitable[Any]) -> Any:
-        """The result of the work; None when the wallet stops before it."""
-        task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            task.cancel()
-            stopping.cancel()
+    return answered
 
 
 async def _scanned(request: web.Request) -> str:
@@ -256,14 +235,6 @@ async def _scanned(request: web.Request) -> str:
 def _sentence(error: ScanError) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _session_answer(session: HeadlessSession) -> web.Response:
-    return _answer({"session": session_fields(session)})
-
-
-def _answer(fields: dict[str, Any]) -> web.Response:
-    return json_answer(orjson.dumps(fields))
 
 
 @asynccontextmanager
@@ -292,9 +263,12 @@ async def control_api(wallet: HeadlessWallet, host: str, port: int) -> AsyncIter
 
 def build_control(wallet: HeadlessWallet, token: str, stopping: asyncio.Event) -> web.Application:
     """The application, every request of which must carry the token and come to a name of this machine."""
-    handlers = ControlHandlers(wallet, stopping)
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        return await stream_events(request, wallet.feed, stopping)
+
     access = Access(guard=_guard, bearer=OneToken(token))
-    entry = Route(method="*", path="", name="control", handler=handlers.reset, access=access)
+    entry = Route(method="*", path="", name="control", handler=events, access=access)
     layers = (_named(RequestIds(urandom)), plain_chunks(), bearer(entry), body(_BODY_LIMIT_BYTES))
 
     @web.middleware
@@ -302,13 +276,8 @@ def build_control(wallet: HeadlessWallet, token: str, stopping: asyncio.Event) -
         return await behind(layers, handler, entry)(request)
 
     application = web.Application(client_max_size=_BODY_LIMIT_BYTES + 1, middlewares=[layered])
-    for method, path, handler in _routes(handlers):
-        application.router.add_route(method, path, handler)
-    return application
-
-
-def _routes(handlers: ControlHandlers) -> tuple[tuple[str, str, Handler], ...]:
-    return (
+    handlers = ControlHandlers(wallet, stopping)
+    for method, path, answer in (
         ("POST", "/pair", handlers.pair),
         ("GET", "/sessions", handlers.list_sessions),
         ("PATCH", "/sessions/{id}", handlers.change_session),
@@ -322,9 +291,11 @@ def _routes(handlers: ControlHandlers) -> tuple[tuple[str, str, Handler], ...]:
         ("POST", "/calls/{id}/reject", handlers.reject_call),
         ("POST", "/calls/{id}/answer", handlers.answer_call),
         ("POST", "/request", handlers.call_provider),
-        ("GET", "/events", handlers.events),
         ("POST", "/reset", handlers.reset),
-    )
+    ):
+        application.router.add_route(method, path, _answering(answer))
+    application.router.add_route("GET", "/events", events)
+    return application
 
 
 def _guard(request: web.Request) -> None:
@@ -467,16 +438,6 @@ def error_fields(failure: Failure) -> dict[str, Any]:
     return error if failure.data is None else {**error, "data": failure.data}
 
 
-def outcome_fields(outcome: Outcome) -> dict[str, Any]:
-    """The outcome of a web page's call."""
-    return {"result": outcome.value} if isinstance(outcome, Result) else {"error": error_fields(outcome)}
-
-
-def rule_texts(rules: Sequence[Rule]) -> list[str]:
-    """The rules as they were spelled. A rule made in Python is spelled by its method."""
-    return [rule.text or rule.method for rule in rules]
-
-
 # The wallet's events as server-sent events (the HTML standard, section 9.2).
 
 
@@ -496,49 +457,22 @@ async def stream_events(request: web.Request, feed: Feed, stopping: asyncio.Even
         await response.prepare(request)
         await response.write(b"retry: 1000\n\n")
         with suppress(ConnectionError):
-            await _write_events(response, waiting, stopping, has_lost_one)
-    return response
-
-
-async def _write_events(
-    response: web.StreamResponse,
-    waiting: asyncio.Queue[Happening],
-    stopping: asyncio.Event,
-    has_lost_one: asyncio.Event,
-) -> None:
-    ending = asyncio.ensure_future(stopping.wait())
-    try:
-        while not (ending.done() or has_lost_one.is_set()):
-            event = asyncio.ensure_future(waiting.get())
-            try:
-                await asyncio.wait(
-                    [event, ending], timeout=_KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                if event.done():
-                    await response.write(b"data: %b\n\n" % orjson.dumps(event_fields(event.result())))
-                elif not ending.done():
+            while not (stopping.is_set() or has_lost_one.is_set()):
+                happening = await _unless_stopping(stopping, waiting.get(), _KEEP_ALIVE_SECONDS)
+                if happening is not None:
+                    await response.write(b"data: %b\n\n" % orjson.dumps(event_fields(happening)))
+                elif not stopping.is_set():
                     await response.write(KEEP_ALIVE)
-            finally:
-                event.cancel()
-    finally:
-        ending.cancel()
+    return response
 
 
 def event_fields(happening: Happening) -> dict[str, Any]:
     """An event: its name and its subject."""
     match happening:
-        case Paired(session):
-            return {"event": "paired", "session": session_fields(session)}
-        case SessionDecided(session):
-            return {"event": "session", "session": session_fields(session)}
-        case SessionChanged(session):
-            return {"event": "changed", "session": session_fields(session)}
-        case SessionEnded(session):
-            return {"event": "ended", "session": session_fields(session)}
-        case CallCame(call):
-            return {"event": "call", "call": call_fields(call)}
-        case CallSettled(call):
-            return {"event": "answer", "call": call_fields(call)}
+        case SessionHappening(event, session):
+            return {"event": event, "session": session_fields(session)}
+        case CallHappening(event, call):
+            return {"event": event, "call": call_fields(call)}
         case PairingFailed(reason):
             return {"event": "failed", "reason": reason}
         case ProviderEvent(name, value, session):

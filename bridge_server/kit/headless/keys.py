@@ -1,9 +1,9 @@
 """Signers of a headless wallet: keys of its own, perhaps with a node, or another wallet's JSON-RPC."""
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import orjson
@@ -16,6 +16,7 @@ from bridge_server.kernel.background import KeyedLock, Stopping
 from bridge_server.kernel.errors import UpstreamError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.version import USER_AGENT
+from bridge_server.kit.client.payloads import read_object
 from bridge_server.wallet.accounts import development_keys
 from bridge_server.wallet.models import (
     InvalidParamsError,
@@ -47,42 +48,6 @@ _USUAL_ACCOUNTS = 10
 _USUAL_PRICE_WEI = 10**9
 _KEPT = 1_000
 
-FindKey = Callable[[str], SigningKey]
-
-
-class Signer(Protocol):
-    """Signs and sends for calls that were approved."""
-
-    async def open(self) -> None:
-        """Learn the accounts and the chain. Raises BridgeError."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
-
-    def reset(self) -> None:
-        """Forget sent transactions."""
-        ...
-
-    @property
-    def addresses(self) -> list[str]:
-        """All accounts, with their checksums."""
-        ...
-
-    @property
-    def chain_id(self) -> int:
-        """The chain that sessions begin on."""
-        ...
-
-    async def sign(self, method: str, params: Any, chain_id: int) -> Any:
-        """The result of a method that signs or sends. Raises BridgeError."""
-        ...
-
-    async def read(self, method: str, params: Any) -> Any:
-        """The result of a method that needs no key. Raises BridgeError."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
@@ -108,7 +73,7 @@ class KeySource:
             return [0]
         return accounts
 
-    def signer(self, chain_id: int | None, numbers: Sequence[int] | None) -> Signer:
+    def signer(self, chain_id: int | None, numbers: Sequence[int] | None) -> "Signer":
         """The signer, not opened yet. Raises MnemonicError."""
         if self.rpc is not None:
             return RemoteWallet(self.rpc, self.rpc_token, chain_id)
@@ -120,20 +85,19 @@ class KeySource:
 
 
 class OwnKeys:
-    """A signer with keys in memory."""
+    """A signer with keys in memory.
+
+    Without a node a transaction is answered by its hash and kept; nonces count up from 0.
+    """
 
     def __init__(self, keys: Sequence[SigningKey], chain_id: int | None, node_url: str | None) -> None:
         self._keys = {key.address.lower(): key for key in keys}
         self.addresses = [key.address for key in keys]
         self._node = Node(node_url, _NODE_TIMEOUT_SECONDS, Stopping(), chain_id)
-        self._transactions = Transactions(self._node)
-        self._methods: dict[str, Callable[[Any, int], Coroutine[Any, Any, str]]] = {
-            "personal_sign": self._personal_sign,
-            "eth_sign": self._eth_sign,
-            "eth_signTransaction": self._sign_transaction,
-            "eth_sendTransaction": self._send_transaction,
-            "eth_sendRawTransaction": self._send_raw_transaction,
-        }
+        self._filling = Filling(self._node)
+        self._turns = KeyedLock()
+        self._nonces: dict[tuple[str, int], int] = {}
+        self.kept: list[str] = []
 
     async def open(self) -> None:
         """Ask the node for its chain, if there is one. Raises NoNodeError, WrongChainError."""
@@ -142,28 +106,43 @@ class OwnKeys:
             await self._node.ask([RpcCall("eth_chainId", [])])
 
     async def close(self) -> None:
-        """Close the connections to the node."""
         await self._node.__aexit__(None, None, None)
 
     def reset(self) -> None:
         """Forget transactions that were kept, and their nonces."""
-        self._transactions.reset()
+        self._nonces.clear()
+        self.kept.clear()
 
     @property
     def chain_id(self) -> int:
         """The chosen chain, or the node's, or the chain of development."""
         return self._node.known_chain_id or DEVELOPMENT_CHAIN_ID
 
-    @property
-    def kept(self) -> list[str]:
-        """The signed transactions that were answered by their hashes and not sent, without a node."""
-        return self._transactions.kept
-
     async def sign(self, method: str, params: Any, chain_id: int) -> Any:
         """The signature, or the transaction's hash. Raises BridgeError."""
         if method in TYPED_DATA:
-            return await self._sign_typed_data(method, params)
-        return await self._methods[method](params, chain_id)
+            account, typed_data, _ = read_sign_typed_data(method, params)
+            return self._signature(account, typed_data.digest)
+        if method == "personal_sign":
+            message, account, _ignored = read_personal_sign(params)
+            return self._signature(account, personal_message_hash(message))
+        if method == "eth_sign":
+            message, account = read_eth_sign(params)
+            return self._signature(account, personal_message_hash(message))
+        if method in RAW_TRANSACTIONS:
+            [value] = arguments(method, params, 1, "signed transaction")
+            transaction = read_signed(value)
+            await self._hand_over(str(value))
+            return hex_of(transaction.hash)
+        [value] = arguments(method, params, 1, "transaction")
+        request = read_transaction(value)
+        if method == "eth_signTransaction":
+            return (await self._signed(request, chain_id))[0]
+        async with self._turns.taken(request.sender):
+            raw, transaction_hash, nonce = await self._signed(request, chain_id)
+            await self._hand_over(raw)
+            self._nonces[request.sender, chain_id] = nonce + 1
+        return transaction_hash
 
     async def read(self, method: str, params: Any) -> Any:
         """The node's answer. Raises NoNodeError, NodeError, MethodNotFoundError."""
@@ -171,34 +150,7 @@ class OwnKeys:
             raise MethodNotFoundError(f"The wallet has no method {method}.")
         if not self._node.exists:
             raise NoNodeError(f"There is no node to ask for {method}: start the wallet with --node-url.")
-        (answer,) = await self._node.forward([RpcCall(method, params)])
-        if isinstance(answer, NodeError):
-            raise answer
-        return orjson.loads(orjson.dumps(answer))
-
-    async def _personal_sign(self, params: Any, _: int) -> str:
-        message, account, _ignored = read_personal_sign(params)
-        return self._signature(account, personal_message_hash(message))
-
-    async def _eth_sign(self, params: Any, _: int) -> str:
-        message, account = read_eth_sign(params)
-        return self._signature(account, personal_message_hash(message))
-
-    async def _sign_typed_data(self, method: str, params: Any) -> str:
-        account, typed_data, _ = read_sign_typed_data(method, params)
-        return self._signature(account, typed_data.digest)
-
-    async def _sign_transaction(self, params: Any, chain_id: int) -> str:
-        [value] = arguments("eth_signTransaction", params, 1, "transaction")
-        return await self._transactions.sign(value, chain_id, self._key)
-
-    async def _send_transaction(self, params: Any, chain_id: int) -> str:
-        [value] = arguments("eth_sendTransaction", params, 1, "transaction")
-        return await self._transactions.send(value, chain_id, self._key)
-
-    async def _send_raw_transaction(self, params: Any, _: int) -> str:
-        [value] = arguments("eth_sendRawTransaction", params, 1, "signed transaction")
-        return await self._transactions.send_signed(value)
+        return orjson.loads(orjson.dumps(await self._forwarded(method, params)))
 
     def _signature(self, account: str, digest: bytes) -> str:
         return hex_of(self._key(account).sign(digest))
@@ -209,72 +161,42 @@ class OwnKeys:
         except KeyError:
             raise UnknownAccountError(account) from None
 
-
-class Transactions:
-    """Without a node a transaction is answered by its hash and kept; nonces count up from 0."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._filling = Filling(node)
-        self._turns = KeyedLock()
-        self._nonces: dict[tuple[str, int], int] = {}
-        self.kept: list[str] = []
-
-    def reset(self) -> None:
-        """Forget what was kept, and begin with nonce 0 again."""
-        self._nonces.clear()
-        self.kept.clear()
-
-    async def sign(self, value: object, chain_id: int, key_of: FindKey) -> str:
-        """The signed transaction. Raises BridgeError."""
-        request = await self._filled(read_transaction(value), chain_id)
-        raw, _ = _signed(request, await self._nonce(request), key_of)
-        return raw
-
-    async def send(self, value: object, chain_id: int, key_of: FindKey) -> str:
-        """The hash of the transaction, which the node has taken if there is one. Raises BridgeError."""
-        request = read_transaction(value)
-        async with self._turns.taken(request.sender):
-            request = await self._filled(request, chain_id)
-            nonce = await self._nonce(request)
-            raw, transaction_hash = _signed(request, nonce, key_of)
-            await self._hand_over(raw)
-            assert request.chain_id is not None
-            self._nonces[request.sender, request.chain_id] = nonce + 1
-        return transaction_hash
-
-    async def send_signed(self, value: object) -> str:
-        """The hash of a transaction that somebody has signed. Raises BridgeError."""
-        transaction = read_signed(value)
-        await self._hand_over(str(value))
-        return hex_of(transaction.hash)
-
-    async def _filled(self, request: TransactionRequest, chain_id: int) -> TransactionRequest:
+    async def _signed(self, request: TransactionRequest, chain_id: int) -> tuple[str, str, int]:
+        """The signed transaction, its hash and its nonce."""
         if request.chain_id is not None and request.chain_id != chain_id:
-            raise InvalidParamsError(
-                f"params[0].chainId is {quantity(request.chain_id)}, and the session is on chain "
-                f"{quantity(chain_id)}: switch the chain first."
-            )
+            named, own = quantity(request.chain_id), quantity(chain_id)
+            fault = f"params[0].chainId is {named}, and the session is on chain {own}"
+            raise InvalidParamsError(f"{fault}: switch the chain first.")
         request = request._replace(chain_id=chain_id)
-        return await self._filling.filled(request) if self._node.exists else _with_usual_prices(request)
-
-    async def _nonce(self, request: TransactionRequest) -> int:
-        if request.nonce is not None:
-            return request.nonce
         if self._node.exists:
-            return await self._filling.pending_count(request.sender)
-        assert request.chain_id is not None
-        return self._nonces.get((request.sender, request.chain_id), 0)
+            request = await self._filling.filled(request)
+        else:
+            request = _with_usual_prices(request)
+        nonce = request.nonce
+        if nonce is None and self._node.exists:
+            nonce = await self._filling.pending_count(request.sender)
+        elif nonce is None:
+            nonce = self._nonces.get((request.sender, chain_id), 0)
+        key = self._key(request.sender)
+        try:
+            raw, transaction_hash, _ = sign_transaction(request.transaction(nonce), key)
+        except TransactionError as error:
+            raise InvalidParamsError(f"params[0]: {error}.") from error
+        return hex_of(raw), hex_of(transaction_hash), nonce
 
     async def _hand_over(self, raw: str) -> None:
         """Send the transaction, or keep it."""
-        if not self._node.exists:
+        if self._node.exists:
+            await self._forwarded("eth_sendRawTransaction", [raw])
+        else:
             self.kept.append(raw)
             del self.kept[:-_KEPT]
-            return
-        (answer,) = await self._node.forward([RpcCall("eth_sendRawTransaction", [raw])])
+
+    async def _forwarded(self, method: str, params: Any) -> Any:
+        (answer,) = await self._node.forward([RpcCall(method, params)])
         if isinstance(answer, NodeError):
             raise answer
+        return answer
 
 
 def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
@@ -284,20 +206,8 @@ def _with_usual_prices(request: TransactionRequest) -> TransactionRequest:
     tip, most = filled.max_priority_fee_per_gas, filled.max_fee_per_gas
     if tip is None:
         tip = _USUAL_PRICE_WEI if most is None else min(_USUAL_PRICE_WEI, most)
-    return filled._replace(
-        max_priority_fee_per_gas=tip,
-        max_fee_per_gas=2 * _USUAL_PRICE_WEI + tip if most is None else most,
-    )
-
-
-def _signed(request: TransactionRequest, nonce: int, key_of: FindKey) -> tuple[str, str]:
-    """The signed transaction, and its hash."""
-    key = key_of(request.sender)
-    try:
-        raw, transaction_hash, _ = sign_transaction(request.transaction(nonce), key)
-    except TransactionError as error:
-        raise InvalidParamsError(f"params[0]: {error}.") from error
-    return hex_of(raw), hex_of(transaction_hash)
+    most = 2 * _USUAL_PRICE_WEI + tip if most is None else most
+    return filled._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
 
 
 class RemoteWallet:
@@ -314,9 +224,11 @@ class RemoteWallet:
 
     async def open(self) -> None:
         """Ask for the accounts and the chain. Raises UpstreamError, NodeError."""
-        self._http = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=_PATIENCE_SECONDS), headers=self._headers(), trust_env=False
-        )
+        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        timeout = aiohttp.ClientTimeout(total=_PATIENCE_SECONDS)
+        self._http = aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=False)
         accounts = await self._call("eth_accounts", [])
         chain = None if self._chosen_chain_id else await self._call("eth_chainId", [])
         try:
@@ -329,7 +241,6 @@ class RemoteWallet:
             raise UpstreamError(f"The wallet at {self._url} has no accounts.")
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._http is not None:
             await self._http.close()
 
@@ -343,12 +254,7 @@ class RemoteWallet:
         return await self._call(method, params)
 
     async def read(self, method: str, params: Any) -> Any:
-        """The other wallet's answer. Raises NodeError, UpstreamError."""
         return await self._call(method, params)
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
-        return headers if self._token is None else {**headers, "Authorization": f"Bearer {self._token}"}
 
     async def _call(self, method: str, params: Any) -> Any:
         assert self._http is not None
@@ -362,12 +268,12 @@ class RemoteWallet:
         return _result(self._url, status, content)
 
 
+Signer = OwnKeys | RemoteWallet
+"""Signs and sends for calls that were approved. Its methods raise BridgeError."""
+
+
 def _result(url: str, status: int, content: bytes) -> Any:
-    try:
-        answer = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        answer = None
-    match answer:
+    match read_object(content):
         case {"error": {"code": int(code), "message": str(message), **more}}:
             raise NodeError(code, message, more.get("data"), has_data="data" in more)
         case {"result": result}:

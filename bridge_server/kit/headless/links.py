@@ -1,4 +1,4 @@
-"""The ways to a dapp: a session over a bridge or a relay, and web pages that call an injected provider."""
+"""The sessions over a bridge or a relay, and the sessions of web pages that call an injected provider."""
 
 import asyncio
 import logging
@@ -24,30 +24,28 @@ from bridge_server.kit.client.authentication import write_authentication
 from bridge_server.kit.client.payloads import REJECTION
 from bridge_server.kit.headless.keys import AUTHENTICATE
 from bridge_server.kit.headless.sessions import (
-    CallCame,
+    CallHappening,
     DappFacts,
+    Deliver,
     Failure,
-    Feed,
     Happening,
     HeadlessCall,
     HeadlessSession,
+    Offer,
     Outcome,
-    Paired,
-    Policy,
     ProviderEvent,
     Result,
-    SessionChanged,
-    SessionDecided,
-    SessionEnded,
+    SessionEvent,
+    SessionGeneration,
     SessionState,
 )
 from bridge_server.wallet.models import SignatureRejectedError
 from bridge_server.wallet.rpc.wire import DISCONNECTED
 
-Deliver = Callable[[HeadlessCall, Outcome], Coroutine[Any, Any, None]]
-TakeCall = Callable[[HeadlessSession, str, Any, int, Deliver], None]
+TakeCall = Callable[[HeadlessSession, str, Any, int, Deliver], HeadlessCall]
 
 _CONNECT_SECONDS = 5.0
+_DISCONNECTED = "The wallet disconnected."
 _ENDED_BY_WALLET = "The wallet ended the session."
 _NOT_ASKED = "The dapp did not ask for a session: have it show a new URI while it is there."
 
@@ -58,13 +56,14 @@ _NAMESPACES = ("requiredNamespaces", "optionalNamespaces")
 _log = logging.getLogger(__name__)
 
 
-class BridgeLink:
-    """The way to a dapp over a bridge, and the task that follows the session."""
+class BridgeSession(HeadlessSession):
+    """A session over a bridge or a relay, and the task that follows it."""
 
-    def __init__(self, client: Wallet, policy: Policy, feed: Feed, take: TakeCall) -> None:
+    def __init__(
+        self, generation: SessionGeneration, offer: Offer, topic: str, client: Wallet, take: TakeCall
+    ) -> None:
+        super().__init__(generation, offer, topic)
         self._client = client
-        self._policy = policy
-        self._feed = feed
         self._take = take
         self._other_chains: list[int] = []
         self._is_leaving = False
@@ -72,41 +71,38 @@ class BridgeLink:
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once the session was approved or rejected, or waits; or with the error of the pairing."""
 
-    def start(self, session: HeadlessSession, proposal_seconds: float) -> asyncio.Task[None]:
+    def start(self, proposal_seconds: float) -> asyncio.Task[None]:
         """Follow the session in the background, from its proposal to its end."""
-        self._task = asyncio.create_task(self._follow(session, proposal_seconds))
+        self._task = asyncio.create_task(self._follow(proposal_seconds))
         return self._task
 
-    async def connect(self, session: HeadlessSession) -> None:
-        """A dapp on a bridge has asked already."""
-
-    async def update(self, session: HeadlessSession, *, accounts: bool, chain: bool) -> None:
-        """Publish the accounts and the chain, and the events of generation 2.x. Raises BridgeClientError."""
-        await self._publish(session)
-        caip2 = f"eip155:{session.chain_id}"
+    async def publish_change(self, *, accounts: bool, chain: bool) -> None:
+        await self._publish()
+        caip2 = f"eip155:{self.chain_id}"
         with suppress(UnsupportedError):
             if chain:
-                await self._client.emit("chainChanged", session.chain_id, caip2)
+                await self._client.emit("chainChanged", self.chain_id, caip2)
             if accounts:
-                await self._client.emit("accountsChanged", list(session.accounts), caip2)
-        self._feed.tell(SessionChanged(session))
+                await self._client.emit("accountsChanged", list(self.accounts), caip2)
+        self.tell("changed")
 
-    async def end(self, session: HeadlessSession) -> None:
-        """End the session. Raises BridgeClientError."""
-        if session.state is SessionState.PROPOSED:
+    async def publish_end(self) -> None:
+        if self.state is SessionState.PROPOSED:
             with suppress(BridgeClientError):
                 await self._client.reject()
         else:
             self._is_leaving = True
             await self._client.end()
-        self._over(session, SessionState.ENDED, "wallet", _ENDED_BY_WALLET)
+        self._finish("wallet", _ENDED_BY_WALLET)
         await self.leave()
+
+    async def connect(self) -> None:
+        """A dapp on a bridge has asked already."""
 
     def lose(self, call: HeadlessCall) -> None:
         """The dapp has left its session, and knows that no answer comes."""
 
     async def leave(self) -> None:
-        """Close the connection; the session stays open."""
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -118,28 +114,26 @@ class BridgeLink:
         else:
             await _until_it_is_back(lambda: self._client.refuse(call, outcome.code, outcome.message))
 
-    async def _follow(self, session: HeadlessSession, proposal_seconds: float) -> None:
+    async def _follow(self, proposal_seconds: float) -> None:
         try:
             async with self._client:
-                await self._begin(session, await self._proposal(proposal_seconds))
-                if session.state is SessionState.APPROVED:
+                await self._begin(await self._proposal(proposal_seconds))
+                if self.state is SessionState.APPROVED:
                     async for call in self._client.calls():
-                        self._called(session, call)
-                    self._over(session, SessionState.ENDED, *self._end_of_calls())
+                        self._called(call)
+                    dapp_ended = ("dapp", "The dapp ended the self.")
+                    self._finish(*(("wallet", _ENDED_BY_WALLET) if self._is_leaving else dapp_ended))
         except BridgeClientError as error:
-            self._failed(session, error)
+            self._failed(error)
         except TimeoutError:
-            self._failed(session, AnswerTimeoutError(_NOT_ASKED))
+            self._failed(AnswerTimeoutError(_NOT_ASKED))
         except Exception:
             _log.exception("a session failed")
-            self._failed(session, BridgeClientError("The wallet failed; the reason is in its log."))
+            self._failed(BridgeClientError("The wallet failed; the reason is in its log."))
         finally:
-            self._over(session, SessionState.ENDED, "wallet", "The wallet was closed.")
+            self._finish("wallet", "The wallet was closed.")
             if not self.decided.done():
                 self.decided.cancel()
-
-    def _end_of_calls(self) -> tuple[str, str]:
-        return ("wallet", _ENDED_BY_WALLET) if self._is_leaving else ("dapp", "The dapp ended the session.")
 
     async def _proposal(self, seconds: float) -> Proposal:
         """The dapp's proposal. Raises BridgeUnreachableError long before a dapp that is slow is given up."""
@@ -150,96 +144,95 @@ class BridgeLink:
                 except AnswerTimeoutError as error:
                     _log.info("the dapp has not asked for a session yet: %s", error)
 
-    async def _begin(self, session: HeadlessSession, proposal: Proposal) -> None:
-        session.dapp = DappFacts(proposal.name, proposal.url)
-        session.origin = _origin_of(proposal.url) or proposal.name
+    async def _begin(self, proposal: Proposal) -> None:
+        self.dapp = DappFacts(proposal.name, proposal.url)
+        self.origin = _origin_of(proposal.url) or proposal.name
         asked = _asked_chains(proposal)
-        session.chain_id = _chosen_chain(session.chain_id, asked)
-        self._other_chains = [chain for chain in asked if chain != session.chain_id]
-        self._feed.tell(Paired(session))
-        cacaos = await self._signed_in(session, proposal) if await self._is_approved(session) else None
+        self.chain_id = _chosen_chain(self.chain_id, asked)
+        self._other_chains = [chain for chain in asked if chain != self.chain_id]
+        self.tell("paired")
+        cacaos = await self._signed_in(proposal) if await self._is_approved() else None
         if cacaos is None:
             await self._client.reject()
-            self._decide(session, SessionState.REJECTED)
-            session.end(SessionState.REJECTED, "wallet")
+            self._decide_as(SessionState.REJECTED)
+            self.end(SessionState.REJECTED, "wallet")
         else:
-            await self._approve(session, cacaos)
+            await self._approve(cacaos)
 
-    async def _signed_in(self, session: HeadlessSession, proposal: Proposal) -> list[Any] | None:
+    async def _signed_in(self, proposal: Proposal) -> list[Any] | None:
         """The sign-ins that the proposal asks for, each decided as a call; None if one is refused."""
         cacaos: list[Any] = []
-        with self._feed.watched_by(partial(self._waits, session)):
+        with self.offer.feed.watched_by(self._waits):
             for asked in proposal.authentications:
-                outcome = await self._decided_authentication(session, asked)
+                outcome = await self._decided_authentication(asked)
                 if not isinstance(outcome, Result):
                     return None
                 cacaos += outcome.value if isinstance(outcome.value, list) else [outcome.value]
         return cacaos
 
-    async def _decided_authentication(self, session: HeadlessSession, asked: Authentication) -> Outcome:
+    async def _decided_authentication(self, asked: Authentication) -> Outcome:
         decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        async def decide(_: HeadlessCall, outcome: Outcome) -> None:
+        async def decide(outcome: Outcome) -> None:
             if not decided.done():
                 decided.set_result(outcome)
 
         numbers = [number for number in map(_chain_number, asked.chains) if number is not None]
-        chain_id = _chosen_chain(session.chain_id, numbers)
-        self._take(session, AUTHENTICATE, write_authentication(asked), chain_id, decide)
+        chain_id = _chosen_chain(self.chain_id, numbers)
+        self._take(self, AUTHENTICATE, write_authentication(asked), chain_id, decide)
         return await decided
 
-    def _waits(self, session: HeadlessSession, happening: Happening) -> None:
+    def _waits(self, happening: Happening) -> None:
         """Let `pair` return: the sign-in waits for the test program."""
-        if isinstance(happening, CallCame) and happening.call.session is session and not self.decided.done():
-            self.decided.set_result(None)
+        match happening:
+            case CallHappening("call", call) if call.session is self and not self.decided.done():
+                self.decided.set_result(None)
 
-    async def _is_approved(self, session: HeadlessSession) -> bool:
-        if self._policy in ("approve", "reject"):
-            return self._policy == "approve"
-        self._feed.tell(SessionDecided(session))
+    async def _is_approved(self) -> bool:
+        if self.offer.policy in ("approve", "reject"):
+            return self.offer.policy == "approve"
+        self.tell("session")
         self.decided.set_result(None)
-        return await session.decision
+        return await self.decision
 
-    async def _approve(self, session: HeadlessSession, cacaos: list[Any]) -> None:
+    async def _approve(self, cacaos: list[Any]) -> None:
         """Approve. Over HTTP this is the first request, which tells whether the bridge is there."""
-        if session.generation in ("1.x", "2.x"):
-            await _until_it_is_back(lambda: self._publish(session, cacaos))
+        if self.generation in ("1.x", "2.x"):
+            await _until_it_is_back(lambda: self._publish(cacaos))
         else:
-            await self._publish(session)
-        self._decide(session, SessionState.APPROVED)
+            await self._publish()
+        self._decide_as(SessionState.APPROVED)
 
-    def _decide(self, session: HeadlessSession, state: SessionState) -> None:
-        session.state = state
-        self._feed.tell(SessionDecided(session))
+    def _decide_as(self, state: SessionState) -> None:
+        self.state = state
+        self.tell("session")
         if not self.decided.done():
             self.decided.set_result(None)
 
-    async def _publish(self, session: HeadlessSession, cacaos: Sequence[Any] = ()) -> None:
+    async def _publish(self, cacaos: Sequence[Any] = ()) -> None:
         """Publish the accounts on the session's chain; in generation 2.x on all that were asked for."""
         ids = [
             f"eip155:{chain}:{account}"
-            for chain in ([session.chain_id, *self._other_chains] if session.generation == "2.x" else ())
-            for account in session.accounts
+            for chain in ([self.chain_id, *self._other_chains] if self.generation == "2.x" else ())
+            for account in self.accounts
         ]
-        await self._client.approve(ids or session.accounts, chain_id=session.chain_id, cacaos=cacaos)
+        await self._client.approve(ids or self.accounts, chain_id=self.chain_id, cacaos=cacaos)
 
-    def _called(self, session: HeadlessSession, call: Call) -> None:
-        chain_id = _chain_number(call.chain) or session.chain_id
-        self._take(
-            session, call.method, call.params, chain_id, lambda _, outcome: self._deliver(call, outcome)
-        )
+    def _called(self, call: Call) -> None:
+        chain_id = _chain_number(call.chain) or self.chain_id
+        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
 
-    def _failed(self, session: HeadlessSession, error: BridgeClientError) -> None:
+    def _failed(self, error: BridgeClientError) -> None:
         if not self.decided.done():
             self.decided.set_exception(error)
-            session.end(SessionState.ENDED, "bridge", str(error))
-            return
-        self._over(session, SessionState.ENDED, "bridge", str(error))
+            self.end(SessionState.ENDED, "bridge", str(error))
+        else:
+            self._finish("bridge", str(error))
 
-    def _over(self, session: HeadlessSession, state: SessionState, ended_by: str, reason: str) -> None:
-        if not session.is_over:
-            session.end(state, ended_by, reason)
-            self._feed.tell(SessionEnded(session))
+    def _finish(self, ended_by: str, reason: str) -> None:
+        if not self.is_over:
+            self.end(SessionState.ENDED, ended_by, reason)
+            self.tell("ended")
 
 
 async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -298,117 +291,75 @@ def _origin_of(url: str) -> str:
 # Web pages that call an injected provider (EIP-1193): each origin is a session, decided when it connects.
 
 
-class PageLink:
-    """The way to the pages of one origin. Its events go to the watchers of the wallet."""
+class PageSession(HeadlessSession):
+    """The session of the pages of one origin. Its events go to the watchers of the wallet."""
 
-    def __init__(self, policy: Policy, feed: Feed) -> None:
-        self._policy = policy
-        self._feed = feed
+    def __init__(self, offer: Offer, origin: str, name: str) -> None:
+        super().__init__("page", offer)
+        self.dapp, self.origin = DappFacts(name or origin, origin), origin
         self._answers: dict[str, asyncio.Future[Outcome]] = {}
         self.has_asked = False
         """Whether a page has asked to be connected."""
 
-    async def connect(self, session: HeadlessSession) -> None:
-        """Have the session decided by the policy, or by the test program. Raises SignatureRejectedError."""
+    async def connect(self) -> None:
         if not self.has_asked:
             self.has_asked = True
-            self._feed.tell(Paired(session))
-            self._begin(session)
-        if not await asyncio.shield(session.decision):
-            self._end(session, SessionState.REJECTED, "wallet")
+            self.tell("paired")
+            if self.offer.policy in ("approve", "reject"):
+                self.decision.set_result(self.offer.policy == "approve")
+            else:
+                self.tell("session")
+        if not await asyncio.shield(self.decision):
+            self._finish(SessionState.REJECTED, "session")
             raise SignatureRejectedError(REJECTION)
-        if session.state is SessionState.PROPOSED:
-            session.state = SessionState.APPROVED
-            self._feed.tell(SessionDecided(session))
+        if self.state is SessionState.PROPOSED:
+            self.state = SessionState.APPROVED
+            self.tell("session")
 
-    async def update(self, session: HeadlessSession, *, accounts: bool, chain: bool) -> None:
-        """Emit the events of a provider."""
+    async def publish_change(self, *, accounts: bool, chain: bool) -> None:
         if chain:
-            self._emit(session, "chainChanged", quantity(session.chain_id))
+            self._emit("chainChanged", quantity(self.chain_id))
         if accounts:
-            self._emit(session, "accountsChanged", list(session.accounts))
-        self._feed.tell(SessionChanged(session))
+            self._emit("accountsChanged", list(self.accounts))
+        self.tell("changed")
 
-    async def end(self, session: HeadlessSession) -> None:
+    async def publish_end(self) -> None:
         """Take the accounts away from the page."""
-        was_open = session.is_open
-        self._end(session, SessionState.ENDED, "wallet")
+        was_open = self.is_open
+        self._finish(SessionState.ENDED, "ended")
         if was_open:
-            self._emit(session, "accountsChanged", [])
-            self._emit(session, "disconnect", {"code": DISCONNECTED, "message": "The wallet disconnected."})
-
-    async def deliver(self, call: HeadlessCall, outcome: Outcome) -> None:
-        """Hand the outcome to the request that waits for it."""
-        answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(outcome)
+            self._emit("accountsChanged", [])
+            self._emit("disconnect", {"code": DISCONNECTED, "message": _DISCONNECTED})
 
     async def leave(self) -> None:
         """A page has no connection."""
 
     def lose(self, call: HeadlessCall) -> None:
-        """Answer a call that nobody will decide any more."""
         answer = self._answers.get(call.id)
         if answer is not None and not answer.done():
-            answer.set_result(Failure(DISCONNECTED, "The wallet disconnected."))
+            answer.set_result(Failure(DISCONNECTED, _DISCONNECTED))
 
-    async def outcome_of(self, call: HeadlessCall, take: Callable[[HeadlessCall], None]) -> Outcome:
-        """Have the call taken, and wait for its outcome."""
+    async def request(self, method: str, params: Any, take: TakeCall) -> Outcome:
+        """Have a call taken, and wait for its outcome."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        async def deliver(outcome: Outcome) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        call = take(self, method, params, self.chain_id, deliver)
         self._answers[call.id] = answer
         try:
-            take(call)
             return await answer
         finally:
             del self._answers[call.id]
 
-    def _emit(self, session: HeadlessSession, name: str, value: Any) -> None:
-        self._feed.tell(ProviderEvent(name, value, session))
+    def _emit(self, name: str, value: Any) -> None:
+        self.offer.feed.tell(ProviderEvent(name, value, self))
 
-    def _begin(self, session: HeadlessSession) -> None:
-        match self._policy:
-            case "approve" | "reject":
-                session.decision.set_result(self._policy == "approve")
-            case _:
-                self._feed.tell(SessionDecided(session))
-
-    def _end(self, session: HeadlessSession, state: SessionState, ended_by: str) -> None:
-        if session.is_over:
-            return
-        session.end(state, ended_by)
-        if not session.decision.done():
-            session.decision.set_result(False)
-        self._feed.tell(SessionDecided(session) if state is SessionState.REJECTED else SessionEnded(session))
-
-
-class Pages:
-    """The sessions of web pages by origin. When one is over, the origin may begin another."""
-
-    def __init__(self, make: Callable[[PageLink], HeadlessSession], policy: Policy, feed: Feed) -> None:
-        self._make = make
-        self._policy = policy
-        self._feed = feed
-        self._links: dict[str, PageLink] = {}
-        self._sessions: dict[str, HeadlessSession] = {}
-
-    def session_of(self, origin: str, name: str) -> tuple[HeadlessSession, PageLink]:
-        """The session of the origin, which may not have asked for anything yet."""
-        known = self._sessions.get(origin)
-        if known is None or known.is_over:
-            link = self._links[origin] = PageLink(self._policy, self._feed)
-            known = self._sessions[origin] = self._make(link)
-            known.dapp, known.origin = DappFacts(name or origin, origin), origin
-        return known, self._links[origin]
-
-    def connected(self) -> list[HeadlessSession]:
-        """The sessions that a page has asked for and that are not over."""
-        return [
-            session
-            for origin, session in self._sessions.items()
-            if self._links[origin].has_asked and not session.is_over
-        ]
-
-    def forget(self) -> None:
-        """Forget all pages."""
-        self._links.clear()
-        self._sessions.clear()
+    def _finish(self, state: SessionState, event: SessionEvent) -> None:
+        if not self.is_over:
+            self.end(state, "wallet")
+            if not self.decision.done():
+                self.decision.set_result(False)
+            self.tell(event)

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import orjson
+
+from bridge_server.kit.client.payloads import REJECTION
 from bridge_server.kit.headless.sessions import (
+    PLAIN_ACTIONS,
     POLICIES,
     Action,
     Answer,
@@ -17,13 +21,17 @@ from bridge_server.kit.headless.sessions import (
     HeadlessCall,
     Policy,
     Refuse,
-    RuleError,
-    read_action,
 )
 
 EVERY_METHOD = "*"
 
 _RULE = re.compile(r"([A-Za-z0-9_]{1,100}|\*)(?:@([^=]{1,500}))?=(.+)", re.DOTALL)
+_SPELLINGS = 'approve, reject, reject:4001:"text", hang, ask, delay:2s, error:-32000:"text" or answer:JSON'
+_USUAL_MESSAGES = {"reject": REJECTION, "error": "The wallet answered with an error."}
+_TIMES = re.compile(r"(.*?)\*([1-9][0-9]{0,5})", re.DOTALL)
+_CODE = re.compile(r"-?[0-9]{1,9}")
+_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(ms|s|m)")
+_SECONDS_OF_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _MEMBERS = ("on", "policy", "session")
 
 
@@ -50,32 +58,68 @@ class Rule:
         )
 
 
+class RuleError(ValueError):
+    """The text is no rule; the message says what is wrong and how a rule is spelled."""
+
+
 def read_rule(text: str) -> Rule:
     """Read `METHOD[@ORIGIN]=ACTION`. Raises RuleError."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise RuleError(f"{text!r} is no rule: write METHOD[@ORIGIN]=ACTION, as in personal_sign=reject")
-    method, origin, action = found.groups()
+    method, origin, spelled = found.groups()
+    counted = _TIMES.fullmatch(spelled)
+    one, times = (counted[1], int(counted[2])) if counted else (spelled, None)
+    verb, colon, rest = one.partition(":")
+    action, delay_seconds = None, 0.0
     try:
-        read = read_action(action)
+        match verb if colon else "":
+            case "" if one in PLAIN_ACTIONS:
+                action = PLAIN_ACTIONS[one]
+            case "delay":
+                delay_seconds = _seconds(rest)
+            case "answer":
+                action = Answer(_json(rest))
+            case "reject" | "error":
+                action = _refusal(rest, _USUAL_MESSAGES[verb])
+            case _:
+                hint = f"write {_SPELLINGS}, each perhaps with *3 behind it"
+                raise RuleError(f"{spelled!r} is no action: {hint}")
     except RuleError as error:
         raise RuleError(f"{text!r} cannot be used: {error}") from error
-    return Rule(method, origin, read.action, read.delay_seconds, read.times, text=text.strip())
+    return Rule(method, origin, action, delay_seconds, times, text=text.strip())
+
+
+def _seconds(text: str) -> float:
+    """Seconds, from a text such as `2s`, `0.5s`, `250ms` or `1m`. Raises RuleError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise RuleError(f"{text!r} is no duration: write 2s, 0.5s, 250ms or 1m")
+    return float(found[1]) * _SECONDS_OF_UNIT[found[2]]
+
+
+def _refusal(text: str, usual_message: str) -> Refuse:
+    code, colon, message = text.partition(":")
+    if not _CODE.fullmatch(code):
+        raise RuleError(f'{code!r} is no error code: write a whole number, as in reject:4001:"text"')
+    if message.startswith('"'):  # a JSON string
+        value = _json(message)
+        message = value if isinstance(value, str) else message
+    return Refuse(int(code), message if colon else usual_message)
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        hint = 'write a string in quotes, as in answer:"0x"'
+        raise RuleError(f"{text!r} is not JSON ({error}): {hint}") from error
 
 
 def is_origin(wanted: str, origin: str) -> bool:
     """Whether a rule's origin is a dapp's: its page's origin or host, or its name if it has no page."""
     wanted = wanted.rstrip("/")
     return wanted == origin or ("://" in origin and wanted == urlsplit(origin).netloc)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The treatment of a call. `action` is None when the policy decides."""
-
-    action: Action | None
-    delay_seconds: float
-    rule: Rule | None
 
 
 @dataclass(slots=True)
@@ -120,16 +164,19 @@ class RuleList:
                 return
         self._turns.append(_Turn(rule, rule.times))
 
-    def decide(self, call: HeadlessCall) -> Decision:
-        """Find the first rule that decides the call. Rules that only delay add up until then."""
+    def decide(self, call: HeadlessCall) -> tuple[Action | None, float, Rule | None]:
+        """The action of the first rule that decides the call, the seconds to wait before it, and the rule.
+
+        Rules that only delay add up until then. Without an action the policy decides.
+        """
         delay_seconds, deciding = 0.0, None
         for turn in self._turns:
             if turn.takes(call):
                 delay_seconds += turn.rule.delay_seconds
                 deciding = turn.rule
                 if deciding.action is not None:
-                    return Decision(deciding.action, delay_seconds, deciding)
-        return Decision(None, delay_seconds, deciding)
+                    return deciding.action, delay_seconds, deciding
+        return None, delay_seconds, deciding
 
 
 class RuleInMaking:
@@ -231,9 +278,9 @@ def _texts(on: Any) -> list[str]:
 
 def _policy(document: dict[str, Any], name: str) -> Policy | None:
     wanted = document.get(name)
+    if wanted is None:
+        return None
     for policy in POLICIES:
         if policy == wanted:
             return policy
-    if wanted is None:
-        return None
     raise RuleError(f"{name} is {wanted!r}: write {', '.join(POLICIES)}")

@@ -1,13 +1,14 @@
 """Sessions and calls as a test program sees them: their states, their answers, and who waits for them."""
 
 import asyncio
-import re
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
+from uuid import uuid4
 
 import orjson
 
@@ -56,39 +57,32 @@ class DappFacts:
     url: str
 
 
-class Link(Protocol):
-    """The way to the dapp: a bridge, or a web page."""
+class Offer:
+    """What a wallet offers to every dapp: accounts and a chain, under a policy. `feed` hears of its sessions.
 
-    async def connect(self, session: "HeadlessSession") -> None:
-        """Have the session decided, if the dapp can ask for that. Raises SignatureRejectedError."""
-        ...
+    `accounts` are numbers of all `addresses`; None is all of them.
+    """
 
-    async def update(self, session: "HeadlessSession", *, accounts: bool, chain: bool) -> None:
-        """Tell the dapp the session's accounts and chain; the flags say which of them have changed."""
-        ...
-
-    async def end(self, session: "HeadlessSession") -> None:
-        """Tell the dapp that the session is over."""
-        ...
-
-    async def leave(self) -> None:
-        """Close the connection; the session stays open."""
-        ...
-
-    def lose(self, call: Any) -> None:
-        """Give up a call of the session that nobody will answer."""
-        ...
-
-
-class NumberedAccounts:
-    """All accounts of a wallet. A number is a place in their order; an address may have any case."""
-
-    def __init__(self, addresses: list[str]) -> None:
+    def __init__(
+        self,
+        addresses: list[str],
+        accounts: Sequence[int] | None,
+        chain_id: int,
+        policy: "Policy",
+        feed: "Feed",
+    ) -> None:
         self._addresses = addresses
         self._by_lower_case = {address.lower(): address for address in addresses}
+        self.accounts = list(addresses if accounts is None else self.named(accounts))
+        self.chain_id = chain_id
+        self.policy = policy
+        self.feed = feed
 
     def named(self, accounts: Sequence[int | str]) -> tuple[str, ...]:
-        """The addresses. Raises UnknownIndexError."""
+        """The addresses: a number is a place in their order, an address may have any case.
+
+        Raises UnknownIndexError.
+        """
         return tuple(map(self._named, accounts))
 
     def _named(self, account: int | str) -> str:
@@ -102,35 +96,49 @@ class NumberedAccounts:
         )
 
 
-class HeadlessSession:
+class HeadlessSession(ABC):
     """A session with a dapp. The wallet makes it; the test program changes and ends it."""
 
-    def __init__(
-        self,
-        session_id: str,
-        generation: SessionGeneration,
-        topic: str,
-        accounts: tuple[str, ...],
-        chain_id: int,
-        known: NumberedAccounts,
-        link: Link,
-    ) -> None:
-        self.id = session_id
+    def __init__(self, generation: SessionGeneration, offer: Offer, topic: str = "") -> None:
+        self.id = uuid4().hex
         self.generation = generation
         self.topic = topic
         """The beginning of the pairing URI, for the terminal; empty for a page."""
         self.dapp = DappFacts("", "")
         self.origin = ""
-        self.accounts = accounts
-        self.chain_id = chain_id
+        self.accounts = tuple(offer.accounts)
+        self.chain_id = offer.chain_id
         self.state = SessionState.PROPOSED
         self.ended_by = ""
         """`dapp`, `wallet` or `bridge`, once the session is over."""
         self.reason = ""
-        self._known = known
-        self.link = link
+        self.offer = offer
         self.decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    @abstractmethod
+    async def publish_change(self, *, accounts: bool, chain: bool) -> None:
+        """Publish the accounts and the chain; the flags say which have changed. Raises BridgeClientError."""
+
+    @abstractmethod
+    async def publish_end(self) -> None:
+        """End the session for the dapp, too. Raises BridgeClientError."""
+
+    @abstractmethod
+    async def connect(self) -> None:
+        """Have the session decided, if the dapp can ask for that. Raises SignatureRejectedError."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Close the connection, if there is one; the session stays open."""
+
+    @abstractmethod
+    def lose(self, call: "HeadlessCall") -> None:
+        """Give up a call that nobody will answer."""
+
+    def tell(self, event: "SessionEvent") -> None:
+        """Tell the wallet's watchers."""
+        self.offer.feed.tell(SessionHappening(event, self))
 
     @property
     def is_open(self) -> bool:
@@ -167,34 +175,32 @@ class HeadlessSession:
 
     async def change(self, accounts: Sequence[int | str] | None = None, chain_id: int | None = None) -> None:
         """Give the dapp other accounts, or another chain, or both. Raises what `switch_account` raises."""
-        addresses = self.accounts if accounts is None else self._known.named(accounts)
+        addresses = self.accounts if accounts is None else self.offer.named(accounts)
         if not addresses:
             raise UnknownIndexError("A session has at least one account: end it to take all of them away.")
         self._require(SessionState.APPROVED, "only an approved session can be changed")
-        former_accounts, former_chain = self.accounts, self.chain_id
-        self.accounts, self.chain_id = addresses, self.chain_id if chain_id is None else chain_id
+        former, chosen = (self.accounts, self.chain_id), self.chain_id if chain_id is None else chain_id
+        self.accounts, self.chain_id = addresses, chosen
         try:
-            await self.link.update(
-                self, accounts=self.accounts != former_accounts, chain=self.chain_id != former_chain
-            )
+            await self.publish_change(accounts=addresses != former[0], chain=chosen != former[1])
         except BaseException:
-            self.accounts, self.chain_id = former_accounts, former_chain
+            self.accounts, self.chain_id = former
             raise
 
     async def disconnect(self) -> None:
         """End the session; the dapp hears of it. Again, it changes nothing. Raises BridgeClientError."""
         if not self.is_over:
-            await self.link.end(self)
+            await self.publish_end()
 
     async def wait_until_over(self) -> None:
         """Return when the session was rejected or has ended."""
-        await self._over.wait()
+        await self._ended.wait()
 
     def end(self, state: SessionState, ended_by: str, reason: str = "") -> None:
         """Note that the session is over. The first reason stays."""
         if not self.is_over:
             self.state, self.ended_by, self.reason = state, ended_by, reason
-        self._over.set()
+        self._ended.set()
 
     def _decide(self, *, is_approved: bool) -> None:
         self._require(SessionState.PROPOSED, "only a session that waits can be decided")
@@ -207,18 +213,7 @@ class HeadlessSession:
             raise SessionStateError(f"The session is {self.state}: {rule}.")
 
 
-# The actions of rules, and their spelling.
-
-_FAILURE = "The wallet answered with an error."
-_SPELLINGS = 'approve, reject, reject:4001:"text", hang, ask, delay:2s, error:-32000:"text" or answer:JSON'
-_TIMES = re.compile(r"(.*?)\*([1-9][0-9]{0,5})", re.DOTALL)
-_CODE = re.compile(r"-?[0-9]{1,9}")
-_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(ms|s|m)")
-_SECONDS_OF_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-
-class RuleError(ValueError):
-    """The text is no rule; the message says what is wrong and how a rule is spelled."""
+# The actions of rules.
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,67 +255,6 @@ Policy: TypeAlias = Literal["approve", "reject", "ask", "hang"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 PLAIN_ACTIONS: dict[str, Action] = {"approve": Approve(), "reject": Refuse(), "ask": Ask(), "hang": Hang()}
 """The actions that are one word, which are also the policies."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAction:
-    """An action as it was spelled. Without an action the rule only waits, and a later rule decides."""
-
-    action: Action | None
-    delay_seconds: float = 0.0
-    times: int | None = None
-
-
-def read_action(text: str) -> ReadAction:
-    """Read the text behind the `=` of a rule. Raises RuleError."""
-    counted = _TIMES.fullmatch(text)
-    spelled, times = (counted[1], int(counted[2])) if counted else (text, None)
-    verb, colon, rest = spelled.partition(":")
-    if verb in PLAIN_ACTIONS and not colon:
-        return ReadAction(PLAIN_ACTIONS[verb], times=times)
-    match verb if colon else "":
-        case "delay":
-            return ReadAction(None, read_duration(rest), times)
-        case "answer":
-            return ReadAction(Answer(_json(rest)), times=times)
-        case "reject":
-            return ReadAction(_refusal(rest, REJECTION), times=times)
-        case "error":
-            return ReadAction(_refusal(rest, _FAILURE), times=times)
-        case _:
-            raise RuleError(f"{text!r} is no action: write {_SPELLINGS}, each perhaps with *3 behind it")
-
-
-def read_duration(text: str) -> float:
-    """Seconds, from a text such as `2s`, `0.5s`, `250ms` or `1m`. Raises RuleError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise RuleError(f"{text!r} is no duration: write 2s, 0.5s, 250ms or 1m")
-    return float(found[1]) * _SECONDS_OF_UNIT[found[2]]
-
-
-def _refusal(text: str, usual_message: str) -> Refuse:
-    code, colon, message = text.partition(":")
-    if not _CODE.fullmatch(code):
-        raise RuleError(f'{code!r} is no error code: write a whole number, as in reject:4001:"text"')
-    return Refuse(int(code), _message(message) if colon else usual_message)
-
-
-def _message(text: str) -> str:
-    """A message, which may be spelled as a JSON string."""
-    if not text.startswith('"'):
-        return text
-    value = _json(text)
-    return value if isinstance(value, str) else text
-
-
-def _json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise RuleError(
-            f'{text!r} is not JSON ({error}): write a string in quotes, as in answer:"0x"'
-        ) from error
 
 
 # The calls that dapps make: their states, their answers, and the programs that wait for them.
@@ -366,6 +300,8 @@ class Result:
 
 
 Outcome = Result | Failure
+Deliver = Callable[[Outcome], Coroutine[Any, Any, None]]
+"""Brings the outcome of a call to its dapp."""
 
 
 class CallDecidedError(ConflictError):
@@ -393,8 +329,7 @@ class HeadlessCall:
     chain_id: int
     text: str
     decide: Callable[["HeadlessCall", Action], Awaitable[None]]
-    deliver: Callable[["HeadlessCall", Outcome], Awaitable[None]]
-    lose: Callable[["HeadlessCall"], None]
+    deliver: Deliver
     came_at: float
     """The time of the call in seconds of the event loop."""
     state: CallState = CallState.DECIDING
@@ -441,7 +376,10 @@ class CallLog:
         self._calls[call.id] = call
         self.counts[call.method] += 1
         if len(self._calls) > _KEPT:
-            self._make_room()
+            oldest = next((each for each in self._calls.values() if each.state not in OPEN), None)
+            if oldest is not None:
+                del self._calls[oldest.id]
+                self._handed_out.discard(oldest.id)
         self.changed()
 
     def get(self, call_id: str) -> HeadlessCall:
@@ -464,11 +402,8 @@ class CallLog:
 
     def matching(self, state: str | None, method: str | None) -> list[HeadlessCall]:
         """The calls in this state, of this method; None is any."""
-        return [
-            call
-            for call in self._calls.values()
-            if state in (None, call.state) and method in (None, call.method)
-        ]
+        calls = self._calls.values()
+        return [each for each in calls if state in (None, each.state) and method in (None, each.method)]
 
     async def wait_for(self, state: str | None, method: str | None, seconds: float) -> list[HeadlessCall]:
         """The matching calls as soon as there is one; none after so many seconds."""
@@ -490,52 +425,34 @@ class CallLog:
                         return call
                 await self._changed.wait()
 
-    def _make_room(self) -> None:
-        oldest = next((call for call in self._calls.values() if call.state not in OPEN), None)
-        if oldest is not None:
-            del self._calls[oldest.id]
-            self._handed_out.discard(oldest.id)
-
 
 # Everything that happens to a wallet, for its watchers: the terminal, JSON lines, server-sent events.
 
 
+SessionEvent = Literal["paired", "session", "changed", "ended"]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionHappening:
-    """Something that happens to a session."""
+    """Something that happens to a session.
 
+    `paired`: a dapp has been found behind a URI, or a web page has asked for accounts. `session`: it was
+    approved or rejected, or waits: see its state. `changed`: it has other accounts, or is on another chain.
+    """
+
+    event: SessionEvent
     session: HeadlessSession
-
-
-class Paired(SessionHappening):
-    """A dapp has been found behind a URI, or a web page has asked for accounts."""
-
-
-class SessionDecided(SessionHappening):
-    """A session was approved or rejected, or waits: see its state."""
-
-
-class SessionChanged(SessionHappening):
-    """A session has other accounts, or is on another chain."""
-
-
-class SessionEnded(SessionHappening):
-    """A session is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHappening:
-    """Something that happens to a call."""
+    """Something that happens to a call.
 
+    `call`: it arrived and is not answered at once: see its state. `answer`: it was answered, refused or lost.
+    """
+
+    event: Literal["call", "answer"]
     call: HeadlessCall
-
-
-class CallCame(CallHappening):
-    """A call arrived that is not answered at once: see its state."""
-
-
-class CallSettled(CallHappening):
-    """A call was answered, refused or lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,16 +471,7 @@ class ProviderEvent:
     session: HeadlessSession
 
 
-Happening = (
-    Paired
-    | SessionDecided
-    | SessionChanged
-    | SessionEnded
-    | CallCame
-    | CallSettled
-    | PairingFailed
-    | ProviderEvent
-)
+Happening = SessionHappening | CallHappening | PairingFailed | ProviderEvent
 Watch = Callable[[Happening], None]
 
 

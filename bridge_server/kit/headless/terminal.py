@@ -28,18 +28,14 @@ from bridge_server.kit.headless.keys import (
     signed_subject,
 )
 from bridge_server.kit.headless.sessions import (
-    CallCame,
-    CallSettled,
+    CallHappening,
     CallState,
     Happening,
     HeadlessCall,
     HeadlessSession,
-    Paired,
     PairingFailed,
     ProviderEvent,
-    SessionChanged,
-    SessionDecided,
-    SessionEnded,
+    SessionHappening,
     SessionState,
 )
 from bridge_server.wallet.explaining import WALLET_CHAIN_ID, Line, explain
@@ -67,47 +63,37 @@ class TerminalLines:
 def line_of(happening: Happening) -> str | None:
     """The line without its time."""
     match happening:
-        case Paired(session):
+        case SessionHappening("paired", session):
             parts = (session.dapp.name, session.dapp.url, session.generation, session.topic)
             return "paired   " + "  ".join(visible(part) for part in parts if part)
-        case SessionDecided(session):
-            return f"session  {_decision(session)}"
-        case SessionChanged(session):
-            return f"session  changed  {_accounts(session)}  chain {session.chain_id}"
-        case SessionEnded(session):
-            return _end(session)
-        case CallCame(call):
+        case SessionHappening("session", session) if session.state is SessionState.APPROVED:
+            return f"session  approved  {_accounts(session)}"
+        case SessionHappening("session", session):
+            is_waiting = session.state is SessionState.PROPOSED
+            return f"session  {'waits for a decision' if is_waiting else 'rejected'}"
+        case SessionHappening("changed", session):
+            return f"session  changed  {_accounts(session)}"
+        case SessionHappening(session=session) if session.ended_by == "bridge":
+            return f"bridge   ended the session: {visible(session.reason)}"
+        case SessionHappening(session=session):
+            return f"{session.ended_by:<7}  ended the session"
+        case CallHappening("call", call):
             return _call_line(call, "waits" if call.state is CallState.PENDING else "hangs")
-        case CallSettled(call):
+        case CallHappening(call=call):
             is_quiet = call.method in QUIET and not call.because
             return None if is_quiet else _call_line(call, _outcome(call))
         case PairingFailed() | ProviderEvent():  # the command writes why a pairing failed
             return None
 
 
-def _decision(session: HeadlessSession) -> str:
-    match session.state:
-        case SessionState.APPROVED:
-            return f"approved  {_accounts(session)}  chain {session.chain_id}"
-        case SessionState.PROPOSED:
-            return "waits for a decision"
-        case _:
-            return "rejected"
-
-
 def _accounts(session: HeadlessSession) -> str:
-    return ", ".join(map(short_address, session.accounts))
-
-
-def _end(session: HeadlessSession) -> str:
-    if session.ended_by == "bridge":
-        return f"bridge   ended the session: {visible(session.reason)}"
-    return f"{session.ended_by:<7}  ended the session"
+    return f"{', '.join(map(short_address, session.accounts))}  chain {session.chain_id}"
 
 
 def _call_line(call: HeadlessCall, outcome: str) -> str:
     subject = f"{visible(call.method)} {_subject(call)}".rstrip()
-    because = f"  ({_spelled(call.because)})" if call.because else ""
+    spelled = call.because if call.because.startswith("--") else f"--on {call.because}"
+    because = f"  ({visible(spelled)})" if call.because else ""
     return f"call     {subject:<{_SUBJECT_COLUMNS}}{outcome}{because}"
 
 
@@ -125,18 +111,11 @@ def _outcome(call: HeadlessCall) -> str:
         if call.error.code == USER_REJECTED:
             return f"rejected {USER_REJECTED}"
         return f"error {call.error.code} {visible(call.error.message)}"
-    return f"{_result(call)}   {call.milliseconds} ms"
-
-
-def _result(call: HeadlessCall) -> str:
-    if not isinstance(call.result, str) or call.method not in SIGNING:
-        return "answered"
-    verb = "sent" if call.method == "eth_sendTransaction" else "signed"
-    return f"{verb} {visible(short_address(call.result))}"
-
-
-def _spelled(because: str) -> str:
-    return visible(because if because.startswith("--") else f"--on {because}")
+    result = "answered"
+    if isinstance(call.result, str) and call.method in SIGNING:
+        verb = "sent" if call.method == "eth_sendTransaction" else "signed"
+        result = f"{verb} {visible(short_address(call.result))}"
+    return f"{result}   {call.milliseconds} ms"
 
 
 def short_address(address: str) -> str:
@@ -150,7 +129,7 @@ def short_address(address: str) -> str:
 def text_of(method: str, params: Any) -> str:
     """The call as one line for a person; a call to sign a message as the message. Raises nothing."""
     try:
-        return _READERS.get(method, _nothing)(method, params)
+        return _READERS[method](method, params) if method in _READERS else ""
     except (LookupError, TypeError, ValueError, HexError, RawTransactionError):
         return "(not understood)"
 
@@ -166,10 +145,6 @@ def explanation_of(method: str, params: Any, chain_id: int) -> list[Line]:
         return explain(method, orjson.dumps(subject))
     except (LookupError, TypeError, ValueError):
         return [("WARNING", "the parameters are not understood")]
-
-
-def _nothing(_: str, __: Any) -> str:
-    return ""
 
 
 def _message(method: str, params: Any) -> str:

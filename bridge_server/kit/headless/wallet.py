@@ -4,9 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from types import TracebackType
 from typing import Any, Self
-from uuid import uuid4
 
 import aiohttp
 
@@ -22,7 +20,7 @@ from bridge_server.kit.client import (
 from bridge_server.kit.client.v2_protocol import is_relay_pairing, parse_relay_pairing
 from bridge_server.kit.headless.answering import Answering, CallDispatcher
 from bridge_server.kit.headless.keys import KeySource, OwnKeys
-from bridge_server.kit.headless.links import BridgeLink, Deliver, PageLink, Pages
+from bridge_server.kit.headless.links import BridgeSession, PageSession
 from bridge_server.kit.headless.rules import Rule, RuleInMaking, RuleList, read_rule
 from bridge_server.kit.headless.sessions import (
     CallLog,
@@ -30,15 +28,13 @@ from bridge_server.kit.headless.sessions import (
     Happening,
     HeadlessCall,
     HeadlessSession,
-    NumberedAccounts,
+    Offer,
     Outcome,
     Policy,
-    SessionDecided,
-    SessionEnded,
     SessionGeneration,
+    SessionHappening,
     UnknownSessionError,
 )
-from bridge_server.kit.headless.terminal import text_of
 
 _PROPOSAL_SECONDS = 30.0
 _PACE = Pace(longest_retry_seconds=2.0, patience_seconds=5.0)
@@ -94,15 +90,17 @@ class HeadlessWallet:
         self.rules = RuleList(read_rule(rule) if isinstance(rule, str) else rule for rule in rules)
         answering = Answering(self._signer)
         self._dispatcher = CallDispatcher(self.rules, policy, answering, self._call_log, self.feed)
-        self._pages = Pages(self._page_session, session, self.feed)
+        self._pages: dict[str, PageSession] = {}
 
     async def __aenter__(self) -> Self:
         """Raises BridgeError when the node or the other wallet cannot be used; ValueError for `accounts`."""
         async with AsyncExitStack() as opening:
             opening.push_async_callback(self._signer.close)
             await self._signer.open()
-            self._known = NumberedAccounts(self._signer.addresses)
-            self.accounts = list(self._known.named(self._offered()))
+            signer = self._signer
+            policy = self._session_policy
+            self._offer = Offer(signer.addresses, self._numbers, signer.chain_id, policy, self.feed)
+            self.accounts = self._offer.accounts
             self._http = await opening.enter_async_context(
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
             )
@@ -111,9 +109,7 @@ class HeadlessWallet:
             self._closing = opening.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._closing.aclose()
 
     @property
@@ -129,7 +125,8 @@ class HeadlessWallet:
     @property
     def sessions(self) -> list[HeadlessSession]:
         """The sessions since the start or the last reset, also sessions that are over."""
-        return [*self._sessions.values(), *self._pages.connected()]
+        pages = self._pages.values()
+        return [*self._sessions.values(), *(each for each in pages if each.has_asked and not each.is_over)]
 
     @property
     def sent(self) -> list[str]:
@@ -168,14 +165,11 @@ class HeadlessWallet:
             http=self._http,
             pace=self._pace,
         )
-        link = BridgeLink(client, self._session_policy, self.feed, self._take)
-        session = HeadlessSession(
-            _new_id(), kind, topic_of(uri), tuple(self.accounts), self._signer.chain_id, self._known, link
-        )
+        session = BridgeSession(kind, self._offer, topic_of(uri), client, self._dispatcher.take)
         self._sessions[session.id] = self._uris[uri.strip()] = session
-        task = link.start(session, _PROPOSAL_SECONDS)
+        task = session.start(_PROPOSAL_SECONDS)
         try:
-            await asyncio.shield(link.decided)
+            await asyncio.shield(session.decided)
         except BridgeClientError:
             del self._sessions[session.id], self._uris[uri.strip()]
             await asyncio.wait([task])
@@ -184,11 +178,10 @@ class HeadlessWallet:
 
     async def request(self, method: str, params: Any = None, *, origin: str = "", name: str = "") -> Outcome:
         """The outcome of a call of an injected provider, in a page of this origin (EIP-1193)."""
-        session, link = self._pages.session_of(origin, name)
-        call = self._new_call(
-            session, method, [] if params is None else params, session.chain_id, link.deliver
-        )
-        return await link.outcome_of(call, self._dispatcher.take)
+        session = self._pages.get(origin)
+        if session is None or session.is_over:
+            session = self._pages[origin] = PageSession(self._offer, origin, name)
+        return await session.request(method, [] if params is None else params, self._dispatcher.take)
 
     async def next_call(self, method: str | None = None, timeout: float = 5.0) -> HeadlessCall:
         """The next call that waits for a decision (`ask`); each is given once. Raises TimeoutError."""
@@ -204,49 +197,20 @@ class HeadlessWallet:
         await asyncio.gather(*map(_end_quietly, open_sessions))
         self._sessions.clear()
         self._uris.clear()
-        self._pages.forget()
+        self._pages.clear()
         self._call_log.forget()
         self.rules.reset()
         self._signer.reset()
 
-    def _offered(self) -> list[int | str]:
-        return list(range(len(self._signer.addresses)) if self._numbers is None else self._numbers)
-
-    def _page_session(self, link: PageLink) -> HeadlessSession:
-        return HeadlessSession(
-            _new_id(), "page", "", tuple(self.accounts), self._signer.chain_id, self._known, link
-        )
-
-    def _take(
-        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
-    ) -> None:
-        self._dispatcher.take(self._new_call(session, method, params, chain_id, deliver))
-
-    def _new_call(
-        self, session: HeadlessSession, method: str, params: Any, chain_id: int, deliver: Deliver
-    ) -> HeadlessCall:
-        return HeadlessCall(
-            id=_new_id(),
-            session=session,
-            method=method,
-            params=params,
-            chain_id=chain_id,
-            text=text_of(method, params),
-            decide=self._dispatcher.decide,
-            deliver=deliver,
-            lose=session.link.lose,
-            came_at=asyncio.get_running_loop().time(),
-        )
-
     def _clear_up(self, happening: Happening) -> None:
         """Give up the calls of sessions that are over."""
         match happening:
-            case SessionEnded(session) | SessionDecided(session) if session.is_over:
+            case SessionHappening("session" | "ended", session) if session.is_over:
                 self._dispatcher.abandon(session)
 
     async def _leave(self) -> None:
         for session in list(self._sessions.values()):
-            await session.link.leave()
+            await session.leave()
         await self._dispatcher.close()
 
 
@@ -254,11 +218,7 @@ async def _end_quietly(session: HeadlessSession) -> None:
     """End a session, and leave it if its bridge is away."""
     with suppress(BridgeClientError):
         await session.disconnect()
-    await session.link.leave()
-
-
-def _new_id() -> str:
-    return uuid4().hex
+    await session.leave()
 
 
 def generation_of(uri: str, wanted: Generation | None = None) -> SessionGeneration:

@@ -116,7 +116,10 @@ class FakeNode:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""
-        kept = await _read(request)
+        document = orjson.loads(await request.read())
+        is_batch = isinstance(document, list)
+        calls = document if is_batch else [document]
+        kept = NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
         self.requests.append(kept)
         self._arrived.set()
         if self.disturbance is not None:
@@ -148,16 +151,8 @@ class FakeNode:
             result = result(*call.get("params", []))
         answer = {"jsonrpc": "2.0", "id": call["id"]}
         if isinstance(result, RpcFailure):
-            error = {"code": result.code, "message": result.message}
-            return answer | {"error": error if result.data is None else error | {"data": result.data}}
+            return answer | {"error": _error(result.code, result.message, result.data)}
         return answer | {"result": result}
-
-
-async def _read(request: web.BaseRequest) -> NodeRequest:
-    document = orjson.loads(await request.read())
-    is_batch = isinstance(document, list)
-    calls = document if is_batch else [document]
-    return NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
 
 
 @asynccontextmanager
@@ -175,11 +170,15 @@ async def open_fake_node(port: int = 0, results: dict[str, Any] | None = None) -
         await runner.cleanup()
 
 
+def _error(code: int, message: str, data: Any) -> dict[str, Any]:
+    return {"code": code, "message": message} | ({} if data is None else {"data": data})
+
+
 def says(code: int, message: str, data: Any = None) -> Answer:
     """Answer a call, or each of a batch, with an error."""
 
     async def answer(node: FakeNode, _: web.BaseRequest) -> web.Response:
-        error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+        error = _error(code, message, data)
         last = node.requests[-1]
         answers = [{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in last.calls]
         return web.json_response(answers if last.is_batch else answers[0])
@@ -289,7 +288,8 @@ class Chain:
         refusal = self._refusal(transaction)
         if refusal is not None:
             return RpcFailure(_REFUSED, refusal)
-        self.pending = [each for each in self.pending if _slot(each) != _slot(transaction)]
+        slot = (transaction.sender, transaction.nonce)  # a second transaction there replaces the first
+        self.pending = [each for each in self.pending if (each.sender, each.nonce) != slot]
         self.pending.append(transaction)
         if self.mines:
             self.mine()
@@ -303,7 +303,8 @@ class Chain:
             return "already known"
         if transaction.nonce < self._mined_count(transaction.sender):
             return "nonce too low"
-        if _greatest_cost(transaction) > self.balance(transaction.sender):
+        greatest_cost = transaction.value + transaction.gas * transaction.max_fee_per_gas
+        if greatest_cost > self.balance(transaction.sender):
             return "insufficient funds for gas * price + value"
         return None
 
@@ -349,18 +350,7 @@ class Chain:
         return _transaction_object(waiting[0]) if waiting else None
 
     def _receipt(self, wanted: str) -> dict[str, Any] | None:
-        if wanted not in self._mined:
-            return None
-        return _receipt_object(*self._mined[wanted])
-
-
-def _slot(transaction: RawTransaction) -> tuple[str, int]:
-    """The sender and the nonce: a second transaction of the two replaces the first."""
-    return transaction.sender, transaction.nonce
-
-
-def _greatest_cost(transaction: RawTransaction) -> int:
-    return transaction.value + transaction.gas * transaction.max_fee_per_gas
+        return _receipt_object(*self._mined[wanted]) if wanted in self._mined else None
 
 
 def _price(transaction: RawTransaction) -> int:

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
-from types import TracebackType
 from typing import IO, Any, Self
 
 import aiohttp
@@ -112,30 +111,33 @@ class Control:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        self._exchange = _Exchange(url.rstrip("/") + "/_test", token)
-        self.clock = ServerClock(self._exchange)
-        self.faults = ServerFaults(self._exchange)
+        self._url = url.rstrip("/") + "/_test"
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": USER_AGENT}
+        self._http: aiohttp.ClientSession | None = None
+        self.clock = ServerClock(self)
+        self.faults = ServerFaults(self)
 
     async def __aenter__(self) -> Self:
         self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def open(self) -> None:
         """Get ready for requests. Call it where an event loop runs."""
-        self._exchange.open()
+        if self._http is None:
+            self._http = aiohttp.ClientSession(headers=self._headers)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._exchange.close()
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
 
     async def reset(self) -> datetime:
         """Empty the server; returns its clock's time, which is the machine's again."""
-        return datetime.fromisoformat((await self._exchange.send("POST", "/reset"))["now"])
+        return datetime.fromisoformat((await self.send("POST", "/reset"))["now"])
 
     async def sent(
         self,
@@ -147,36 +149,18 @@ class Control:
         """The messages that left the server, oldest first; waits for the first, at most `wait` seconds."""
         wanted = {"channel": channel, "topic": topic, "account": account}
         query = {name: value for name, value in wanted.items() if value is not None}
-        answer = await self._exchange.send("GET", "/sent", query=query, wait_seconds=wait)
+        answer = await self.send("GET", "/sent", query=query, wait_seconds=wait)
         return [_sent_message(each) for each in answer["sent"]]
 
     async def forget_sent(self) -> int:
         """Forget these messages; returns how many there were."""
-        deleted: int = (await self._exchange.send("DELETE", "/sent"))["deleted"]
+        deleted: int = (await self.send("DELETE", "/sent"))["deleted"]
         return deleted
 
     async def traffic(self, after: int = 0, wait: float = 0) -> Traffic:
         """The requests with a number above `after`; waits for the first, at most `wait` seconds."""
-        answer = await self._exchange.send("GET", "/traffic", query={"after": str(after)}, wait_seconds=wait)
+        answer = await self.send("GET", "/traffic", query={"after": str(after)}, wait_seconds=wait)
         return Traffic([_recorded(each) for each in answer["requests"]], answer["last"])
-
-
-class _Exchange:
-    """Requests with the token, and their JSON answers."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self._url = url
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": USER_AGENT}
-        self._http: aiohttp.ClientSession | None = None
-
-    def open(self) -> None:
-        if self._http is None:
-            self._http = aiohttp.ClientSession(headers=self._headers)
-
-    async def close(self) -> None:
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
 
     async def send(
         self,
@@ -186,7 +170,10 @@ class _Exchange:
         query: Mapping[str, str] | None = None,
         wait_seconds: float = 0,
     ) -> dict[str, Any]:
-        """The answer's document. Raises ControlRefusedError, or aiohttp's ClientError without an answer."""
+        """Send a request below `/_test`; returns the answer's document.
+
+        Raises ControlRefusedError, or aiohttp's ClientError without an answer.
+        """
         if self._http is None:
             raise RuntimeError("Use it inside `async with`, or call open().")
         async with self._http.request(
@@ -197,8 +184,7 @@ class _Exchange:
             headers={} if fields is None else {"Content-Type": "application/json"},
             timeout=aiohttp.ClientTimeout(total=wait_seconds + _PATIENCE_SECONDS),
         ) as response:
-            body = await response.read()
-        document = _document(body)
+            document = _document(await response.read())
         if response.status != 200:
             detail = document.get("detail") or response.reason or "no reason given"
             raise ControlRefusedError(response.status, detail, document.get("errors", ()))
@@ -208,12 +194,12 @@ class _Exchange:
 class ServerClock:
     """The server's clock."""
 
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, control: Control) -> None:
+        self._control = control
 
     async def now(self) -> ClockReading:
         """The time that the server goes by."""
-        return _clock_reading(await self._exchange.send("GET", "/clock"))
+        return _clock_reading(await self._control.send("GET", "/clock"))
 
     async def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
@@ -229,32 +215,28 @@ class ServerClock:
         return await self._put({"now": now.isoformat(), "frozen": frozen})
 
     async def _put(self, fields: Mapping[str, Any]) -> ClockReading:
-        return _clock_reading(await self._exchange.send("PUT", "/clock", fields))
+        return _clock_reading(await self._control.send("PUT", "/clock", fields))
 
 
 class ServerFaults:
     """The faults that the server was ordered to have."""
 
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, control: Control) -> None:
+        self._control = control
 
     async def set(self, rules: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Replace all rules; returns them with their hits. Raises ControlRefusedError for a wrong rule."""
-        return _rules(await self._exchange.send("PUT", "/faults", list(rules)))
+        return list((await self._control.send("PUT", "/faults", list(rules)))["faults"])
 
     async def list(self) -> list[dict[str, Any]]:
         """The rules, each with its `hits`."""
-        return _rules(await self._exchange.send("GET", "/faults"))
+        return list((await self._control.send("GET", "/faults"))["faults"])
 
 
 def _clock_reading(document: Mapping[str, Any]) -> ClockReading:
     """The reading in an answer of the clock's route."""
-    return ClockReading(
-        datetime.fromisoformat(document["now"]),
-        document["frozen"],
-        document.get("swept", 0),
-        document.get("delivered", 0),
-    )
+    swept, delivered = document.get("swept", 0), document.get("delivered", 0)
+    return ClockReading(datetime.fromisoformat(document["now"]), document["frozen"], swept, delivered)
 
 
 def _sent_message(document: Mapping[str, Any]) -> SentMessage:
@@ -267,10 +249,6 @@ def _recorded(document: Mapping[str, Any]) -> RecordedRequest:
     known = {name: document[name] for name in RecordedRequest.__slots__ if name in document}
     more = {name: value for name, value in document.items() if name not in known}
     return RecordedRequest(**{**known, "at": datetime.fromisoformat(document["at"]), "more": more})
-
-
-def _rules(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return list(answer["faults"])
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -392,11 +370,8 @@ def _end_of(log_file: Path) -> str:
 
 def environment_without_settings() -> dict[str, str]:
     """The environment of this process without a server's settings, which the machine may have."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("BRIDGE_") and name not in _OF_SYSTEMD
-    }
+    kept = (name for name in os.environ if not name.startswith("BRIDGE_") and name not in _OF_SYSTEMD)
+    return {name: os.environ[name] for name in kept}
 
 
 # A database with the newest schema, without the time that it takes to make one.

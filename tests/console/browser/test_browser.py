@@ -1,15 +1,47 @@
 """The console in Debian's Chromium, by Playwright: a person's steps on each page, and axe-core."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
+import orjson
+
+from bridge_server.kit.client import Cipher
 from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
 from tests.support.console_client import ConsoleClient
-from tests.support.server import running_server
+from tests.support.console_projects import make_project, subscribe, subscribe_crowd
+from tests.support.eventually import eventually
+from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.push_client import PushClient
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.server import RunningServer, running_server
 
 _SPECIFICATION = Path(__file__).parent / "console.spec.js"
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
-
 pytestmark = BROWSER_MARKS
+_OUT = Path(__file__).parent / "out.spec.js"
+_PROJECTS = "/console/projects"
+_ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+_SETTINGS: dict[str, Any] = {
+    "console": True,
+    "test": True,
+    "dev_accounts": True,
+    "dev_account_count": 1,
+    "approve": "queue",
+    "approval_timeout": 3600,
+    "admin_wallet": True,
+    "light_kdf": True,
+    "node_url": "http://127.0.0.1:1",
+    "chain_id": 1,
+}
+_NOTIFICATIONS = Path(__file__).parent / "notifications.spec.js"
+_READER = "test:chain:reader"
+_TRAFFIC = Path(__file__).parent / "traffic.spec.js"
+_VECTORS = Path(__file__).parents[2] / "vectors"
+_KEY = bytes(range(32))
+_ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+_CALL = {"id": 7, "jsonrpc": "2.0", "method": "personal_sign", "params": ["0x68656c6c6f", _ADDRESS]}
+_HOSTILE_METHOD = '<img src=x onerror="hacked=1">\u202e'
 
 
 async def test_a_person_uses_each_page(tmp_path: Path) -> None:
@@ -22,3 +54,98 @@ async def test_a_person_uses_each_page(tmp_path: Path) -> None:
         output = await run_console_specification(tmp_path, server, _SPECIFICATION)
 
     assert "14 passed" in output
+
+
+async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
+    """Something on each page; returns a client that waits for approval."""
+    browser, rpc = await ConsoleClient(server).sign_in(), RpcClient(server)
+    await browser.send("/console/faults", "add", where="webhook", status="503")
+    await browser.send(_PROJECTS, "create", name="Shop", project_id="shop")
+    await browser.send(f"{_PROJECTS}/shop", "set-webhook", url="https://app.example/hook")
+    await browser.send(f"{_PROJECTS}/shop", "subscribe", account=_ACCOUNT)
+    push = PushClient(server)
+    await push.register(topic="a-topic-of-the-browser", type="fcm", peerName="Shop", language="de")
+    await push.push("a-topic-of-the-browser")
+    await rpc.call("personal_newAccount", "a passphrase")
+    sent = {"from": DEVELOPMENT_ADDRESS, "to": "0x" + "12" * 20, "value": "0x1"}
+    await rpc.call("eth_sendTransaction", sent)
+    message = "0x" + "<img src=x onerror=alert(1)>\u202e".encode().hex()
+    waits = asyncio.create_task(rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS))
+
+    async def all_there() -> bool:
+        pages = [await browser.page(f"/console/{name}") for name in ("wallet", "webhooks?state=waiting")]
+        return ">waits<" in pages[0] and "app.example" in pages[1]
+
+    await eventually(all_there)
+    return waits
+
+
+async def test_a_person_uses_the_pages_of_what_goes_out(tmp_path: Path) -> None:
+    topic = topic_of("a topic of the browser")
+    async with (
+        running_server(tmp_path / "data", **_SETTINGS) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+    ):
+        waits = await _fill(server)
+        await dapp.subscribe(topic)
+        await dapp.publish(topic, tag=1100)
+
+        output = await run_console_specification(tmp_path, server, _OUT)
+
+        waits.cancel()
+        await asyncio.gather(waits, return_exceptions=True)
+
+    assert "11 passed" in output
+
+
+async def test_a_person_uses_the_pages_of_notifications(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", console=True, test=True) as server:
+        browser = await ConsoleClient(server).sign_in()
+        await make_project(browser, "shop", "news", "deals", name="Shop")
+        await subscribe(browser, "shop", _READER)
+        subscribe_crowd(browser, 8_000, _READER, "shop")
+        for number in range(4):
+            await _send(browser, "shop", _READER, title=f"Number {number}.", body="Body")
+        await make_project(browser, "hostile", "news", name=_HOSTILE)
+        await subscribe(browser, "hostile", "test:chain:hostile")
+        await _send(browser, "hostile", "test:chain:hostile", title=_HOSTILE, body=_HOSTILE)
+
+        output = await run_console_specification(
+            tmp_path,
+            server,
+            _NOTIFICATIONS,
+            environment={"CONSOLE_NOTIFICATION": "/console/notifications/shop/4"},
+        )
+
+    assert "11 passed" in output
+
+
+async def _send(browser: ConsoleClient, project_id: str, account: str, title: str, body: str) -> None:
+    answer = await browser.send(
+        f"/console/compose?project_id={project_id}",
+        "send",
+        type="news",
+        title=title,
+        body=body,
+        accounts=account,
+        notification_id=title,
+    )
+    assert answer.status == 303, answer.body.decode()
+
+
+async def test_a_person_watches_the_traffic(tmp_path: Path) -> None:
+    cipher = Cipher(_KEY)
+    files = {
+        **{path.name: path.read_text("utf-8") for path in _VECTORS.glob("clients_v*.json")},
+        "sealed.json": orjson.dumps(
+            {
+                "key": _KEY.hex(),
+                "call": cipher.seal(_CALL),
+                "hostile": cipher.seal({"method": _HOSTILE_METHOD}),
+            }
+        ).decode(),
+    }
+    async with running_server(tmp_path / "data", console=True, test=True, dev_accounts=True) as server:
+        output = await run_console_specification(tmp_path, server, _TRAFFIC, files)
+
+    assert "15 passed" in output

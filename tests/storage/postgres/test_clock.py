@@ -1,4 +1,7 @@
-"""The clock of a process follows that of the database server."""
+"""The clock of a process follows that of the database server.
+
+The steps of a clock are arithmetic, which no client can bring about.
+"""
 
 import pytest
 

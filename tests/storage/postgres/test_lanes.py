@@ -1,4 +1,7 @@
-"""How the PostgreSQL driver writes: many transactions in one commit, and no answer before it is durable."""
+"""How the PostgreSQL driver writes: many transactions in one commit, and no answer before it is durable.
+
+The driver is asked itself: what shares a commit is seen in its figures alone.
+"""
 
 import asyncio
 from functools import partial
@@ -9,7 +12,6 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Row, Statement, Transaction, Turn, Turns
-from bridge_server.storage.postgres import database as database_module
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import TEXT, fail_after_reading, fail_after_writing, names, put, text_of, turn
@@ -22,17 +24,6 @@ async def write_at_once(database: PostgresDatabase, count: int, turns: Turns = T
     await asyncio.gather(
         *(database.transaction(put(f"{number:04}", "x"), turns=turns) for number in range(count))
     )
-
-
-@pytest.mark.parametrize(("count", "commits"), [(1, 1), (2, 1), (64, 1), (128, 1), (129, 2), (1_000, 8)])
-async def test_transactions_that_wait_together_share_a_commit(
-    database: PostgresDatabase, count: int, commits: int
-) -> None:
-    await write_at_once(database, count)
-
-    figures = database.figures()
-    assert (figures["transactions"], figures["commits"], figures["runs_again"]) == (count, commits, 0)
-    assert figures["bytes"] > 0
 
 
 async def test_transactions_with_one_turn_share_commits_by_sixteen(database: PostgresDatabase) -> None:
@@ -67,18 +58,6 @@ async def test_a_turn_that_another_process_has_keeps_no_other_transaction_waitin
         assert await names(database) == ["beside", "later"]
     await blocked
     assert "blocked" in await names(database)
-
-
-async def test_writers_who_go_on_writing_keep_sharing(database: PostgresDatabase) -> None:
-    async def writer(number: int) -> None:
-        for turn_number in range(20):
-            await database.transaction(put(f"{number}", str(turn_number)))
-
-    await asyncio.gather(*(writer(number) for number in range(64)))
-
-    figures = database.figures()
-    assert figures["transactions"] == 64 * 20
-    assert figures["commits"] <= 64 * 20 / 8
 
 
 async def test_a_batch_is_run_again_in_halves_around_the_transaction_that_fails(
@@ -127,22 +106,6 @@ async def test_a_long_transaction_does_not_stand_before_the_others(database: Pos
 
     assert not slow_one.done()
     await slow_one
-
-
-async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
-    url: str, events: Events, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_module, "_WAITING_WRITES_LIMIT", 10)
-    database = PostgresDatabase(url, events, {})
-    async with database.opened():
-        outcomes = await asyncio.gather(
-            *(database.transaction(put(f"{number:03}", "x")) for number in range(11)), return_exceptions=True
-        )
-
-        assert outcomes[:10] == ["x"] * 10
-        assert isinstance(outcomes[10], UnavailableError)
-        assert "too many writes" in outcomes[10].detail
-        assert await database.transaction(put("later", "text")) == "text"
 
 
 async def test_leaving_commits_what_is_still_queued(url: str, events: Events) -> None:

@@ -1,0 +1,204 @@
+"""The server itself: figures at a glance, settings that hold now, tokens that change without a restart."""
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.admin.server import memory_bytes
+from bridge_server.assembly.application import build_app
+from bridge_server.kit.fixtures.run import ServerInProcess, serving
+from bridge_server.outbox.sender import WebhookSigner
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import SettingsError, load_settings, settings_of
+from tests.admin.conftest import Observed, observing
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
+from tests.support.clock import ManualClock
+from tests.support.push_client import PushClient
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import Received, WebhookReceiver
+
+KEY = "0x" + "11" * 32
+_CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
+_ROUTES = {
+    "admin_token": ("GET", "/admin/projects", None),
+    "metrics_token": ("GET", "/metrics", None),
+    "rpc_token": ("POST", "/rpc", _CALL),
+}
+SECRETS = ["whsec_" + letter * 32 for letter in "AB"]
+
+
+async def test_totals_since_the_start_and_of_the_last_minute(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.relay.store._COUNTED_AT_ONCE", 3)
+    ids = [await observed.bridge.open_session() for _ in range(9)]
+    await observed.bridge.end(ids[4])
+    await observed.bridge.request_call(ids[0])
+    secret = await observed.admin.create("app", "news")
+    await observed.admin.subscribe("app", ETHEREUM)
+    await observed.admin.notify("app", secret, "news", ETHEREUM)
+
+    stats = (await observed.admin.get("/admin/stats")).json
+
+    assert stats["sessions"] == {"living": 8, "since_start": 9, "last_minute": 9}
+    assert stats["calls"] == {"since_start": 1, "last_minute": 1}
+    assert stats["notifications"] == {"since_start": 1, "last_minute": 1}
+    assert stats["outbox"] == {"due": 0, "dead": 0, "delivered": 0, "failed": 0}
+    assert stats["memory_bytes"] > 2**20
+    assert stats["disk"]["database_bytes"] > 0
+    assert stats["disk"]["free_bytes"] > 0
+    assert [each["address"] for each in stats["clients"]] == ["127.0.0.1"]
+    assert (stats["up_seconds"], stats["pushes"]) == (0, {})
+    assert stats["requests"]["answered"] > 0
+    observed.admin.clock.advance(61)
+    await observed.bridge.open_session()
+    later = (await observed.admin.get("/admin/stats")).json
+    assert later["sessions"] == {"living": 9, "since_start": 10, "last_minute": 1}
+    assert later["up_seconds"] == 61
+
+
+async def test_pushes_are_counted_by_their_outcome(tmp_path: Path) -> None:
+    async with observing(tmp_path / "data", test=True) as observed:
+        push = PushClient(observed.admin.server)
+        await push.register(type="fcm")
+        await push.push()
+
+        stats = (await observed.admin.get("/admin/stats")).json
+        pushed = await observed.traffic("?filter=who:bridge route:fcm")
+
+    assert stats["pushes"]["fcm"] == {"delivered": 1}
+    assert [(each["path"], each["status"]) for each in pushed] == [("fcm:…", 200)]
+
+
+def test_memory_is_known_where_proc_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge_server.admin.server._STATM", Path("/nowhere"))
+
+    assert memory_bytes() > 2**20
+
+
+@pytest.mark.sqlite("the file is moved away")
+async def test_every_setting_is_shown_and_no_secret_and_whether_the_server_works(tmp_path: Path) -> None:
+    secrets: dict[str, Any] = {
+        "rpc_token": "of-the-wallet",
+        "private_keys": KEY,
+        "node_url": "http://node.example/a-key",
+    }
+    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, **secrets) as server:
+        answer = await AdminClient(server).get("/admin/settings")
+        server.settings.database_file.rename(tmp_path / "elsewhere")
+        ready = (await AdminClient(server).get("/admin/settings")).json["ready"]
+
+    shown = answer.json["settings"]
+    assert list(shown) == list(Settings.model_fields)
+    names = ("admin_token", *secrets)
+    assert {name: shown[name]["value"] for name in names} == dict.fromkeys(names, "(set)")
+    assert shown["webhook_secret"]["value"] is None
+    assert not [text for text in (ADMIN_TOKEN, *secrets.values()) if text.encode() in answer.body]
+    assert shown["max_wait"] == {"origin": "default", "value": 25, "live": True}
+    assert not shown["port"]["live"]
+    assert answer.json["ready"] == {"ready": True, "failure": None, "troubles": []}
+    assert not ready["ready"]
+    assert "The database file was deleted or replaced" in ready["failure"]
+
+
+def test_the_sources_come_from_where_the_settings_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_text("max_wait = 7\n")
+    monkeypatch.setenv("BRIDGE_REQUESTS_BURST", "8")
+    loaded = load_settings({"data_dir": tmp_path / "data"}, file)
+
+    shown = build_app(loaded.settings, origins=loaded.origins).live.shown()
+
+    assert shown["max_wait"] == {"value": 7, "origin": f"file {file}", "live": True}
+    assert shown["requests_burst"]["origin"] == "environment BRIDGE_REQUESTS_BURST"
+    assert shown["data_dir"]["origin"] == "flag --data-dir"
+    assert shown["host"]["origin"] == "default"
+
+
+def test_a_new_value_has_a_new_source_unless_it_waits_for_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.toml"
+    before = load_settings({"data_dir": tmp_path / "data"}, None)
+    live = build_app(before.settings, origins=before.origins).live
+    file.write_text("max_wait = 7\nport = 9\nheartbeat = 30\n")
+
+    after = load_settings({"data_dir": tmp_path / "data"}, file)
+    live.take(after.settings, after.origins)
+
+    shown = live.shown()
+    assert (shown["max_wait"]["value"], shown["max_wait"]["origin"]) == (7, f"file {file}")
+    assert (shown["port"]["value"], shown["port"]["origin"]) == (8080, "default")
+    assert shown["heartbeat"]["origin"] == f"file {file}"
+
+
+async def statuses(client: aiohttp.ClientSession, served: ServerInProcess, name: str) -> dict[str, int]:
+    """The answers to the old token, the new one and another."""
+    method, path, body = _ROUTES[name]
+    found = {}
+    for token in ("old", "new", "other"):
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        async with client.request(method, served.url + path, data=body, headers=headers) as answer:
+            found[token] = answer.status
+    return found
+
+
+@each_row("name", _ROUTES)
+async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, name: str) -> None:
+    def settings(**values: str) -> Settings:
+        return Settings(port=0, data_dir=tmp_path / "data", **values)
+
+    previous = f"{name}_previous"
+    async with serving(settings(**{name: "old"})) as served, aiohttp.ClientSession() as client:
+        assert await statuses(client, served, name) == {"old": 200, "new": 401, "other": 401}
+
+        taken = served.built.live.take(settings(**{name: "new", previous: "old"}))
+        assert (set(taken.changed), taken.needs_restart) == ({name, previous}, ())
+        assert await statuses(client, served, name) == {"old": 200, "new": 200, "other": 401}
+
+        taken = served.built.live.take(settings(**{name: "new"}))
+        assert (taken.changed, taken.needs_restart) == ((previous,), ())
+        assert await statuses(client, served, name) == {"old": 401, "new": 200, "other": 401}
+
+
+@each_row("name", [*_ROUTES, "webhook_secret"])
+def test_a_previous_value_alone_is_a_fault_that_names_the_setting(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name}_previous: works beside {name} only"):
+        settings_of({f"{name}_previous": SECRETS[0]})
+
+
+async def test_webhooks_carry_a_signature_of_both_secrets_until_the_one_of_before_is_left_out(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    def settings(**values: Any) -> Settings:
+        common = {"port": 0, "data_dir": tmp_path / "data", "admin_token": ADMIN_TOKEN}
+        return Settings(**{**common, "allow_private_webhooks": True, **values})
+
+    first, second = SECRETS
+    steps = [
+        settings(webhook_secret=first),
+        settings(webhook_secret=second, webhook_secret_previous=first),
+        settings(webhook_secret=second),
+    ]
+    clock = ManualClock()
+    async with serving(steps[0], clock) as served, aiohttp.ClientSession() as client:
+        server = RunningServer(served.url, steps[0], clock, client)
+        for step in steps:
+            assert served.built.live.take(step).needs_restart == ()
+            tested = await AdminClient(server).post("/admin/webhooks/test", {"url": receiver.url()})
+            assert tested.json["delivered"]
+
+    def signature(got: Received, secret: str) -> str:
+        moment_ms = int(got.headers["webhook-timestamp"]) * 1000
+        signer = WebhookSigner(secret)
+        return signer.headers(got.headers["webhook-id"], got.body, moment_ms)["webhook-signature"]
+
+    signed = [each.headers["webhook-signature"] for each in receiver.requests]
+    one, both, other = receiver.requests
+    assert signed == [
+        signature(one, first), f"{signature(both, second)} {signature(both, first)}", signature(other, second)
+    ]  # fmt: skip

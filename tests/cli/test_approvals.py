@@ -1,0 +1,236 @@
+"""`bridge-server approvals`: what waits is listed, shown in words and decided, once."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import structlog
+
+from bridge_server.assembly.command_line import operations
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Operating
+from tests.ethereum.typed_data_examples import mail
+from tests.support.engines import settings_over
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS
+from tests.wallet.approval_desk import open_desk
+
+ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+FIRST = "0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"
+NEAR = "0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f12"
+SECOND = "9d2c3c1a-5f0e-4d57-8f7b-2f3f0f3c9f13"
+MESSAGE = f"0x{b'hello'.hex()}"
+TRANSACTION = {
+    "from": DEVELOPMENT_ADDRESS,
+    "to": OTHER.lower(),
+    "gas": "0x5208",
+    "gasPrice": "0x3b9aca00",
+    "value": "0xde0b6b3a7640000",
+    "chainId": "0x7a69",
+    "data": "0x",
+}
+Ask = Callable[..., None]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def server(data_dir: Path) -> Iterator[ExitStack]:
+    """What a server does for these commands: it holds the directory, until it is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(held(data_dir))
+        settings = settings_over(data_dir)
+        if settings.database is None:
+            migrate(settings.database_file, packaged_migrations())
+        yield stack
+
+
+@pytest.fixture
+def asked(server: ExitStack, data_dir: Path) -> Ask:
+    """Has a request wait."""
+
+    def ask(*arguments: Any, **fields: Any) -> None:
+        asyncio.run(store(data_dir, request_of(*arguments, **fields)))
+
+    return ask
+
+
+@pytest.fixture
+def approvals(invoke: Invoke, data_dir: Path) -> Operating:
+    return Operating(invoke, data_dir)
+
+
+def request_of(
+    approval_id: str,
+    method: str = "personal_sign",
+    subject: Any = MESSAGE,
+    *,
+    expires_in_ms: int = 60_000,
+    state: ApprovalState = ApprovalState.PENDING,
+) -> ApprovalRequest:
+    """A web page's request."""
+    now_ms = SystemClock().now_ms()
+    return ApprovalRequest(
+        ApprovalId(approval_id),
+        method,
+        Address(DEVELOPMENT_ADDRESS),
+        orjson.dumps(subject),
+        Caller("192.0.2.1", "https://app.example.org", "request-1"),
+        now_ms,
+        now_ms + expires_in_ms,
+        state,
+    )
+
+
+async def store(data_dir: Path, request: ApprovalRequest) -> None:
+    """As the server would."""
+    async with operations(settings_over(data_dir)) as opened:
+        await opened.approvals.add(request)
+
+
+def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
+    """What has become of a request."""
+
+    async def read() -> ApprovalState:
+        async with operations(settings_over(data_dir)) as opened:
+            found = await opened.approvals.get(ApprovalId(approval_id))
+            assert found is not None
+            return found.state
+
+    return asyncio.run(read())
+
+
+def test_pending_approvals_are_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
+    asked(SECOND, "eth_sendTransaction", TRANSACTION)
+    asked(FIRST)
+
+    header, *rows = [line.split() for line in approvals.text("approvals", "list").splitlines()]
+
+    assert header == ["approval", "method", "account", "client", "until"]
+    assert [row[:4] for row in rows] == [
+        [SECOND[:8], "eth_sendTransaction", ACCOUNT, "https://app.example.org"],
+        [FIRST[:8], "personal_sign", ACCOUNT, "https://app.example.org"],
+    ]
+    listed = approvals.json("approvals", "list")["approvals"]
+    assert [each["id"] for each in listed] == [SECOND, FIRST]
+    assert listed[0]["subject"] == TRANSACTION
+
+
+def test_empty_list_of_approvals_is_reported(approvals: Operating, asked: Ask) -> None:
+    asked(FIRST, expires_in_ms=-1)
+    asked(SECOND, state=ApprovalState.REJECTED)
+
+    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
+    assert approvals.json("approvals", "list") == {"approvals": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "subject", "words"),
+    [
+        ("eth_sendTransaction", TRANSACTION, "in all    at most 1.000021 ether"),
+        ("eth_signTypedData_v4", mail(), "sign Mail"),
+    ],
+)
+def test_an_approval_is_shown_whole_and_in_words(
+    approvals: Operating, asked: Ask, method: str, subject: Any, words: str
+) -> None:
+    asked(FIRST, method, subject)
+
+    shown = approvals.text("approvals", "show", FIRST)
+
+    assert words in shown
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:9])
+    assert (lines["approval"], lines["state"], lines["method"]) == (FIRST, "pending", method)
+    assert (lines["account"], lines["client"]) == (ACCOUNT, "192.0.2.1")
+    assert (lines["page"], lines["request"]) == ("https://app.example.org", "request-1")
+    assert approvals.json("approvals", "show", FIRST) | {"asked_at": "", "expires_at": ""} == {
+        "id": FIRST, "state": "pending", "method": method, "account": ACCOUNT, "client": "192.0.2.1",
+        "origin": "https://app.example.org", "request_id": "request-1", "asked_at": "", "expires_at": "",
+        "subject": subject,
+    }  # fmt: skip
+
+
+def test_decision_is_printed_and_counts_once(approvals: Operating, asked: Ask, data_dir: Path) -> None:
+    asked(FIRST)
+    asked(SECOND)
+
+    said = approvals.text("approvals", "approve", FIRST)
+    decided = approvals.json("approvals", "reject", SECOND)
+
+    assert said == f"approved: personal_sign with {ACCOUNT}\n"
+    assert (decided["id"], decided["state"]) == (SECOND, "rejected")
+    for each, state in ((FIRST, "approved"), (SECOND, "rejected")):
+        for again in ("approve", "reject"):
+            refusal = approvals.refusal("approvals", again, each)
+            assert refusal == f"{each} is not waiting any more: it is {state}"
+        assert state_of(data_dir, each) == state
+
+
+@pytest.mark.parametrize("name", [FIRST[:8], FIRST[:4], FIRST[:8].upper()])
+def test_the_beginning_of_an_id_is_enough(
+    approvals: Operating, asked: Ask, data_dir: Path, name: str
+) -> None:
+    asked(FIRST)
+    asked(SECOND)
+
+    approvals.text("approvals", "approve", name)
+
+    assert state_of(data_dir, FIRST) is ApprovalState.APPROVED
+    assert state_of(data_dir, SECOND) is ApprovalState.PENDING
+
+
+def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
+    approvals: Operating, asked: Ask, data_dir: Path
+) -> None:
+    asked(FIRST)
+    asked(NEAR)
+
+    for name, reason in (
+        (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),
+        ("0b7", "write at least 4 characters of the approval's id"),
+        ("", "write at least 4 characters of the approval's id"),
+        ("ffff", "there is no approval ffff: `bridge-server approvals list` prints the pending ones"),
+        ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints the pending ones"),
+    ):
+        assert approvals.refusal("approvals", "approve", name) == reason
+
+    assert {state_of(data_dir, each) for each in (FIRST, NEAR)} == {ApprovalState.PENDING}
+
+
+@pytest.mark.sqlite("whether a server runs is seen by its data directory")
+def test_nothing_waits_where_the_server_was_killed(
+    approvals: Operating, server: ExitStack, asked: Ask, invoke: Invoke, tmp_path: Path
+) -> None:
+    asked(FIRST)
+    server.close()
+
+    refusal = approvals.refusal("approvals", "approve", FIRST)
+
+    assert refusal == f"{FIRST} is not waiting any more: it is expired"
+    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
+    nowhere = Operating(invoke, tmp_path / "none").refusal("approvals", "list")
+    assert "name the server's data directory" in nowhere
+
+
+async def test_a_server_signs_what_the_commands_approve(invoke: Invoke, tmp_path: Path) -> None:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # a command's output is its own
+    async with open_desk(tmp_path / "data") as desk:
+        operating = Operating(invoke, tmp_path / "data")
+        asking = desk.asks("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
+        await desk.pending()
+
+        [waits] = (await asyncio.to_thread(operating.json, "approvals", "list"))["approvals"]
+        await asyncio.to_thread(operating.text, "approvals", "approve", waits["id"][:8])
+
+        assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS

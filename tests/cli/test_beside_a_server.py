@@ -1,0 +1,322 @@
+"""Commands while a server runs: figures, health, console; its next request sees what they did."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.kit.testing.server import ServerProcess
+from tests.cli.conftest import Invoke, SetUp
+from tests.cli.operating import Attended, Operating, attended_server
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
+from tests.support.command import WatchedServer, run_command, running_command, watched_server
+from tests.support.eventually import eventually
+from tests.support.server import server_process
+
+MANY = 4_000
+
+
+@pytest.fixture
+async def attended(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterator[Attended]:
+    set_up(admin_token=ADMIN_TOKEN)
+    async with attended_server(tmp_path / "data", invoke, quota_exempt=()) as attended:
+        yield attended
+
+
+async def test_stats_and_clients_are_those_of_the_admin_api(attended: Attended) -> None:
+    for _ in range(3):
+        await attended.server.open_session()
+
+    stats = await attended.json("stats")
+    lines = await attended.lines("stats")
+    listed = await attended.json("clients", "--by", "sessions", "--last", "5m")
+    heading, first, *_ = await attended.lines("clients", "--by", "sessions")
+    none = await attended.lines("clients", "--by", "refused")
+
+    assert stats["sessions"] == {"living": 3, "since_start": 3, "last_minute": 3}
+    assert "sessions       3 living, 3 since the start, 3 in the last minute" in lines
+    assert any(line.startswith("disk           database ") for line in lines)
+    assert lines[-1].startswith("127.0.0.1 ")
+    assert [(each["address"], each["sessions"]) for each in listed["clients"]] == [("127.0.0.1", 3)]
+    assert heading.split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
+                               "refused", "by"]  # fmt: skip
+    assert first.split()[:4] == ["127.0.0.1", "3", "0", "3"]
+    assert none == ["no client has a figure of refused in this time: --by requests has all clients"]
+    for last in ("2h", "often"):
+        assert "takes 5m to 1h, or start" in await attended.refusal("clients", "--last", last)
+
+
+async def test_without_the_servers_token_a_command_says_what_to_do(
+    attended: Attended, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("stats", "clients"):
+        set_up(admin_token="another")
+        assert "has another admin_token" in await attended.refusal(command)
+        monkeypatch.delenv("BRIDGE_ADMIN_TOKEN")
+        assert "set admin_token, restart the server" in await attended.refusal(command)
+    set_up(admin_token="the next one, which the server has not taken yet", admin_token_previous=ADMIN_TOKEN)
+    assert (await attended.json("stats"))["sessions"]["living"] == 0
+
+
+async def test_a_server_without_admin_api_is_said(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+    set_up(admin_token=ADMIN_TOKEN)
+    async with attended_server(tmp_path / "data", invoke, admin_token=None) as attended:
+        assert "was started without admin_token: restart it" in await attended.refusal("stats")
+
+
+def test_without_a_server_a_command_says_so(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+    set_up(admin_token=ADMIN_TOKEN)
+    nowhere = Operating(invoke, tmp_path / "none")
+
+    for command in ("stats", "clients"):
+        assert nowhere.refusal(command).startswith(f"no server runs on {tmp_path / 'none'}: start it")
+    refused = nowhere.refusal("console")
+    assert "no server runs on" in refused
+    assert "BRIDGE_CONSOLE=on" in refused
+    assert not (tmp_path / "none").exists()
+    unhealthy = nowhere("health")
+    assert (unhealthy.exit_code, unhealthy.stdout) == (1, f"no server runs on {tmp_path / 'none'}\n")
+
+
+async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path: Path) -> None:
+    environment = {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
+    with (
+        watched_server(tmp_path, environment=environment),
+        running_command(
+            "stats", "--watch", "--json", "--data-dir", tmp_path / "data", environment=environment
+        ) as command,
+    ):
+
+        async def twice() -> bool:
+            return os.fstat(command.out.fileno()).st_size > 0 and len(written()) >= 2
+
+        def written() -> list[bytes]:
+            return os.pread(command.out.fileno(), 1_000_000, 0).splitlines()
+
+        await eventually(twice)
+        command.process.send_signal(signal.SIGINT)
+        finished = command.finished()
+
+    assert (finished.exit_code, finished.err) == (0, "")
+    assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("console")
+
+
+@pytest.fixture(scope="module")
+def console_server(directory: Path) -> Iterator[WatchedServer]:
+    environment = {"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
+    with watched_server(directory, environment=environment) as server:
+        yield server
+
+
+@pytest.fixture
+def console(directory: Path, invoke: Invoke) -> Operating:
+    return Operating(invoke, directory / "data", "console")
+
+
+def test_the_link_signs_in_on_the_consoles_own_port(
+    console_server: WatchedServer, console: Operating
+) -> None:
+    link = console.text().strip()
+    browser = build_opener(HTTPCookieProcessor())
+
+    with browser.open(link, timeout=60) as page:
+        text = page.read().decode()
+
+    assert urlsplit(link).port != urlsplit(console_server.url).port
+    assert page.url.endswith("/console/traffic")
+    assert "No requests yet" in text
+    with pytest.raises(HTTPError, match="410"):
+        browser.open(link, timeout=60)
+
+
+def test_every_session_is_ended(console_server: WatchedServer, console: Operating) -> None:
+    link = console.json()["link"]
+    browser = build_opener(HTTPCookieProcessor())
+    browser.open(link, timeout=60).close()
+
+    ended = console.json("--sign-out")
+
+    assert ended["signed_out"] >= 1
+    with pytest.raises(HTTPError, match="401"):
+        browser.open(link.partition("/sign-in")[0], timeout=60)
+    assert "sessions are ended" in console.text("--sign-out")
+
+
+def test_a_server_that_is_ready_is_healthy_and_one_whose_database_is_gone_is_not(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    data = tmp_path / "data"
+    with watched_server(tmp_path) as server:
+        healthy = run_command("health", "--data-dir", data)
+        (data / "bridge.sqlite3").unlink()
+        sick = run_command("health", "--data-dir", data, "--json")
+        no_console = Operating(invoke, data).refusal("console")
+
+    facts = orjson.loads(sick.out)
+    assert (healthy.exit_code, healthy.out) == (0, f"ready: {server.url}\n")
+    assert (sick.exit_code, facts["ready"], facts["url"]) == (1, False, server.url)
+    assert facts["fault"].startswith(f"the server at {server.url} is not ready: 503 ")
+    assert "the running server has no console" in no_console
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A server in a process of its own, and commands in this one, or in theirs."""
+
+    server: ServerProcess
+    client: aiohttp.ClientSession
+    operating: Operating
+
+    async def told_by_process(self, *arguments: str | Path) -> Any:
+        """The JSON document of a command that must succeed, in a process of its own."""
+        options = [*arguments, "--data-dir", self.operating.data_dir, "--json"]
+        finished = await asyncio.to_thread(run_command, *options, within_seconds=60)
+        assert (finished.exit_code, finished.err) == (0, "")
+        return orjson.loads(finished.out)
+
+    async def told(self, *arguments: str | Path) -> Any:
+        """The JSON document of a command that must succeed; not for two at the same time."""
+        return await asyncio.to_thread(self.operating.json, *arguments)
+
+    async def ask(self, method: str, path: str, token: str, fields: Any = None) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}"}
+        url = f"{self.server.url}{path}"
+        async with self.client.request(method, url, json=fields, headers=headers) as response:
+            return response.status, orjson.loads(await response.read())
+
+    async def notify(self, secret: str, type_id: str, *accounts: str) -> tuple[int, Any]:
+        notification = {"type": type_id, "title": "Title", "body": "Body"}
+        fields = {"notification": notification, "accounts": accounts}
+        return await self.ask("POST", "/app/notify", secret, fields)
+
+
+@pytest.fixture(scope="module")
+def server_and_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Path]]:
+    data_dir = tmp_path_factory.mktemp("beside") / "data"
+    with server_process(data_dir, environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as server:
+        yield server, data_dir
+        assert server.stop() == 0
+
+
+@pytest.fixture
+async def beside(server_and_data: tuple[ServerProcess, Path], invoke: Invoke) -> AsyncIterator[Beside]:
+    server, data_dir = server_and_data
+    async with aiohttp.ClientSession() as client:
+        yield Beside(server, client, Operating(invoke, data_dir))
+
+
+@pytest.fixture
+async def secret(beside: Beside) -> AsyncIterator[str]:
+    """The secret of a project with one type; the project is deleted after the test."""
+    made = await beside.told("project", "create", "My app", "--id", "app")
+    await beside.told("project", "type", "add", "app", "News", "--id", "news")
+    yield made["secret"]["secret"]
+    await beside.told("project", "delete", "app", "--yes")
+
+
+async def test_projects_and_their_secrets_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
+    status, outcome = await beside.notify(secret, "news", ETHEREUM)
+    assert (status, outcome["not_found"]) == (200, [ETHEREUM])
+
+    new = (await beside.told("project", "rotate-secret", "app"))["secret"]
+    assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [200, 200]
+
+    first = (await beside.told("project", "show", "app"))["secrets"][0]["number"]
+    await beside.told("project", "revoke-secret", "app", str(first))
+    assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [401, 200]
+
+
+async def test_subscriptions_and_types_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
+    assert (await beside.notify(secret, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
+
+    await beside.told("subscriber", "add", "app", ETHEREUM)
+    assert (await beside.notify(secret, "news", ETHEREUM))[1]["sent"] == [ETHEREUM]
+
+    await beside.told("project", "type", "add", "app", "Deals", "--id", "deals")
+    assert (await beside.notify(secret, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
+
+    await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "news")
+    failed = (await beside.notify(secret, "deals", ETHEREUM))[1]["failed"]
+    assert failed == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
+
+    await beside.told("project", "type", "remove", "app", "deals")
+    assert (await beside.notify(secret, "deals", ETHEREUM))[0] == 400
+
+    await beside.told("subscriber", "remove", "app", ETHEREUM)
+    assert (await beside.notify(secret, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
+
+
+async def test_limits_and_the_end_of_a_project_are_seen_by_the_next_request(
+    beside: Beside, secret: str
+) -> None:
+    await beside.told("subscriber", "add", "app", ETHEREUM)
+
+    await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
+
+    outcomes = [(await beside.notify(secret, "news", ETHEREUM))[1] for _ in range(2)]
+    assert [outcome["sent"] for outcome in outcomes] == [[ETHEREUM], []]
+    await beside.told("project", "delete", "app", "--yes")
+    assert (await beside.notify(secret, "news", ETHEREUM))[0] == 401
+    assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
+    await beside.told("project", "create", "My app", "--id", "app")
+
+
+async def test_commands_and_the_admin_api_say_the_same(beside: Beside, secret: str) -> None:
+    await beside.told("subscriber", "add", "app", ETHEREUM)
+    await beside.notify(secret, "news", ETHEREUM)
+
+    for command, path in (
+        (("project", "list"), "/admin/projects"),
+        (("project", "show", "app"), "/admin/projects/app"),
+        (("project", "type", "list", "app"), "/admin/projects/app/types"),
+        (("project", "analytics", "app"), "/admin/projects/app/analytics"),
+    ):
+        assert (await beside.ask("GET", path, ADMIN_TOKEN)) == (200, await beside.told(*command))
+
+
+async def test_commands_at_the_same_time_all_succeed(beside: Beside, secret: str) -> None:
+    accounts = [plain_account(number) for number in range(3)]
+
+    added = await asyncio.gather(
+        *(beside.told_by_process("subscriber", "add", "app", account) for account in accounts),
+        *(beside.ask("PUT", f"/admin/projects/app/subscribers/{a}x", ADMIN_TOKEN, {}) for a in accounts),
+    )
+
+    assert added[:3] == [{"subscribed": 1, "updated": 0, "unchanged": 0}] * 3
+    assert [status for status, _ in added[3:]] == [200] * 3
+    assert (await beside.told("project", "show", "app"))["subscribers"] == 6
+
+
+async def test_a_server_goes_on_answering_while_thousands_are_imported(
+    beside: Beside, secret: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "accounts"
+    file.write_text("".join(f"{plain_account(number)}\n" for number in range(MANY)))
+    answers = 0
+
+    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "app", file))
+    while not importing.done():
+        status, _ = await beside.ask("POST", "/session/new", secret)
+        answers += 1
+        assert status == 200
+
+    assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
+    assert answers > 20  # writes, which would wait for all of the import if that were one transaction
+    exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "app")
+    assert exported.count("\n") == MANY

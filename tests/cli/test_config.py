@@ -1,0 +1,184 @@
+"""`config check`, `config list` and `--set`: every setting, its value and where it came from."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from bridge_server.settings.settings import Settings
+from tests.cli.conftest import Invoke, SetUp
+from tests.support.command import run_command, watched_server
+from tests.support.rows import each_row
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+
+
+def checked(invoke: Invoke, *arguments: str | Path) -> dict[str, list[str]]:
+    """The rows of settings that can be used."""
+    result = invoke("config", "check", *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return rows(result.stdout)
+
+
+def write(folder: Path, toml: str) -> Path:
+    file = folder / "bridge.toml"
+    file.write_text(toml, "utf-8")
+    return file
+
+
+def test_every_setting_is_listed_with_its_value_and_origin(
+    invoke: Invoke, set_up: SetUp, tmp_path: Path
+) -> None:
+    file = write(tmp_path, 'host = "0.0.0.0"')
+    set_up(max_wait=7)
+
+    table = checked(invoke, "--config", file, "--data-dir", tmp_path)
+
+    assert list(table) == list(Settings.model_fields)
+    assert table["host"] == ['"0.0.0.0"', "file", str(file)]
+    assert table["max_wait"] == ["7", "environment", "BRIDGE_MAX_WAIT"]
+    assert table["data_dir"] == [f'"{tmp_path}"', "flag", "--data-dir"]
+    assert table["port"] == ["8080", "default"]
+    assert table["public_url"] == table["trusted_proxies"] == ["none", "default"]
+    assert table["quota_exempt"] == ['["127.0.0.0/8",', '"::1/128"]', "default"]
+    assert table["test"] == ["false", "default"]
+
+
+def test_json_has_the_facts_of_the_text(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
+    set_up(max_wait=7, access_log="yes", trusted_proxies="10.0.0.0/8,::1")
+
+    result = invoke("config", "check", "--json", "--data-dir", tmp_path)
+
+    facts = json.loads(result.stdout)
+    assert list(facts) == list(Settings.model_fields)
+    assert facts["max_wait"] == {"value": 7, "origin": "environment BRIDGE_MAX_WAIT"}
+    assert facts["access_log"]["value"] is True
+    assert facts["metrics_port"] == {"value": None, "origin": "default"}
+    assert facts["data_dir"] == {"value": str(tmp_path), "origin": "flag --data-dir"}
+    assert facts["trusted_proxies"]["value"] == "10.0.0.0/8, ::1/128"
+
+
+def test_a_toml_file_takes_the_values_as_they_are_printed(invoke: Invoke, tmp_path: Path) -> None:
+    lines = invoke("config", "check", "--data-dir", tmp_path).stdout.splitlines()
+    found = [re.fullmatch(r"(\w+) +(.*?) +default", line) for line in lines]
+    defaults = {each[1]: each[2] for each in found if each is not None}
+    given = {name: value for name, value in defaults.items() if value not in ("none", "(set)")}
+
+    written = write(tmp_path, "\n".join(f"{name} = {value}" for name, value in given.items()))
+
+    assert len(given) > 60
+    checked(invoke, "--config", written, "--data-dir", tmp_path)
+
+
+def test_the_file_may_be_named_by_the_environment(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
+    set_up(config=write(tmp_path, "port = 7"))
+
+    assert checked(invoke)["port"][0] == "7"
+
+
+def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_mentioned(
+    invoke: Invoke, set_up: SetUp, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("of-the-operator")
+    set_up(admin_token_file=tmp_path / "secret", port_file=8081)
+
+    for form in ((), ("--json",)):
+        shown = invoke("config", "check", *form)
+
+        assert shown.exit_code == 0
+        assert f"file {tmp_path / 'secret'} of environment BRIDGE_ADMIN_TOKEN_FILE" in shown.stdout
+        assert "of-the-operator" not in shown.output
+        assert "BRIDGE_PORT_FILE is set, but there is no such setting" in shown.stderr
+        assert "PORT_FILE" not in shown.stdout
+
+
+@each_row(("name", "value"), [("port", "65536"), ("webhook_secret", "not-a-secret-of-that-kind")])
+def test_a_setting_that_cannot_be_used_fails_with_exit_code_2_and_one_line(
+    invoke: Invoke, set_up: SetUp, name: str, value: str
+) -> None:
+    set_up(**{"port": 8080, name: value})
+
+    result = invoke("config", "check")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"BRIDGE_{name.upper()}" in result.stderr
+    assert result.stderr.startswith("bridge-server: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_list_has_every_setting_with_its_variable_default_and_meaning(
+    invoke: Invoke, set_up: SetUp
+) -> None:
+    set_up(port="no number")  # is no obstacle
+    listed = json.loads(invoke("config", "list", "--json").stdout)["settings"]
+    lines = invoke("config", "list").stdout.splitlines()
+
+    assert {row["name"] for row in listed} == set(Settings.model_fields)
+    port = {"name": "port", "variable": "BRIDGE_PORT", "default": 8080,
+            "description": "The port to listen on; 0 picks a free one."}  # fmt: skip
+    assert port in listed
+    assert all(row["description"] for row in listed)
+    assert lines[0].split() == ["setting", "default", "meaning"]
+    assert any(line.split()[:2] == ["port", "8080"] for line in lines)
+
+
+def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earlier(
+    invoke: Invoke, set_up: SetUp, tmp_path: Path
+) -> None:
+    set_up(max_wait=7)
+    file = write(tmp_path, "max_wait = 8\nmax_devices = 9")
+    flags = (
+        "max_wait=4",
+        "max_wait=5",
+        "rpc-origins=http://a.example",
+        "public_url=https://example.org/?a=b",
+    )
+
+    table = checked(invoke, "--config", file, *(word for flag in flags for word in ("--set", flag)))
+
+    assert table["max_wait"] == ["5", "flag", "--set", "max_wait"]
+    assert table["rpc_origins"] == ['["http://a.example"]', "flag", "--set", "rpc_origins"]
+    assert table["public_url"][0] == '"https://example.org/?a=b"'
+    assert table["max_devices"][0] == "9"
+
+
+@each_row(
+    ("arguments", "line"),
+    [
+        (("--set", "max_weit=5"), "--set: there is no setting max_weit; did you mean max_wait?"),
+        (("--set", "max_wait"), "--set max_wait: write NAME=VALUE, as in --set max_wait=10"),
+        (("--set", "=5"), "--set =5: write NAME=VALUE, as in --set max_wait=10"),
+        (("--set", "port=1", "--port", "2"), "--set: port is also given by its own flag"),
+        (("--set", "access_log=perhaps"), "access_log (flag --set access_log): "),
+        (("--chain-id", "one"), "chain_id (flag --chain-id): "),
+        (("--rpc-origins", "nowhere"), "rpc_origins (flag --rpc-origins): "),
+    ],
+)
+def test_unusable_set_flag_is_one_line_and_exit_code_2(
+    invoke: Invoke, tmp_path: Path, arguments: Sequence[str], line: str
+) -> None:
+    result = invoke("serve", "--data-dir", tmp_path / "data", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    (printed,) = result.stderr.splitlines()
+    assert printed.startswith(f"bridge-server: {line}")
+    assert not (tmp_path / "data").exists()
+
+
+def test_unusable_set_flag_ends_the_process(tmp_path: Path) -> None:
+    finished = run_command("serve", "--data-dir", tmp_path / "data", "--set", "max_weit=5")
+
+    assert (finished.exit_code, finished.out) == (2, "")
+    assert finished.err == "bridge-server: --set: there is no setting max_weit; did you mean max_wait?\n"
+
+
+def test_a_server_takes_the_flags(tmp_path: Path) -> None:
+    flags = ("--dev-accounts", "--chain-id", "5", "--rpc-origins", "http://localhost:3000, https://a.example")
+    with watched_server(tmp_path, *flags, "--set", "call_ttl=60") as server:
+        body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+        headers = {"Content-Type": "application/json", "Origin": "http://localhost:3000"}
+        with urlopen(Request(f"{server.url}/rpc", body, headers), timeout=60) as answer:
+            assert answer.read() == b'{"jsonrpc":"2.0","id":1,"result":"0x5"}'

@@ -1,0 +1,290 @@
+"""`notify`: beside a running server, with the project's secret or the operator's token."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Attended, attended_server
+from tests.client.gate import gate_before, losing_the_answer
+from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.command import running_command
+from tests.support.eventually import eventually
+from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
+from tests.support.rows import each_row
+from tests.support.terminal import shown_at_terminal
+from tests.support.webhook_receiver import hang, status
+
+TEXT = ("--type", NEWS, "--title", "ETH is up ☂", "--body", "1 ETH costs 4,000 USD.")
+
+
+@pytest.fixture
+async def attended(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Attended]:
+    async with attended_server(tmp_path / "data", invoke) as attended:
+        yield attended
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """A project, and the options by which the command may send for it."""
+
+    app: App
+    options: tuple[str, ...]
+
+
+@pytest.fixture
+async def app(attended: Attended) -> AsyncIterator[App]:
+    async with opened_app(attended.server) as app:
+        yield app
+
+
+@pytest.fixture(params=["secret file", "secret", "admin token"])
+def sender(
+    app: App, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Sender:
+    """Each of the ways to be allowed to send."""
+    if request.param == "secret file":
+        file = tmp_path / "secret"
+        file.write_text(f"{app.secret}\n")
+        return Sender(app, ("--secret-file", str(file)))
+    if request.param == "secret":
+        monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
+    else:
+        monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
+    return Sender(app, ())
+
+
+@pytest.fixture
+def secret(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
+
+
+def sent(app: App) -> int:
+    ((count,),) = look(app.server, "SELECT count(*) FROM deliveries")
+    return int(count)
+
+
+async def test_to_named_accounts(attended: Attended, sender: Sender) -> None:
+    app = sender.app
+    await app.subscribe(account(1))
+    await app.subscribe(account(2), types=[OFFERS])
+    wanted = [word for each in accounts(3) for word in ("--to", each)]
+
+    result = await attended.command("notify", app.project_id, *TEXT, *wanted, *sender.options, "--id", "x")
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout.splitlines() == [
+        "id                   x",
+        "sent                 1",
+        "type not subscribed  1",
+        "not subscribed       1",
+        "",
+        f"{account(2)}: type not subscribed",
+        f"{account(3)}: not subscribed",
+    ]
+    assert look(app.server, "SELECT title FROM notifications") == [(TEXT[3],)]
+
+
+async def test_to_all_dry_and_again_with_its_id(attended: Attended, sender: Sender) -> None:
+    app = sender.app
+    await app.subscribe(*accounts(1_100))
+    await app.subscribe(account(7), types=[OFFERS])
+    command = ("notify", app.project_id, *TEXT, "--all", *sender.options)
+
+    dry = (await attended.command(*command, "--dry-run")).stdout.splitlines()
+    assert dry[:2] == ["would be sent        1,099", "type not subscribed  1"]
+    assert sent(app) == 0
+    first = await attended.json(*command)
+    again = await attended.json(*command, "--id", first["id"])
+
+    assert first == again == {
+        "id": first["id"], "dry_run": False, "accounts": 1_100, "sent": 1_099, "rate_limited": 0,
+        "type_not_subscribed": 1, "not_subscribed": 0,
+        "failed": [{"account": account(7), "reason": "type_not_subscribed"}],
+    }  # fmt: skip
+    assert sent(app) == 1_099
+
+
+@pytest.mark.usefixtures("secret")
+async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
+    attended: Attended, app: App, tmp_path: Path
+) -> None:
+    file = tmp_path / "accounts"
+    await app.subscribe(*accounts(600))
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
+    await attended.lines("subscriber", "export", app.project_id, file)
+    file.write_text(f"{file.read_text()}\n{account(601)}\n")
+
+    result = await attended.command("notify", app.project_id, *TEXT, "--to-file", str(file), "--json")
+    limited = await attended.command("notify", app.project_id, *TEXT, "--to", account(1))
+
+    counts = json.loads(result.stdout)
+    assert (result.exit_code, counts["sent"], counts["not_subscribed"]) == (1, 600, 1)
+    assert limited.exit_code == 1
+    assert limited.stdout.splitlines()[-1] == f"{account(1)}: rate limited, again in 1,800 s"
+
+
+@each_row(
+    ("arguments", "said"),
+    [
+        ((), "name the receivers once"),
+        (("--all", "--to", account(1)), "name the receivers once"),
+        (("--to", "nobody"), "--to nobody: "),
+        (("--to-file", "/nowhere"), "/nowhere cannot be read"),
+        (("--to-file", os.devnull), "has no accounts"),
+        (("--all", "--secret-file", os.devnull), "has no secret"),
+        (("--all", "--type", "weather"), "no notification type"),
+        (("--all", "--title", ""), "#/notification/title"),
+        (("--all", "--url", "javascript:x"), "#/notification/url"),
+    ],
+)
+@pytest.mark.usefixtures("secret")
+async def test_bad_input_is_refused_in_one_line(
+    attended: Attended, app: App, arguments: tuple[str, ...], said: str
+) -> None:
+    await app.subscribe(account(1))
+
+    assert said in await attended.refusal("notify", app.project_id, *TEXT, *arguments)
+    assert sent(app) == 0
+
+
+async def test_without_a_right_to_send_the_command_says_what_to_do(
+    attended: Attended, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("notify", app.project_id, *TEXT, "--all")
+    assert "--secret-file" in await attended.refusal(*command)
+    assert "--secret-file" in await attended.refusal(*command, "--server", attended.server.url)
+    assert "a project id has" in await attended.refusal("notify", "../x", *TEXT, "--all")
+
+    monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", "another")
+    assert "has another admin_token" in await attended.refusal(*command)
+    monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
+    assert "404" in await attended.refusal("notify", "none", *TEXT, "--all")
+    monkeypatch.setenv("BRIDGE_PROJECT_SECRET", "bsk_wrong")
+    assert "401" in await attended.refusal(*command)
+
+
+def test_without_a_server_the_command_says_so(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("notify", "app", *TEXT, "--all", "--data-dir", tmp_path)
+
+    assert result.exit_code == 2
+    assert "no server runs on" in result.stderr
+
+
+@pytest.mark.usefixtures("secret")
+async def test_another_server_is_named_by_its_url(
+    attended: Attended, app: App, invoke: Invoke, tmp_path: Path
+) -> None:
+    await app.subscribe(account(1))
+    place = ("--server", app.server.url, "--data-dir", tmp_path / "other")
+
+    result = await asyncio.to_thread(invoke, "notify", app.project_id, *TEXT, "--all", *place)
+
+    assert (result.exit_code, sent(app)) == (0, 1), result.output
+
+
+@pytest.mark.usefixtures("secret")
+async def test_several_sends_and_a_wrong_type_wait_for_nothing(attended: Attended, app: App) -> None:
+    await app.subscribe(*accounts(600))
+    assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
+
+    for _ in range(3):
+        assert (await attended.lines("notify", app.project_id, *TEXT, "--all"))[-1] == "sent  600"
+    wrong = ("notify", app.project_id, *TEXT, "--all", "--type", "weather")
+
+    assert "no notification type" in await attended.refusal(*wrong)
+    assert "no notification type" in await attended.refusal(*wrong, "--dry-run")
+    assert sent(app) == 1_800
+
+
+async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app: App) -> None:
+    await app.subscribe(*accounts(600))
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([status(503, Retry_After="0")] * 3 + [status(429, Retry_After="30")])
+        place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
+        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+        with running_command(
+            "notify", app.project_id, *TEXT, "--all", "--json", *place, environment=environment
+        ) as run:
+
+            async def waits() -> bool:
+                return "waiting 30." in run.said()
+
+            await eventually(waits)
+            said = run.said()
+            run.process.send_signal(signal.SIGINT)
+            await asyncio.to_thread(run.finished)
+
+    short, long = said.splitlines()
+    assert short.startswith("bridge-server: waiting 0.")
+    assert short.endswith(
+        "s: The bridge answered 503: Service Unavailable; further short waits are not printed"
+    )
+    assert long.endswith("s: The bridge answered 429: Too Many Requests")
+
+
+async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) -> None:
+    await app.subscribe(*accounts(1_200))
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([gate.otherwise, hang])  # a call, and no answer
+        place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
+        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+        with running_command(
+            "notify", app.project_id, *TEXT, "--all", *place, environment=environment
+        ) as run:
+            await gate.got(2)
+            run.process.send_signal(signal.SIGINT)
+            ended = await asyncio.to_thread(run.finished)
+
+    assert (ended.exit_code, ended.out) == (1, "")
+    said, _, more = ended.err.partition("--id ")
+    assert said.startswith("bridge-server: stopped after 500 of 1,200 accounts; the same command with ")
+    walk_id = more.split()[0]
+    again = ("notify", app.project_id, *TEXT, "--all", "--id", walk_id, "--json", "--server", app.server.url)
+    with running_command(*again, environment=environment) as run:
+        ended = await asyncio.to_thread(run.finished)
+    assert json.loads(ended.out)["sent"] == 1_200
+    assert sent(app) == 1_200
+
+
+async def test_a_command_that_is_killed_half_way_goes_on_with_its_id(app: App) -> None:
+    await app.subscribe(*accounts(1_200))
+    environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+    command = ("notify", app.project_id, *TEXT, "--all", "--id", "walk", "--json", "--server")
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([gate.otherwise, losing_the_answer(gate.otherwise), hang])
+        with running_command(*command, gate.url(""), environment=environment) as run:
+            await gate.got(3)
+            run.process.kill()
+            await asyncio.to_thread(run.finished)
+    assert sent(app) == 1_000
+
+    with running_command(*command, app.server.url, environment=environment) as run:
+        ended = await asyncio.to_thread(run.finished)
+
+    assert json.loads(ended.out)["sent"] == 1_200
+    assert look(app.server, "SELECT count(*), count(DISTINCT account) FROM deliveries") == [(1_200, 1_200)]
+
+
+async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
+    attended: Attended, app: App
+) -> None:
+    await app.subscribe(*accounts(1_200))
+    async with gate_before(app.server.url) as gate:
+        gate.script.extend([gate.otherwise, status(503, Retry_After="0")])
+        command = ("notify", app.project_id, *TEXT, "--all", "--server", gate.url(""))
+        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
+
+        shown = await asyncio.to_thread(shown_at_terminal, *command, environment=environment)
+        bare = await asyncio.to_thread(shown_at_terminal, *command, "--json", environment=environment)
+
+    assert "s: The bridge answered 503" in shown.partition("waiting 0.")[2]
+    assert "1200/1200" in shown
+    assert "sent  1,200" in shown
+    assert json.loads(bare)["sent"] == 1_200

@@ -1,0 +1,372 @@
+"""`outbox`, `webhook test`, `push test` and `device list`: what the server sends, and to whom."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import orjson
+import pytest
+from click.testing import Result
+
+from bridge_server.assembly.command_line import operations
+from bridge_server.cli.outbox import _cell
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.outbox.models import OutgoingMessage, Purpose
+from bridge_server.outbox.store import enqueue
+from bridge_server.storage.data_directory import held
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Operating, attended_server
+from tests.support import fcm_service
+from tests.support.admin_client import ETHEREUM
+from tests.support.clock import ManualClock
+from tests.support.command import Finished, run_command
+from tests.support.engines import database_of, engine_environment, settings_over
+from tests.support.eventually import eventually
+from tests.support.project import account
+from tests.support.push_client import TOPIC, PushClient
+from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
+from tests.support.rows import each_row
+from tests.support.server import running_server, server_process
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+HOOK, OTHER = "https://app.example.org/hook", "https://other.example.org/hook"
+DESTINATION = "https://app.example.org:443"
+_ACCOUNT = (
+    "INSERT INTO accounts (id, account_key) VALUES (1, 'eip155:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb')"
+)
+_DEVICES = """
+INSERT INTO devices
+    (account, device_id, channel, address, created_at_ms, delivered_at_ms, failed_at_ms, last_error)
+VALUES
+    (1, 'first', 'fcm', 'fcm:secret-token', 1000, NULL, NULL, NULL),
+    (1, 'second', 'apns', 'apns:secret-token', 2000, 5000, 4000, NULL),
+    (1, 'third', 'webhook', 'https://secret-token.example', 3000, 5000, 6000, 'it answered 413'),
+    (1, 'fourth', 'log', 'log:', 4000, NULL, 6000, 'it answered 503')
+"""
+_MESSAGE = """
+INSERT INTO outbox
+    (body, message_id, destination, url, created_at_ms, attempts, next_attempt_at_ms, device_id)
+VALUES (?, ?, ?, ?, 5, ?, ?, ?)
+"""
+_LATER_MS = 9_000_000_000_000
+_MESSAGES = [
+    (b"{}", "a", "log", "log:", 0, _LATER_MS, "fourth"),
+    (b"{}", "b", "log", "log:", 0, _LATER_MS, "fourth"),
+    (b"{}", "c", "fcm", "fcm:secret-token", 0, _LATER_MS, None),
+    (b"{}", "d", "https://secret-token.example:443", "https://x", 9, None, "third"),
+]
+
+
+def owe(data_dir: Path, *urls: str) -> None:
+    """Messages to these URLs, as a server had left them."""
+
+    async def stored() -> None:
+        async with operations(settings_over(data_dir)) as opened:
+            for number, url in enumerate(urls, 1):
+                message = OutgoingMessage(f"msg-{number}", url, b"{}", Purpose("relay"), subject="s" * 40)
+                await opened.foundation.database.transaction(partial(enqueue, message, 1_000))
+
+    asyncio.run(stored())
+
+
+def kill(data_dir: Path) -> None:
+    """Make all messages dead letters."""
+    with database_of(settings_over(data_dir)) as database:
+        database.changed(
+            "UPDATE outbox SET died_at_ms = 2000, next_attempt_at_ms = NULL, last_error = 'it hangs'"
+        )
+
+
+@pytest.fixture
+def owing(tmp_path: Path, invoke: Invoke) -> Operating:
+    """Two messages to one receiver, and one to another."""
+    owe(tmp_path / "data", HOOK, HOOK, OTHER)
+    return Operating(invoke, tmp_path / "data")
+
+
+def test_messages_are_listed_newest_first_by_state_destination_and_number(owing: Operating) -> None:
+    def ids(*options: str) -> list[str]:
+        return [each["id"] for each in owing.json("outbox", "list", *options)["messages"]]
+
+    lines = owing.text("outbox", "list").splitlines()
+
+    assert ids() == ["3-msg-3", "2-msg-2", "1-msg-1"]
+    assert ids("--destination", DESTINATION) == ["2-msg-2", "1-msg-1"]
+    assert ids("--limit", "1") == ["3-msg-3"]
+    assert owing.text("outbox", "list", "--dead") == "the outbox has no such message\n"
+    assert {each["state"] for each in owing.json("outbox", "list")["messages"]} == {"due"}
+    assert lines[0].split() == ["message", "state", "purpose", "destination", "attempts", "since", "error"]
+    assert "s" * 40 not in owing.text("outbox", "list", "--json")
+
+
+def test_a_message_is_shown_without_its_payload_and_cells_as_json_has_them(owing: Operating) -> None:
+    shown = owing.json("outbox", "show", "1-msg-1")
+    body: dict[str, object] = {
+        "event": "subscribed", "notification_types": ["news", "offers"], "url": None, "more": {}
+    }  # fmt: skip
+
+    assert (shown["message_id"], shown["body"], shown["body_bytes"]) == ("msg-1", None, 2)
+    assert shown["headers"]["webhook-id"] == "msg-1"
+    assert "webhook-id: msg-1" in owing.text("outbox", "show", "1-msg-1")
+    assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
+
+
+def test_one_message_is_sent_again_or_dropped(owing: Operating) -> None:
+    kill(owing.data_dir)
+
+    assert owing.text("outbox", "retry", "1-msg-1") == "1-msg-1 is sent again\n"
+    assert owing.json("outbox", "drop", "2-msg-2") == {"messages": 1}
+
+    states = {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
+    assert states == {"1-msg-1": "due", "3-msg-3": "dead"}
+
+
+@pytest.mark.parametrize(("command", "due"), [("retry", ["2-msg-2", "1-msg-1"]), ("drop", [])])
+def test_dead_letters_of_a_destination_or_of_all_are_changed(
+    owing: Operating, command: str, due: list[str]
+) -> None:
+    kill(owing.data_dir)
+
+    changed = owing.json("outbox", command, "--dead", "--destination", DESTINATION)
+
+    assert changed == {"messages": 2}
+    left = {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
+    assert left == {"3-msg-3": "dead", **dict.fromkeys(due, "due")}
+    assert owing.text("outbox", command, "--dead").startswith("1 dead letters ")
+    assert owing.text("outbox", command, "--dead") == "there are no such dead letters\n"
+
+
+@each_row(
+    ("arguments", "fault"),
+    [
+        (("show", "9-msg-9"), "no such message"),
+        (("retry", "nonsense"), "no such message"),
+        (("drop", "1-msg-2"), "no such message"),
+        (("retry",), "name one message, or all dead letters with --dead"),
+        (("drop", "1-msg-1", "--dead"), "name one message, or all dead letters with --dead"),
+        (("drop", "1-msg-1", "--destination", DESTINATION), "--destination chooses among dead letters"),
+    ],
+)
+def test_an_impossible_command_prints_one_line_and_changes_nothing(
+    owing: Operating, arguments: tuple[str, ...], fault: str
+) -> None:
+    assert fault in owing.refusal("outbox", *arguments).lower()
+    assert len(owing.json("outbox", "list")["messages"]) == 3
+
+
+async def test_a_running_server_sends_again_what_a_command_retries(
+    tmp_path: Path, invoke: Invoke, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = status(500)
+    clock = ManualClock(SystemClock().now_ms() + 60_000)  # so that the command's time is past for the server
+    async with attended_server(tmp_path / "data", invoke, clock, allow_private_webhooks=True) as attended:
+        await attended.admin.create("app", "news")
+        await attended.admin.put("/admin/projects/app/webhook", {"url": receiver.url()})
+        await attended.admin.subscribe("app", "test:chain:1")
+
+        async def waits() -> bool:
+            messages = (await attended.json("outbox", "list"))["messages"]
+            return [each["state"] for each in messages] == ["waiting"]
+
+        await eventually(waits)
+        [found] = (await attended.json("outbox", "list"))["messages"]
+        receiver.otherwise = status(200)
+
+        await attended.lines("outbox", "retry", found["id"])
+
+        await receiver.got(2)
+
+
+async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str, **settings: str) -> Result:
+    """Test the receiver's webhook by a command that allows private addresses, unless the settings say no."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"allow_private_webhooks": "true", **settings}.items():
+            patch.setenv(f"BRIDGE_{name.upper()}", value)
+        return await asyncio.to_thread(invoke, "webhook", "test", receiver.url(), *options)
+
+
+async def test_the_receiver_gets_a_signed_message_and_its_answer_is_said(
+    receiver: WebhookReceiver, invoke: Invoke
+) -> None:
+    told = await webhook_test(invoke, receiver)
+    as_json = await webhook_test(invoke, receiver, "--json", webhook_secret="whsec_" + "A" * 32)
+
+    assert (told.exit_code, told.stderr, as_json.exit_code) == (0, "", 0)
+    assert told.stdout.startswith("the receiver took it and answered 200 in ")
+    tested = json.loads(as_json.stdout)
+    assert (tested["delivered"], tested["status"]) == (True, 200)
+    [_, request] = receiver.requests
+    assert json.loads(request.body)["event"] == "test"
+    assert request.headers["webhook-signature"].startswith("v1,")
+
+
+async def test_a_refusal_is_one_line_and_exit_code_1(receiver: WebhookReceiver, invoke: Invoke) -> None:
+    receiver.otherwise = status(500)
+
+    result = await webhook_test(invoke, receiver)
+    as_json = await webhook_test(invoke, receiver, "--json")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "bridge-server: the receiver did not take it: the receiver answered 500\n"
+    assert (as_json.exit_code, json.loads(as_json.stdout)["delivered"]) == (1, False)
+
+
+async def test_the_address_guard_holds_for_a_test_too(receiver: WebhookReceiver, invoke: Invoke) -> None:
+    result = await webhook_test(invoke, receiver, allow_private_webhooks="false")
+
+    assert result.exit_code == 1
+    assert receiver.requests == []
+
+
+@each_row("url", ["app.example.org/hook", "ftp://app.example.org/hook", "http://"])
+def test_a_text_that_is_no_url_is_refused(invoke: Invoke, url: str) -> None:
+    result = invoke("webhook", "test", url)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("bridge-server: URL must be ")
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[PushServices]:
+    async with running_push_services(tmp_path, SystemClock()) as services:
+        yield services
+
+
+@pytest.fixture
+async def push(tmp_path: Path, services: PushServices) -> AsyncIterator[PushClient]:
+    """A server at whose database the commands work, by the machine's time."""
+    clock = ManualClock(SystemClock().now_ms())
+    async with running_server(tmp_path / "data", clock, **services.settings) as server:
+        yield PushClient(server)
+
+
+async def push_test(push: PushClient, services: PushServices, *arguments: str) -> Finished:
+    place = ("--data-dir", push.server.settings.data_dir)
+    return await asyncio.to_thread(
+        run_command,
+        "push",
+        "test",
+        *place,
+        *arguments,
+        environment={**services.environment, **engine_environment(push.server.settings.data_dir)},
+    )
+
+
+async def test_the_device_gets_a_push(push: PushClient, services: PushServices) -> None:
+    for channel in ("fcm", "apns", "webpush", "webhook"):
+        await push.register(type=channel, token=services.token(channel), language="sv")
+
+        finished = await push_test(push, services, "--topic", TOPIC)
+
+        answered = 201 if channel == "webpush" else 200
+        told = f"the provider took it and answered {answered}\n"
+        assert (finished.exit_code, finished.out, finished.err) == (0, told, "")
+        (shown,) = services.shown(channel)
+        assert shown.body == "Ny förfrågan från Dapp"
+    await push.register(type="log")
+    as_json = await push_test(push, services, "--topic", TOPIC, "--json")
+    assert as_json.exit_code == 0
+    assert orjson.loads(as_json.out) == {"success": True, "status": None}
+    assert "New request from Dapp" in as_json.err
+
+
+async def test_what_fails_is_said_in_the_last_line_without_a_secret(
+    push: PushClient, services: PushServices
+) -> None:
+    async def said(*arguments: str) -> str:
+        finished = await push_test(push, services, *arguments)
+        assert (finished.exit_code, finished.out) == (2, "")
+        assert not [each for each in (FCM_TOKEN, APNS_TOKEN, "PRIVATE KEY") if each in finished.err]
+        return finished.err.splitlines()[-1]  # after what the log says
+
+    assert "No client is registered" in await said("--topic", TOPIC)
+    assert "--topic" in await said()
+    await push.register(type="apns", token=APNS_TOKEN)
+    services.next_answer("apns", "failing")
+    assert "503" in await said("--topic", TOPIC)
+    await push.register(type="fcm", token=FCM_TOKEN)
+    services.fcm.token_script.append(fcm_service.answered(400, {"error": "invalid_grant"}))
+    assert "invalid_grant" in await said("--topic", TOPIC)
+    assert len(push.registrations()) == 1
+    services.next_answer("fcm", "dead")
+    assert (await said("--topic", TOPIC)).startswith("bridge-server: ")
+    assert push.registrations() == push.webhooks() == []
+
+
+@pytest.fixture
+def operating(invoke: Invoke, tmp_path: Path) -> Operating:
+    """On a database with four devices of one account."""
+    operating = Operating(invoke, tmp_path / "data")
+    operating.text("project", "create", "App")
+    with database_of(settings_over(operating.data_dir)) as database:
+        database.changed(_ACCOUNT)
+        database.changed(_DEVICES)
+        database.executemany(_MESSAGE, _MESSAGES)
+    return operating
+
+
+def test_every_device_has_a_line_and_none_an_address(operating: Operating) -> None:
+    text = operating.text("device", "list", ETHEREUM)
+
+    header, *lines, last = [line.split("  ") for line in text.splitlines()]
+    assert [cell.strip() for cell in header if cell.strip()] == [
+        "device", "channel", "state", "queued", "last delivered", "last error",
+    ]  # fmt: skip
+    assert [[cell.strip() for cell in line if cell.strip()] for line in lines] == [
+        ["first", "fcm", "new", "0", "-", "-"],
+        ["second", "apns", "delivered", "0", "1970-01-01T00:00:05.000Z", "-"],
+        ["third", "webhook", "failed", "0", "1970-01-01T00:00:05.000Z", "it answered 413"],
+        ["fourth", "log", "queued", "2", "-", "it answered 503"],
+    ]
+    assert last == [f"no server runs on {operating.data_dir}: queued messages wait for one"]
+    assert "secret-token" not in text
+    devices = operating.json("device", "list", ETHEREUM.lower())["devices"]
+    assert [device["id"] for device in devices] == ["first", "second", "third", "fourth"]
+    assert devices[2] == {
+        "id": "third", "channel": "webhook", "created_at": "1970-01-01T00:00:03.000Z", "state": "failed",
+        "queued": 0, "delivered_at": "1970-01-01T00:00:05.000Z", "failed_at": "1970-01-01T00:00:06.000Z",
+        "error": "it answered 413",
+    }  # fmt: skip
+    assert operating.json("device", "list", account(1)) == {"devices": []}
+    assert "nobody" not in operating.refusal("device", "list", "nobody")
+
+
+def test_failing_provider_of_the_running_server_is_reported(operating: Operating) -> None:
+    with server_process(operating.data_dir):
+        quiet = operating.text("device", "list", account(1))
+    with held(operating.data_dir):
+        (operating.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
+        silent = operating.text("device", "list", account(1))
+        with served("ready\nbut pushes by fcm have stopped: the key is revoked\n") as url:
+            (operating.data_dir / "server.json").write_text(json.dumps({"url": url}))
+            told = operating.text("device", "list", account(1))
+
+    assert quiet == f"{account(1)} has no devices\n"
+    assert silent == f"{quiet}the server at http://127.0.0.1:9 does not answer\n"
+    assert told == f"{quiet}pushes by fcm have stopped: the key is revoked\n"
+
+
+@contextmanager
+def served(text: str) -> Iterator[str]:
+    """Something that answers every request with this text; its URL."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,234 @@
+"""Messages whose order of numbers is not that of their commits, and messages whose ring is lost."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Client, Enter, heard
+from tests.cluster.processes import ClusterProcess, cluster_url, database_of, irn_socket, processes_over
+from tests.support.asking import ask
+from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
+from tests.support.eventually import eventually
+from tests.support.irn_client import Identity, topic_of
+from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.socket_client import SocketClient, connected
+
+pytestmark = needs_postgres
+
+HELD = "held back"
+"""A message with this text waits, whatever its topic."""
+
+_WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()
+"""
+_FUNCTION = """
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
+'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END'
+"""
+_TRIGGER = """
+CREATE TRIGGER hold BEFORE INSERT ON {table}
+FOR EACH ROW WHEN (position('held back'::bytea IN NEW.{column}) > 0) EXECUTE FUNCTION hold()
+"""
+_COLUMNS = {"topic_messages": "text", "irn_messages": "data"}
+
+
+class HeldInserts:
+    """The transactions of both processes, as another connection to their database sees them."""
+
+    def __init__(self, wire: Any) -> None:
+        self._wire = wire
+
+    async def wait(self, transactions: int) -> None:
+        """Return once so many transactions wait for this, or for the turn of one that does."""
+
+        async def wait() -> bool:
+            return bool(await self._wire.fetchval(_WAITING) == transactions)
+
+        await eventually(wait)
+
+    async def release(self) -> None:
+        """Let them go on."""
+        await self._wire.execute("SELECT pg_advisory_unlock(1)")
+
+    async def numbers(self, client: Client, topics: Sequence[str], *texts: str) -> list[int]:
+        """The numbers of the messages of the client's generation with these texts, in their order."""
+        table = "topic_messages" if isinstance(client, SocketClient) else "irn_messages"
+        query = f"SELECT {_COLUMNS[table]}, number FROM {table} WHERE topic = ANY ($1)"
+        rows = await self._wire.fetch(query, topics)
+        return [number for text in texts for data, number in rows if text.encode() in data]
+
+
+@asynccontextmanager
+async def held_inserts(process: ClusterProcess) -> AsyncIterator[HeldInserts]:
+    """Hold back what the processes on the database of this one insert, while inside or until released."""
+    async with database_of(process) as wire:
+        await wire.execute("SELECT pg_advisory_lock(1)")
+        await wire.execute(_FUNCTION)
+        for table, column in _COLUMNS.items():
+            await wire.execute(_TRIGGER.format(table=table, column=column))
+        try:
+            yield HeldInserts(wire)
+        finally:
+            await wire.execute("SELECT pg_advisory_unlock_all()")
+            await wire.execute("DROP FUNCTION hold CASCADE")
+
+
+# What sockets of two processes are sent, and what they acknowledge, although a ring is lost.
+
+EACH = [str(number) for number in range(4)]
+_names = count()
+
+
+@pytest.fixture(scope="module")
+async def proxy(postgres: PostgresServer) -> AsyncIterator[CuttingProxy]:
+    """Between the database and what the second process rings with and listens with."""
+    async with open_cutting_proxy(await cluster_url(postgres, "rings")) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+async def pair(
+    postgres: PostgresServer, proxy: CuttingProxy, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[list[ClusterProcess]]:
+    url, folder = await cluster_url(postgres, "rings"), tmp_path_factory.mktemp("rings")
+    own = [{}, {"database_direct": proxy.url}]
+    async with processes_over(url, folder, own=own, quota_exempt='["127.0.0.1/32"]') as pair:
+        yield pair
+
+
+@pytest.fixture
+async def silence(pair: list[ClusterProcess], proxy: CuttingProxy) -> AsyncIterator[Callable[[], None]]:
+    """From the call to the end of the test the second process neither rings nor hears a ring."""
+
+    def begin() -> None:
+        proxy.is_refusing = True
+        proxy.cut_all()
+
+    async def is_ready() -> bool:
+        return (await ask(pair[1].server, "GET", "/readyz")).body == b"ready\n"
+
+    yield begin
+    proxy.is_refusing = False
+    await eventually(is_ready)
+
+
+@pytest.fixture
+def topics() -> list[str]:
+    """Three topics of the test's own."""
+    return [topic_of(f"topic {next(_names)}") for _ in range(3)]
+
+
+async def test_messages_on_several_topics_arrive_although_the_process_cannot_ring(
+    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str]
+) -> None:
+    here, mute = pair
+    async with (
+        connected(mute.server.client, mute.url) as dapp,
+        connected(here.server.client, here.url) as wallet,
+    ):
+        await wallet.subscribe(*topics)
+        silence()
+
+        for payload in EACH:
+            for topic in topics:
+                await dapp.say(topic, "pub", payload)
+        await dapp.settled()
+
+        came = defaultdict(list)
+        for _ in range(len(EACH) * len(topics)):
+            message = await wallet.message()
+            came[message["topic"]].append(message["payload"])
+        assert came == dict.fromkeys(topics, EACH)
+        await wallet.nothing()
+
+
+async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_ring(
+    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str]
+) -> None:
+    here, mute = pair
+    async with irn_socket(mute) as dapp, irn_socket(here) as wallet:
+        await wallet.subscribe(*topics)
+        silence()
+
+        messages = [{"topic": topic, "message": each, "ttl": 60} for each in EACH for topic in topics]
+        assert await dapp.ask("irn_batchPublish", {"messages": messages}) is True
+
+        came = defaultdict(list)
+        for _ in messages:
+            request = await wallet.request()
+            await wallet.acknowledge(request)
+            data = request["params"]["data"]
+            came[data["topic"]].append(data["message"])
+        assert came == dict.fromkeys(topics, EACH)
+        await wallet.nothing()
+
+
+async def test_a_message_that_is_committed_after_one_with_a_greater_number_on_another_topic_is_not_skipped(
+    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str], enter: Enter
+) -> None:
+    here, mute = pair
+    async with held_inserts(here) as held:
+        slow, quick, wallet = await enter(mute), await enter(here), await enter(here)
+        for topic in topics:
+            await wallet.subscribe(topic)
+        silence()
+
+        publishing = asyncio.create_task(slow.publish(topics[0], HELD))
+        await held.wait(1)
+        await quick.publish(topics[1], "greater")
+        assert await heard(wallet, 1) == ["greater"]
+        await held.release()
+
+        await publishing
+        assert await heard(wallet, 1) == [HELD]
+        first, second = await held.numbers(wallet, topics, HELD, "greater")
+        assert first < second
+
+
+async def test_messages_of_one_topic_have_numbers_in_the_order_of_their_commits(
+    pair: list[ClusterProcess], topics: list[str], enter: Enter
+) -> None:
+    one, two = pair
+    async with held_inserts(one) as held:
+        slow, quick, wallet = await enter(one), await enter(two), await enter(two)
+        await wallet.subscribe(topics[0])
+
+        publishing = [asyncio.create_task(slow.publish(topics[0], HELD))]
+        await held.wait(1)
+        publishing.append(asyncio.create_task(quick.publish(topics[0], "next")))
+        await held.wait(2)
+        await held.release()
+
+        await asyncio.gather(*publishing)
+        assert await heard(wallet, 2) == [HELD, "next"]
+        first, second = await held.numbers(wallet, topics, HELD, "next")
+        assert first < second
+
+
+async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
+    pair: list[ClusterProcess], proxy: CuttingProxy, topics: list[str]
+) -> None:
+    here, asking = pair
+    (topic, *_), identity = topics, Identity()
+    async with (
+        irn_socket(here) as dapp,
+        irn_socket(here, identity) as tab,
+        irn_socket(asking, identity) as other_tab,
+    ):
+        await tab.subscribe(topic)
+        await dapp.publish(topic)
+        sent = await tab.request()
+        cuts = proxy.cuts
+        proxy.cut_before(b"IrnReceiptsGiven")
+
+        receipts = [{"topic": topic, "message_id": sent["id"]}]
+        assert await other_tab.ask("irn_batchReceive", {"receipts": receipts}) is True
+
+        assert proxy.cuts == cuts + 1
+        assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}

@@ -1,0 +1,261 @@
+"""What is written at one process is there at the other, and wakes who waits there."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.cluster.processes import ClusterProcess, Pair
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.asking import Answer, ask
+from tests.support.bridge_client import BridgeClient
+from tests.support.event_reader import open_stream
+from tests.support.figures import until_waiting
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.postgres import needs_postgres
+from tests.support.project import NEWS, a_notification, account
+from tests.support.slow import slow
+
+pytestmark = needs_postgres
+
+
+# What is written at one process is there at the other, and wakes who waits there.
+
+WAIT = {"Prefer": "wait=25"}
+WAITERS = 1_000
+
+
+@pytest.fixture
+def dapp(pair: Pair) -> BridgeClient:
+    """A client of the first process."""
+    return BridgeClient(pair[0].server)
+
+
+@pytest.fixture
+def wallet(pair: Pair) -> BridgeClient:
+    """A client of the second process."""
+    return BridgeClient(pair[1].server)
+
+
+async def woken(pair: Pair, poll: Any, change: Any) -> Answer:
+    """The answer of a long poll at the first process that waits when the change begins."""
+    polling = asyncio.create_task(poll)
+    await until_waiting(pair[0].server, 1)
+    assert (await change()).status == 200
+    answer: Answer = await polling
+    return answer
+
+
+async def test_a_session_that_a_wallet_updates_at_another_process_answers_the_dapp_that_waits(
+    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    session_id = await dapp.open_session()
+
+    answer = await woken(
+        pair, dapp.get(f"/session/{session_id}", WAIT), lambda: wallet.update(session_id, "approved")
+    )
+
+    assert answer.json["encryptionPayload"] == "approved"
+
+
+async def test_a_call_at_another_process_answers_the_wallet_that_waits_for_calls(
+    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    session_id = await wallet.open_session()
+    await wallet.update(session_id)
+
+    answer = await woken(
+        pair, dapp.get(f"/session/{session_id}/calls", WAIT), lambda: wallet.post_call(session_id)
+    )
+
+    assert len(answer.json) == 1
+
+
+async def test_a_status_at_another_process_answers_the_dapp_that_waits(
+    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    session_id = await dapp.open_session()
+    await wallet.update(session_id)
+    call_id = await dapp.request_call(session_id)
+
+    answer = await woken(
+        pair, dapp.get(f"/call-status/{call_id}", WAIT), lambda: wallet.answer(call_id, "signed")
+    )
+
+    assert answer.json["encryptionPayload"] == "signed"
+
+
+async def test_a_session_that_is_deleted_at_another_process_ends_the_wait(
+    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    session_id = await dapp.open_session()
+
+    polling = asyncio.create_task(dapp.get(f"/session/{session_id}", WAIT))
+    await until_waiting(pair[0].server, 1)
+    await wallet.end(session_id)
+
+    (await polling).problem(404)
+
+
+async def test_a_write_that_one_process_has_answered_is_read_at_the_other_right_after(
+    dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    session_id = await dapp.open_session()
+    await wallet.update(session_id)
+    for number in range(20):
+        call_id = await dapp.request_call(session_id, f"call {number}")
+        assert await wallet.pending(session_id) == [call_id]
+        assert (await wallet.answer(call_id, f"status {number}")).status == 200
+        assert await dapp.pending(session_id) == []
+        assert (await dapp.status(call_id)).json["encryptionPayload"] == f"status {number}"
+
+
+async def test_a_burst_of_answers_at_one_process_wakes_everybody_who_waits_at_the_other(
+    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+) -> None:
+    lines = asyncio.Semaphore(64)
+
+    async def answered(session_id: str) -> None:
+        async with lines:
+            assert (await wallet.update(session_id, f"for {session_id}")).status == 200
+
+    async def opened() -> str:
+        async with lines:
+            return await dapp.open_session()
+
+    sessions = await asyncio.gather(*(opened() for _ in range(WAITERS)))
+    polls = [asyncio.create_task(dapp.get(f"/session/{session_id}", WAIT)) for session_id in sessions]
+    await until_waiting(pair[0].server, WAITERS)
+    await asyncio.gather(*map(answered, sessions))
+    answers = await asyncio.gather(*polls)
+
+    found = [answer.json["encryptionPayload"] for answer in answers]
+    assert found == [f"for {session_id}" for session_id in sessions]
+
+
+# Operators and subscribers change something at one process, and the other goes by it at once.
+
+PROJECT = "app"
+
+
+@pytest.fixture(scope="module")
+def cluster_settings() -> dict[str, Any]:
+    return {"admin_token": ADMIN_TOKEN, "account_burst": 1_000, "quota_exempt": '["127.0.0.1/32"]'}
+
+
+@pytest.fixture(scope="module")
+async def secret(pair: Pair) -> str:
+    """Of a project that the first process has made."""
+    return await AdminClient(pair[0].server).create(PROJECT, NEWS)
+
+
+async def notify(process: ClusterProcess, secret: str, account: str, **content: str) -> Answer:
+    body = {"notification": a_notification(**content), "accounts": [account]}
+    headers = {"Authorization": f"Bearer {secret}"}
+    return await ask(process.server, "POST", f"/{PROJECT}/notify", orjson.dumps(body), headers)
+
+
+def beside(process: ClusterProcess, inbox: InboxClient) -> InboxClient:
+    """A client of this account's inbox at another process."""
+    return InboxClient(process.server, inbox.wallet, inbox.token)
+
+
+async def test_a_secret_that_is_revoked_at_one_process_is_refused_at_the_other(
+    pair: Pair,
+) -> None:
+    first, second = pair
+    admin = AdminClient(first.server)
+    old = await admin.create("rotated", NEWS)
+    path, headers = "/rotated/subscribers", {"Authorization": f"Bearer {old}"}
+    lookup = ("POST", "/v1/rotated/subscribers", orjson.dumps({"accounts": [account(1)]}))
+    assert (await ask(second.server, "GET", path, headers=headers)).status == 200
+    assert (await ask(second.server, *lookup, headers)).status == 200
+
+    new = (await admin.post("/admin/projects/rotated/secrets")).json
+    fresh = {"Authorization": f"Bearer {new['secret']}"}
+    assert (await admin.delete(f"/admin/projects/rotated/secrets/{new['number'] - 1}")).status in (200, 204)
+
+    assert (await ask(second.server, *lookup, headers)).status == 401
+    assert (await ask(second.server, "GET", path, headers=headers)).status == 401
+    assert (await ask(second.server, "GET", path, headers=fresh)).status == 200
+
+
+async def test_an_account_that_signs_in_at_one_process_reads_its_inbox_at_the_other_and_waits_there(
+    pair: Pair, secret: str
+) -> None:
+    first, second = pair
+    inbox = await sign_in(first.server, 1)
+    there = beside(second, inbox)
+    assert (await inbox.subscribe(PROJECT)).status == 200
+
+    polling = asyncio.create_task(there.page("?wait=20"))
+    await until_waiting(second.server, 1)
+    assert (await notify(first, secret, inbox.account, title="Across")).status == 200
+
+    assert [each["title"] for each in (await polling)["notifications"]] == ["Across"]
+
+
+async def test_a_stream_tells_of_what_another_process_sends_and_ends_with_a_sign_out_there(
+    pair: Pair, secret: str
+) -> None:
+    first, second = pair
+    inbox = await sign_in(first.server, 2)
+    assert (await inbox.subscribe(PROJECT)).status == 200
+
+    async with open_stream(beside(second, inbox)) as stream:
+        for number in range(10):
+            sender = (first, second)[number % 2]
+            assert (await notify(sender, secret, inbox.account, title=f"No. {number}")).status == 200
+        assert await stream.titles(10) == [f"No. {number}" for number in range(10)]
+        assert (await inbox.ask("POST", "/logout")).status in (200, 204)
+        assert await stream.ended()
+
+    assert (await beside(second, inbox).ask("GET", "/notifications")).status == 401
+
+
+# Streams at two processes, while both send to their accounts.
+
+
+ACCOUNTS, PROJECTS, SENDINGS = 20, 50, 10
+
+
+@slow
+async def test_no_stream_misses_or_repeats_one_of_ten_thousand_notifications_of_both_processes(
+    pair: Pair,
+) -> None:
+    one, two = pair
+    inboxes = [await sign_in(one.server, number) for number in range(1, ACCOUNTS + 1)]
+    admin, secrets = AdminClient(one.server), {}
+    for number in range(PROJECTS):
+        project = f"project-{number}"
+        secrets[project] = await admin.create(project, NEWS)
+        subscribed = await asyncio.gather(*(admin.subscribe(project, each.account) for each in inboxes))
+        assert {answer.status for answer in subscribed} <= {200, 201}
+
+    async def send(project: str, secret: str) -> None:
+        for number in range(SENDINGS):
+            body = orjson.dumps(
+                {
+                    "notification": a_notification(title=f"{project} {number}"),
+                    "accounts": [each.account for each in inboxes],
+                }
+            )
+            sender = pair[(number + len(project)) % 2]
+            headers = {"Authorization": f"Bearer {secret}"}
+            answer = await ask(sender.server, "POST", f"/{project}/notify", body, headers)
+            while answer.status == 503:  # nothing was stored, because others wrote for too long
+                answer = await ask(sender.server, "POST", f"/{project}/notify", body, headers)
+            assert answer.status == 200, answer
+
+    async with AsyncExitStack() as stack:
+        there = [InboxClient(two.server, each.wallet, each.token) for each in inboxes]
+        streams = [await stack.enter_async_context(open_stream(inbox)) for inbox in (*inboxes, *there)]
+        reading = [asyncio.create_task(stream.titles(PROJECTS * SENDINGS)) for stream in streams]
+        await asyncio.gather(*(send(*each) for each in secrets.items()))
+        found = await asyncio.gather(*reading)
+
+    everything = sorted(f"{project} {number}" for project in secrets for number in range(SENDINGS))
+    assert all(sorted(titles) == everything for titles in found)
+    assert all(titles == found[0] for titles in found)

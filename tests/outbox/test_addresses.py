@@ -1,0 +1,394 @@
+"""The address guard: whatever leads to an address that is not public, nothing is connected to."""
+
+import asyncio
+import socket
+import threading
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.outbox.guarded_client import (
+    REFUSED_IPV4,
+    REFUSED_IPV6,
+    AddressRefusedError,
+    GuardedResolver,
+    LookUp,
+    Outcome,
+    ReservedSemaphore,
+    Rule,
+    Verdict,
+    anywhere,
+    guarded_sockets,
+    look_up,
+    public_only,
+)
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.sender import WebhookSender
+from tests.outbox.running import HOOK, OPEN
+from tests.support.eventually import turns
+from tests.support.rows import each_row
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver
+
+PUBLIC = [
+    "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0",
+    "126.255.255.255", "128.0.0.0", "168.63.129.15", "169.253.255.255", "169.255.0.0", "172.15.255.255",
+    "172.32.0.0", "192.0.1.0", "192.0.3.0", "192.88.98.255", "192.88.100.0", "192.167.255.255", "192.169.0.0",
+    "198.17.255.255", "198.20.0.0", "198.51.99.255", "198.51.101.0", "203.0.112.255", "203.0.114.0",
+    "223.255.255.255", "2001:200::", "2001:db7:ffff::1", "2001:db9::1", "2003::1",
+    "2400:cb00:2048:1::c629:d7a2", "2606:4700:4700::1111", "2a00:1450:4001:81b::200e", "3ffd:ffff::1",
+]  # fmt: skip
+
+REFUSED = [
+    "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.0", "100.100.100.200", "100.127.255.255",
+    "127.0.0.1", "127.255.255.255", "168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255",
+    "192.0.0.1", "192.0.0.10", "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1",
+    "198.19.255.255", "198.51.100.7", "203.0.113.9", "224.0.0.1", "239.255.255.255", "240.0.0.1",
+    "255.255.255.255",
+    "::", "::1", "::2", "::127.0.0.1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:8.8.8.8",
+    "::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::8.8.8.8", "64:ff9b:1::1", "64:ff9b:2::1", "100::1",
+    "200::1", "1fff:ffff::1", "2001::1", "2001:0:53aa:64c::1", "2001:2::1", "2001:10::1", "2001:20::1",
+    "2001:1ff:ffff::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::1", "3ffe::1", "3fff::1",
+    "3fff:fff:ffff::1", "4000::1", "5f00::1", "8000::1", "fc00::1", "fd00:ec2::254", "fdff::1", "fe80::1",
+    "fe80::1%eth0", "2606:4700:4700::1111%1", "febf::1", "fec0::1", "feff::1", "ff02::1", "ff0e::1",
+]  # fmt: skip
+
+NOT_ADDRESSES = ["", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.01", "::1::"]
+
+NETWORKS: list[IPv4Network | IPv6Network] = [*REFUSED_IPV4, *REFUSED_IPV6]
+IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
+IPV6 = st.integers(0, 2**128 - 1).map(IPv6Address)
+IPV6_GLOBAL = st.integers(0x2 << 124, (0x4 << 124) - 1).map(IPv6Address)
+
+
+def addresses_in(network: IPv4Network | IPv6Network) -> st.SearchStrategy[str]:
+    first, last = int(network.network_address), int(network.broadcast_address)
+    kind = IPv4Address if isinstance(network, IPv4Network) else IPv6Address
+    return st.integers(first, last).map(lambda number: str(kind(number)))
+
+
+def test_public_addresses_alone_may_be_connected_to() -> None:
+    reasons = {address: public_only(address, 443) for address in (*PUBLIC, *REFUSED, *NOT_ADDRESSES)}
+
+    assert [address for address, reason in reasons.items() if reason is None] == PUBLIC
+    assert [address for address in REFUSED if "is not public" not in str(reasons[address])] == []
+    assert {reasons[text] for text in NOT_ADDRESSES} == {"the address cannot be read"}
+
+
+@given(st.sampled_from(NETWORKS).flatmap(addresses_in))
+def test_every_address_inside_a_refused_network_is_refused(address: str) -> None:
+    assert public_only(address, 443) is not None
+
+
+@given(IPV4)
+def test_an_ipv4_address_in_an_ipv6_spelling_is_refused(address: IPv4Address) -> None:
+    number = int(address)
+    disguises = [
+        IPv6Address(number),
+        IPv6Address(0xFFFF << 32 | number),
+        IPv6Address(0x64FF9B << 96 | number),
+        IPv6Address(0x2002 << 112 | number << 80),
+        IPv6Address(0x20010000 << 96 | number ^ 0xFFFFFFFF),
+    ]
+
+    assert all(public_only(str(disguise), 443) is not None for disguise in disguises)
+
+
+@given(IPV4 | IPV6 | IPV6_GLOBAL)
+def test_an_allowed_address_is_global_by_the_standard_library_too(address: IPv4Address | IPv6Address) -> None:
+    assert public_only(str(address), 443) is not None or ip_address(str(address)).is_global
+
+
+def test_the_ports_of_web_servers_are_open_and_those_of_other_services_are_not() -> None:
+    for port in (80, 443, 1_024, 8_443, 65_535):
+        assert public_only("8.8.8.8", port) is None
+    for port in (0, 1, 22, 25, 79, 81, 442, 444, 587, 1_023):
+        assert public_only("8.8.8.8", port) == f"port {port} is not allowed"
+
+
+def test_development_may_connect_anywhere() -> None:
+    assert all(anywhere(address, 22) is None for address in [*REFUSED, *PUBLIC])
+
+
+@each_row(
+    ("family", "address"),
+    [(socket.AF_INET, ("8.8.8.8", 443)), (socket.AF_INET6, ("2606:4700:4700::1111", 443, 0, 0))],
+)
+def test_the_factory_makes_sockets_for_allowed_addresses_alone(
+    family: socket.AddressFamily, address: tuple[str, int]
+) -> None:
+    factory = guarded_sockets(public_only)
+
+    with factory((family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)) as made:
+        assert (made.family, made.type) == (family, socket.SOCK_STREAM)
+    with pytest.raises(AddressRefusedError, match="loopback"):
+        factory((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 8_080)))
+
+
+GUARDED = replace(OPEN, allow_private=False)
+SOME_PUBLIC = "93.184.216.34"
+
+
+async def send(url: str, rule: Rule | None = None, look_up: LookUp = look_up) -> Outcome:
+    async with WebhookSender(GUARDED, rule=rule, look_up=look_up) as sender:
+        return await sender.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
+
+
+def only_127_0_0_1(address: str, port: int) -> str | None:
+    """Stands for `public_only`, which lets nothing through that a test may connect to."""
+    return None if address == "127.0.0.1" else f"the address {address} is not public (test)"
+
+
+def always(*addresses: str) -> LookUp:
+    return lambda host: list(addresses)
+
+
+@each_row(
+    "host",
+    [
+        *("127.0.0.1", "127.0.0.2", "0.0.0.0", "127。0。0。1", "0x7f.0.0.1", "localhost", "[::1]", "[::]"),
+        *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
+    ],
+)
+async def test_every_spelling_of_this_machine_is_refused(receiver: WebhookReceiver, host: str) -> None:
+    outcome = await send(receiver.url(host=host))
+
+    assert outcome.verdict is Verdict.REFUSED
+    assert "is not public" in outcome.reason
+    assert receiver.requests == []
+
+
+@each_row("host", ["127.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "[fe80::1%25lo]"])
+async def test_odd_spellings_of_addresses_are_refused(receiver: WebhookReceiver, host: str) -> None:
+    outcome = await send(receiver.url(host=host))
+
+    assert outcome.verdict is not Verdict.DELIVERED
+    assert receiver.requests == []
+
+
+async def test_a_port_of_another_service_is_refused() -> None:
+    assert await send(f"http://{SOME_PUBLIC}:22/") == Outcome(Verdict.REFUSED, "port 22 is not allowed")
+
+
+async def test_a_name_that_leads_to_this_machine_is_refused(receiver: WebhookReceiver) -> None:
+    outcome = await send(receiver.url(host="innocent.test"), look_up=always("127.0.0.1"))
+
+    assert outcome == Outcome(Verdict.REFUSED, "the address 127.0.0.1 is not public (loopback)")
+    assert receiver.requests == []
+
+
+async def test_a_name_whose_addresses_are_all_refused_is_refused(receiver: WebhookReceiver) -> None:
+    outcome = await send(receiver.url(host="innocent.test"), look_up=always("::1", "127.0.0.1", "10.0.0.1"))
+
+    assert outcome.verdict is Verdict.REFUSED
+    assert receiver.requests == []
+
+
+async def test_a_name_that_turns_to_this_machine_is_refused_from_then_on(receiver: WebhookReceiver) -> None:
+    answers = iter([[SOME_PUBLIC], ["127.0.0.1"]])
+    resolver = GuardedResolver(public_only, lambda host: next(answers))
+
+    (first,) = await resolver.resolve("turning.test", receiver.port)
+
+    assert first["host"] == SOME_PUBLIC
+    with pytest.raises(AddressRefusedError, match="loopback"):
+        await resolver.resolve("turning.test", receiver.port)
+
+
+class _Careless(AbstractResolver):
+    """Resolves every name to this machine, and checks nothing."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host="127.0.0.1", port=port, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None: ...
+
+
+@each_row("host", ["careless.test", "127.0.0.1", "[::ffff:127.0.0.1]"])
+async def test_sockets_are_guarded_even_if_the_resolver_is_not(receiver: WebhookReceiver, host: str) -> None:
+    connector = aiohttp.TCPConnector(resolver=_Careless(), socket_factory=guarded_sockets(public_only))
+
+    async with aiohttp.ClientSession(connector=connector) as session:
+        with pytest.raises(aiohttp.ClientConnectorError) as caught:
+            await session.post(receiver.url(host=host))
+
+    assert isinstance(caught.value.os_error, AddressRefusedError)
+    assert receiver.requests == []
+
+
+@pytest.mark.parametrize("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
+async def test_the_allowed_one_of_several_addresses_is_used(
+    receiver: WebhookReceiver, addresses: tuple[str, ...]
+) -> None:
+    outcome = await send(receiver.url(host="mixed.test"), only_127_0_0_1, always(*addresses))
+
+    assert outcome.verdict is Verdict.DELIVERED
+    assert len(receiver.requests) == 1
+
+
+@each_row("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
+async def test_a_failure_of_the_only_allowed_address_is_no_connection(addresses: tuple[str, ...]) -> None:
+    async with open_receiver() as receiver:
+        url = receiver.url(host="mixed.test")
+
+    outcome = await send(url, only_127_0_0_1, always(*addresses))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("no connection: ")
+
+
+async def test_a_name_without_addresses_is_a_failure() -> None:
+    outcome = await send("http://empty.test/", look_up=always())
+
+    assert outcome == Outcome(Verdict.FAILED, "the name does not resolve: the name has no address")
+
+
+async def test_development_may_connect_to_this_machine(receiver: WebhookReceiver) -> None:
+    async with WebhookSender(OPEN) as sender:
+        message = OutgoingMessage("message-1", receiver.url(host="localhost"), b"{}", HOOK)
+        outcome = await sender.send(message, 0)
+
+    assert outcome.verdict is Verdict.DELIVERED
+
+
+def test_the_systems_own_names_are_known() -> None:
+    assert "127.0.0.1" in look_up("localhost")
+
+
+@each_row("name", ["a" * 64 + ".invalid", "a..b"])
+def test_a_name_that_leads_nowhere_is_an_error_of_the_network(name: str) -> None:
+    with pytest.raises(OSError):  # noqa: PT011  (what the system says differs)
+        look_up(name)
+
+
+async def test_names_that_hang_do_not_hold_up_the_others() -> None:
+    release = threading.Event()
+    slow: list[str] = []
+
+    def slow_but_for_one(host: str) -> list[str]:
+        if host != "quick.test":
+            slow.append(host)
+            release.wait(20)
+        return ["192.0.2.1"]
+
+    resolver = GuardedResolver(anywhere, slow_but_for_one)
+    await resolver.resolve("quick.test", 443)
+    hanging = [asyncio.create_task(resolver.resolve(f"slow-{n}.test", 443)) for n in range(200)]
+    try:
+        await asyncio.sleep(0)
+
+        async with asyncio.timeout(15):
+            (found,) = await resolver.resolve("quick.test", 443)
+
+        assert found["host"] == "192.0.2.1"
+        assert not any(task.done() for task in hanging)
+        assert len(slow) <= 48
+    finally:
+        release.set()
+        await asyncio.gather(*hanging)
+
+
+async def test_a_lookup_without_a_waiter_is_dropped() -> None:
+    begun, release = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def slow(host: str) -> list[str]:
+        threads.append(threading.current_thread())
+        begun.set()
+        release.wait(60)
+        raise OSError("too late")
+
+    resolver = GuardedResolver(anywhere, slow)
+    waiting = asyncio.create_task(resolver.resolve("slow.test", 443))
+    await asyncio.to_thread(begun.wait, 60)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    release.set()
+    await asyncio.to_thread(threads[0].join)
+    await turns()  # its answer finds no waiter
+    await resolver.close()
+
+
+async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:
+    """How many of `asked` places are given without waiting."""
+    tasks = [asyncio.create_task(places.take(key)) for _ in range(asked)]
+    await asyncio.sleep(0)
+    given = sum(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return given
+
+
+async def test_strangers_cannot_take_the_reserved_places() -> None:
+    places = ReservedSemaphore(total=10, kept=3)
+    places.note("good", True)
+
+    assert await taken_at_once(places, "stranger", 20) == 7
+    assert await taken_at_once(places, "good", 20) == 3
+
+
+async def test_a_key_that_failed_counts_as_a_stranger() -> None:
+    places = ReservedSemaphore(total=10, kept=3)
+    places.note("bad", True)
+    places.note("bad", False)
+
+    assert await taken_at_once(places, "bad", 20) == 7
+
+
+async def test_a_key_that_succeeds_may_take_all_places() -> None:
+    places = ReservedSemaphore(total=10, kept=3)
+    places.note("good", True)
+
+    assert await taken_at_once(places, "good", 20) == 10
+
+
+@each_row("well", [True, False])
+async def test_a_returned_place_goes_to_the_first_waiter(well: bool) -> None:
+    places = ReservedSemaphore(total=1, kept=0)
+    places.note("key", well)
+    leave = await places.take("key")
+    first, second = (asyncio.create_task(places.take("key")) for _ in range(2))
+    await asyncio.sleep(0)
+
+    leave()
+    await asyncio.wait([first])
+
+    assert not second.done()
+    first.result()()
+    await second
+
+
+async def test_a_wait_that_is_cancelled_takes_no_place() -> None:
+    places = ReservedSemaphore(total=2, kept=0)
+    places.note("good", True)
+    held = [await places.take("good"), await places.take("good")]
+    waiting = asyncio.create_task(places.take("stranger"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    for leave in held:
+        leave()
+
+    assert await taken_at_once(places, "stranger", 3) == 2
+
+
+def test_only_the_outcomes_of_the_keys_used_last_are_remembered() -> None:
+    places = ReservedSemaphore(total=1, kept=0)
+
+    for number in range(10_001):
+        places.note(str(number), True)
+
+    assert places.went_well("0") is None
+    assert places.went_well("1") is True
+    assert places.went_well("10000") is True

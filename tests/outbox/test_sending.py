@@ -1,0 +1,432 @@
+"""One attempt: what arrives and how it is signed, the meaning of each answer, and receivers that fail it."""
+
+import asyncio
+import base64
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import ClientOSError, ClientPayloadError
+from standardwebhooks import Webhook, WebhookVerificationError
+from structlog.testing import CapturingLogger
+
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.kit.testing.server import ServerProcess
+from bridge_server.outbox import guarded_client
+from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.sender import SenderSettings, WebhookSender, WebhookSigner
+from tests.outbox.running import HOOK, OPEN
+from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.certificates import self_signed
+from tests.support.engines import engine_environment
+from tests.support.loop_time import PassTime
+from tests.support.rows import each_row
+from tests.support.webhook_receiver import (
+    WebhookReceiver,
+    hang,
+    long_body,
+    open_receiver,
+    reset,
+    status,
+    stuck_body,
+)
+
+NOW_MS = 1_800_000_000_000
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+HURRIED = replace(OPEN, timeout_seconds=1)
+
+
+async def send(url: str, settings: SenderSettings = OPEN, now_ms: int = NOW_MS) -> Outcome:
+    async with WebhookSender(settings) as webhooks:
+        return await webhooks.send(OutgoingMessage("message-1", url, b'{"topic":"t"}', HOOK), now_ms)
+
+
+async def send_twice(url: str) -> None:
+    async with WebhookSender(OPEN) as webhooks:
+        for number in range(2):
+            outcome = await webhooks.send(OutgoingMessage(f"message-{number}", url, b"{}", HOOK), NOW_MS)
+            assert outcome.verdict is Verdict.DELIVERED
+
+
+async def test_a_message_arrives_as_a_post_of_json(receiver: WebhookReceiver) -> None:
+    outcome = await send(receiver.url("/a%2Fb?key=1%2B1%26"))
+
+    assert outcome == Outcome(Verdict.DELIVERED, status=200)
+    (request,) = receiver.requests
+    assert (request.path, request.body) == ("/a%2Fb?key=1%2B1%26", b'{"topic":"t"}')
+    assert request.headers["Content-Type"] == "application/json"
+    assert request.headers["User-Agent"] == "Bridge-Server/1"
+    assert request.headers["Accept"] == "*/*"
+    assert request.headers["webhook-id"] == "message-1"
+    assert request.headers["webhook-timestamp"] == "1800000000"
+    assert "webhook-signature" not in request.headers
+
+
+async def test_a_signed_message_is_verified_by_the_receivers_library(receiver: WebhookReceiver) -> None:
+    await send(receiver.url(), replace(OPEN, signing_secret=SECRET), SystemClock().now_ms())
+
+    (request,) = receiver.requests
+    assert Webhook(SECRET).verify(request.body, dict(request.headers)) == {"topic": "t"}
+
+
+async def test_a_changed_secret_signs_later_messages(receiver: WebhookReceiver) -> None:
+    message = OutgoingMessage("message-1", receiver.url(), b'{"topic":"t"}', HOOK)
+    async with WebhookSender(OPEN) as webhooks:
+        await webhooks.send(message, SystemClock().now_ms())
+        webhooks.sign_with(SECRET)
+        await webhooks.send(message, SystemClock().now_ms())
+
+    unsigned, signed = receiver.requests
+    assert "webhook-signature" not in unsigned.headers
+    assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
+
+
+def test_a_malformed_secret_fails_before_anything_is_sent() -> None:
+    with pytest.raises(ValueError, match="must begin with whsec_"):
+        WebhookSender(replace(OPEN, signing_secret="secret"))
+
+
+ANSWERS = [
+    *((code, Verdict.DELIVERED, "", None) for code in (200, 201, 202, 204, 299)),
+    (410, Verdict.GONE, "the receiver answered 410", None),
+    *((code, Verdict.FAILED, f"the receiver answered {code}", 120.0) for code in (429, 503)),
+    *(
+        (code, Verdict.FAILED, f"the receiver answered {code}", None)
+        for code in (300, 304, 400, 401, 404, 409, 418, 500, 599)
+    ),
+]
+
+
+@each_row(("code", "verdict", "reason", "asked"), ANSWERS)
+async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_and_not_now(
+    receiver: WebhookReceiver, code: int, verdict: Verdict, reason: str, asked: float | None
+) -> None:
+    receiver.otherwise = status(code, Retry_After="120")
+
+    outcome = await send(receiver.url())
+
+    assert (outcome.verdict, outcome.status, outcome.retry_after_seconds) == (verdict, code, asked)
+    assert outcome.reason.startswith(reason)
+    assert bool(outcome.reason) is bool(reason)
+
+
+@each_row("code", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_a_failure_and_is_not_followed(receiver: WebhookReceiver, code: int) -> None:
+    async with open_receiver() as elsewhere:
+        receiver.otherwise = status(code, Location=elsewhere.url())
+
+        outcome = await send(receiver.url())
+
+        assert outcome.verdict is Verdict.FAILED
+        assert outcome.reason == f"the receiver answered {code}, and redirects are not followed"
+        assert elsewhere.requests == []
+
+
+async def test_a_huge_answer_is_not_read_to_its_end(receiver: WebhookReceiver) -> None:
+    receiver.otherwise = long_body(2**30)
+
+    outcome = await send(receiver.url())
+
+    assert outcome.verdict is Verdict.DELIVERED
+    assert receiver.answered_bytes < 2**26
+
+
+async def test_an_answer_that_never_ends_is_judged_by_its_status(receiver: WebhookReceiver) -> None:
+    receiver.otherwise = stuck_body
+
+    assert (await send(receiver.url(), HURRIED)).verdict is Verdict.DELIVERED
+
+
+async def test_a_compressed_answer_is_left_as_it_is(receiver: WebhookReceiver) -> None:
+    receiver.otherwise = long_body(16_384, **{"Content-Encoding": "gzip"})
+
+    await send_twice(receiver.url())
+
+    first, second = receiver.requests
+    assert first.headers["Accept-Encoding"] == "identity"
+    assert first.connection is second.connection  # no error of decompression broke it
+
+
+async def test_a_connection_is_used_again_after_a_short_answer_only(receiver: WebhookReceiver) -> None:
+    receiver.script.extend([long_body(49_152), long_body(81_920)])
+
+    await send_twice(receiver.url())
+    await send_twice(receiver.url())
+
+    short, long, after_long, last = (request.connection for request in receiver.requests)
+    assert short is long
+    assert after_long is last
+    assert long is not after_long
+
+
+async def test_cookies_are_not_kept(receiver: WebhookReceiver) -> None:
+    receiver.otherwise = status(200, Set_Cookie="a=1")
+
+    await send_twice(receiver.url())
+
+    assert ["Cookie" in request.headers for request in receiver.requests] == [False, False]
+
+
+async def test_a_proxy_in_the_environment_is_not_used(
+    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_receiver() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url())
+        monkeypatch.setenv("http_proxy", proxy.url())
+
+        await send(receiver.url())
+
+        assert (len(receiver.requests), len(proxy.requests)) == (1, 0)
+
+
+@each_row(
+    "url",
+    [
+        "", "hook", "//127.0.0.1/", "http:///a", "ftp://127.0.0.1/", "ws://127.0.0.1/",
+        "http://127.0.0.1:99999/",
+    ],
+)  # fmt: skip
+async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
+    outcome = await send(url)
+
+    assert outcome == Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
+
+
+async def test_a_receiver_that_hangs_is_given_up(receiver: WebhookReceiver, pass_time: PassTime) -> None:
+    receiver.otherwise = hang
+    sending = asyncio.create_task(send(receiver.url()))
+    await receiver.got(1)
+
+    await pass_time(OPEN.timeout_seconds)
+
+    assert await sending == Outcome(Verdict.FAILED, "no answer in time")
+
+
+async def test_a_connection_that_is_not_made_is_given_up_sooner(pass_time: PassTime) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def hangs(host: str) -> list[str]:
+        has_begun.set()
+        may_end.wait(60)
+        return ["127.0.0.1"]
+
+    message = OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK)
+    async with WebhookSender(replace(OPEN, connect_seconds=5), look_up=hangs) as webhooks:
+        sending = asyncio.create_task(webhooks.send(message, 0))
+        await asyncio.to_thread(has_begun.wait, 60)
+        await pass_time(5)
+        outcome = await sending
+        may_end.set()
+
+    assert outcome == Outcome(Verdict.FAILED, "no connection in time")
+
+
+async def test_a_broken_connection_is_a_failure(receiver: WebhookReceiver) -> None:
+    receiver.otherwise = reset
+
+    outcome = await send(receiver.url())
+
+    assert outcome == Outcome(Verdict.FAILED, "the connection was closed before an answer")
+
+
+async def test_a_closed_port_is_a_failure() -> None:
+    async with open_receiver() as receiver:
+        url = receiver.url()
+
+    outcome = await send(url)
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("no connection: ")
+
+
+async def test_a_name_that_does_not_exist_is_a_failure() -> None:
+    outcome = await send("http://" + "a" * 64 + ".invalid/")
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("the name does not resolve: ")
+
+
+async def test_tls_with_a_server_that_speaks_none_is_a_failure(receiver: WebhookReceiver) -> None:
+    outcome = await send(receiver.url().replace("http:", "https:"))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("no TLS connection: ")
+
+
+async def test_an_untrusted_certificate_is_a_failure() -> None:
+    async with open_receiver(tls=self_signed("127.0.0.1")) as receiver:
+        outcome = await send(receiver.url().replace("http:", "https:"))
+
+        assert outcome == Outcome(Verdict.FAILED, "the certificate is not valid: self-signed certificate")
+        assert receiver.requests == []
+
+
+async def test_an_unexpected_error_is_logged_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(guarded_client, "log", log)
+
+    def broken(host: str) -> list[str]:
+        secret_url = f"http://{host}/?token=" + "hush"
+        raise RuntimeError(secret_url)
+
+    async with WebhookSender(OPEN, look_up=broken) as webhooks:
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
+
+    assert outcome == Outcome(Verdict.FAILED, "the request failed: RuntimeError")
+    (call,) = log.calls
+    assert call.kwargs["kind"] == "RuntimeError"
+    assert "token=" not in str(call)
+
+
+@each_row(
+    ("error", "text"),
+    [
+        (ClientOSError(104, "Connection reset by peer"), "the connection broke: Connection reset by peer"),
+        (ClientOSError(), "the connection broke: ClientOSError"),
+        (ClientOSError(None, "no body for http://host.test/?hush"), "the connection broke: ClientOSError"),
+        (ClientPayloadError("http://host.test/?token=hush"), "the request failed: ClientPayloadError"),
+        (OSError(1, "x" * 1_000), ("the connection broke: " + "x" * 1_000)[:200]),
+    ],
+)
+def test_a_failure_has_a_short_reason(error: Exception, text: str) -> None:
+    assert failure(error) == text
+
+
+RAW_ANSWERS = {
+    "nothing": b"",
+    "noise": b"\x00\xff\x00 this is not HTTP\r\n\r\n",
+    "a long line": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: x\r\n" % n for n in range(20_000)) + b"\r\n",
+    "a bad length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    "a cut header": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "a bad status": b"HTTP/1.1 2OO OK\r\n\r\n",
+}
+
+
+@each_row("answer", list(RAW_ANSWERS.values()), ids=list(RAW_ANSWERS))
+async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65_536)
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        outcome = await send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?token=hush")
+
+    assert outcome.verdict is Verdict.FAILED
+    assert 0 < len(outcome.reason) <= 200
+    assert "hush" not in outcome.reason
+
+
+async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(tmp_path: Path) -> None:
+    authorities = tmp_path / "authorities.pem"
+    environment = {
+        **engine_environment(tmp_path / "data"),
+        "BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN,
+        "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
+        "SSL_CERT_FILE": str(authorities),
+        "SSL_CERT_DIR": os.devnull,
+    }
+    headers, results = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, []
+    async with (
+        open_receiver(self_signed("127.0.0.1", authorities)) as trusted,
+        open_receiver(self_signed("127.0.0.1")) as stranger,
+        aiohttp.ClientSession(headers=headers) as client,
+    ):
+        server = ServerProcess(tmp_path / "data", environment=environment)
+        server.start()
+        try:
+            for receiver in (trusted, stranger):
+                body = {"url": receiver.url().replace("http://", "https://")}
+                async with client.post(f"{server.url}/admin/webhooks/test", json=body) as response:
+                    results.append(await response.json())
+        finally:
+            server.close()
+
+    assert [(result["delivered"], result["failure"] is None) for result in results] == [
+        (True, True),
+        (False, False),
+    ]
+    assert "certificate" in results[1]["failure"]
+
+
+def secret_of(size: int) -> str:
+    return "whsec_" + base64.b64encode(bytes(range(size))).decode()
+
+
+def test_the_published_vector_is_reproduced() -> None:
+    headers = WebhookSigner(SECRET).headers(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', 1_614_265_330_000
+    )
+
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
+    headers = WebhookSigner(SECRET).headers(
+        "msg_1", '{"name":"bücher"}'.encode(), time.time_ns() // 1_000_000
+    )
+
+    Webhook(SECRET).verify('{"name":"bücher"}'.encode(), headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(SECRET).verify(b'{"name":"bucher"}', headers)
+
+
+def test_a_receiver_with_either_of_two_secrets_accepts_it() -> None:
+    previous = secret_of(32)
+    headers = WebhookSigner(SECRET, previous).headers("msg_1", b"{}", time.time_ns() // 1_000_000)
+
+    for secret in (SECRET, previous):
+        Webhook(secret).verify(b"{}", headers)
+    alone = WebhookSigner(SECRET).headers("msg_1", b"{}", int(headers["webhook-timestamp"]) * 1000)
+    assert headers["webhook-signature"].split()[0] == alone["webhook-signature"]
+
+
+def test_a_message_has_no_signature_without_a_secret() -> None:
+    assert WebhookSigner(None).headers("msg_1", b"{}", 1_999) == {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": "1",
+    }
+
+
+@each_row("size", [24, 32, 64])
+def test_a_secret_of_a_sound_length_is_taken(size: int) -> None:
+    assert "webhook-signature" in WebhookSigner(secret_of(size)).headers("msg_1", b"{}", 0)
+
+
+def test_a_secret_may_leave_out_its_padding() -> None:
+    padded = secret_of(25)
+
+    unpadded = padded.rstrip("=")
+
+    assert unpadded != padded
+    assert WebhookSigner(unpadded).headers("m", b"{}", 0) == WebhookSigner(padded).headers("m", b"{}", 0)
+
+
+@each_row(
+    ("secret", "complaint"),
+    [
+        ("", "must begin with whsec_"),
+        ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "must begin with whsec_"),
+        ("whsec_", "and holds 0"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La$aSw", "not base64"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", "not base64"),
+        ("whsec_äöü", "not base64"),
+        ("whsec_A", "not base64"),
+        (secret_of(23), "and holds 23"),
+        (secret_of(65), "and holds 65"),
+    ],
+)
+def test_a_malformed_secret_is_named_at_once(secret: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        WebhookSigner(secret)

@@ -1,0 +1,512 @@
+"""The fixtures as tests use them: a bridge, a process, a node, a project, a wallet, and their thread."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from coincurve import PrivateKey
+
+from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
+from bridge_server.kit.client import (
+    Approval,
+    CallFailedError,
+    Dapp,
+    RejectedError,
+    RequestRefusedError,
+    SessionEndedError,
+    Wallet,
+)
+from bridge_server.kit.client.dapp_and_wallet import Generation
+from bridge_server.kit.fixtures import (
+    Bridge,
+    BridgeNode,
+    BridgeProcess,
+    BridgeProject,
+    BridgeWallet,
+    NothingReceivedError,
+    NothingSentError,
+    RequestFailedError,
+)
+from bridge_server.kit.fixtures.background_loop import BackgroundLoop
+from bridge_server.kit.headless import Result
+from bridge_server.kit.testing.fake_node import ETHER
+from tests.support.rows import each_row
+
+ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+TO = "0x00000000000000000000000000000000000000a1"
+ZERO_HASH = "0x" + "00" * 32
+HELLO = "0x68656c6c6f"
+GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
+
+
+async def approve(uri: str) -> None:
+    """Be the wallet that approves a session and signs what it is asked for."""
+    async with Wallet.from_uri(uri) as wallet:
+        await wallet.proposal(10)
+        await wallet.approve([ADDRESS], chain_id=1)
+        async for call in wallet.calls():
+            await wallet.answer(call, f"signed {call.params[0]}")
+            return
+
+
+def test_the_bridge_answers_with_accounts(bridge: Bridge) -> None:
+    assert bridge.http.send("GET", "/info")["name"]
+    assert len(bridge.accounts) == 10
+    assert bridge.v07_url == f"{bridge.url}/compat/v0.7"
+
+
+def test_a_session_ends_when_its_time_is_over(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example")
+
+    bridge.clock.advance(hours=25)
+
+    with pytest.raises(SessionEndedError):
+        dapp.request("personal_sign", ["0x68", ADDRESS])
+
+
+@pytest.mark.bridge(session_ttl=5)
+def test_a_marker_has_settings(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example")
+
+    bridge.clock.advance(seconds=6)
+
+    with pytest.raises(SessionEndedError):
+        dapp.request("personal_sign", ["0x68", ADDRESS])
+
+
+@pytest.mark.bridge(session_ttl=5)
+class TestNearestMarker:
+    """Settings of a class, and of a test in it."""
+
+    @pytest.mark.bridge(session_ttl=500)
+    def test_the_nearest_marker_wins(self, bridge: Bridge) -> None:
+        dapp = bridge.dapp("Example")
+
+        bridge.clock.advance(seconds=6)
+
+        assert dapp.request("personal_sign", ["0x68", ADDRESS])
+
+
+@each_row("generation", ["plain", "0.7"])
+async def test_async_tests_have_a_dapp_of_their_own(bridge: Bridge, generation: Generation) -> None:
+    async with bridge.adapp("Example", generation=generation) as dapp:
+        wallet = asyncio.create_task(approve(dapp.uri))
+
+        approval = await dapp.approval()
+        signature = await dapp.call("personal_sign", ["0x68", ADDRESS])
+        await wallet
+
+    assert (approval.accounts, dapp.accounts, dapp.chain_id) == ((ADDRESS,), (ADDRESS,), 1)
+    assert signature == "signed 0x68"
+
+
+async def test_the_client_of_the_tests_own_loop_works_as_well(bridge: Bridge) -> None:
+    async with Dapp(bridge.url, name="Example") as dapp:
+        wallet = asyncio.create_task(approve(dapp.uri))
+        approval: Approval = await dapp.approval(10)
+        wallet.cancel()
+
+    assert approval.accounts == (ADDRESS,)
+
+
+def test_accounts_of_a_dapp_are_known_after_the_approval(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example")
+
+    with pytest.raises(RuntimeError, match=r"call approval\(\) first"):
+        _ = dapp.accounts
+
+
+def test_an_order_for_a_fault_makes_requests_fail(bridge: Bridge) -> None:
+    bridge.faults.request(403, route="open-session", times=1)
+
+    with pytest.raises(RequestRefusedError):
+        bridge.dapp("Example")
+
+    assert bridge.dapp("Example").uri
+    assert [rule["hits"] for rule in bridge.faults.list()] == [1]
+
+
+def test_another_fault_does_not_revive_a_fault_that_is_over(bridge: Bridge) -> None:
+    bridge.faults.request(403, route="open-session", times=1)
+    with pytest.raises(RequestRefusedError):
+        bridge.dapp("Example")
+
+    bridge.faults.disk("full", after=100)
+
+    assert bridge.dapp("Example").uri
+    assert [rule["where"] for rule in bridge.faults.list()] == ["disk"]
+
+
+def test_the_clock_can_be_set(bridge: Bridge) -> None:
+    then = datetime(2030, 1, 15, 8, tzinfo=UTC)
+
+    bridge.clock.set(then, frozen=True)
+
+    assert bridge.clock.now() == then
+
+
+def test_a_missing_message_is_reported_with_the_messages_that_were_sent(bridge: Bridge) -> None:
+    with pytest.raises(NothingSentError, match="no further fcm message was delivered within 0 s"):
+        bridge.sent.fcm()
+
+
+def test_traffic_shows_the_requests(bridge: Bridge) -> None:
+    bridge.dapp("Example")
+
+    assert [(each.method, each.path, each.status) for each in bridge.traffic() if each.who != "test"] == [
+        ("POST", "/session/new", 200)
+    ]
+
+
+def test_a_reset_empties_the_server(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example")
+
+    bridge.reset()
+
+    with pytest.raises(SessionEndedError):
+        dapp.request("personal_sign", ["0x68", ADDRESS])
+
+
+@pytest.mark.bridge(approve="queue")
+def test_a_call_wakes_a_wallet_that_sleeps(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example Dapp")
+    topic = dapp.uri.partition("wc-")[2].partition("@")[0]
+    fields = {"type": "fcm", "token": "a-token", "peerName": "Example Dapp", "language": "en"}
+    bridge.http.send("POST", "/new", {"bridge": bridge.url, "topic": topic, **fields})
+    bridge.faults.fcm("UNAVAILABLE", times=1)
+
+    dapp.request("personal_sign", ["0x68", ADDRESS])
+    bridge.clock.advance(minutes=1)
+
+    assert bridge.sent.fcm(wait=5, topic=topic).title == "Example Dapp"
+
+
+@pytest.mark.usefixtures("forked_processes")
+@pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))
+def test_an_answered_write_survives_a_crash(bridge_process: BridgeProcess) -> None:
+    url, pid = bridge_process.url, bridge_process.pid
+    dapp = bridge_process.dapp("Example")
+
+    bridge_process.kill()
+    assert not bridge_process.is_running
+    bridge_process.restart()
+
+    assert (bridge_process.url, bridge_process.is_running) == (url, True)
+    assert pid not in (bridge_process.pid, os.getpid())
+    assert dapp.request("personal_sign", ["0x68", "0x0"])
+    assert [each.path for each in bridge_process.traffic() if each.who != "test"] != []
+
+
+def test_a_process_stops_in_good_order(bridge_process: BridgeProcess) -> None:
+    bridge_process.clock.advance(hours=1)
+
+    assert bridge_process.stop() == 0
+    assert "server_stopped" in bridge_process.log()
+
+
+def node_rpc(bridge: Bridge, method: str, *params: Any) -> Any:
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return bridge.http.send("POST", "/rpc", call)
+
+
+def send_ether(bridge: Bridge, wei: int = 5) -> str:
+    """The hash of a transaction of the first account."""
+    transaction = {"from": bridge.accounts[0], "to": TO, "value": hex(wei), "gas": hex(21_000)}
+    answer: str = node_rpc(bridge, "eth_sendTransaction", transaction)["result"]
+    return answer
+
+
+def test_a_transaction_is_mined_and_moves_money(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    sent = send_ether(bridge, ETHER)
+
+    receipt = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]
+    assert (receipt["status"], receipt["blockNumber"], bridge_node.block_number) == ("0x1", "0x1", 1)
+    assert bridge_node.balance(TO) == 10_001 * ETHER
+    assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
+
+
+def test_two_transactions_have_two_nonces(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    with bridge_node.not_mining():
+        first, second = send_ether(bridge), send_ether(bridge)
+        assert node_rpc(bridge, "eth_getTransactionReceipt", first)["result"] is None
+        bridge_node.mine()
+
+    assert [each.nonce for each in bridge_node.transactions] == [0, 1]
+    assert node_rpc(bridge, "eth_getTransactionReceipt", second)["result"]["transactionIndex"] == "0x1"
+
+
+def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    send_ether(bridge)
+    with bridge_node.away():
+        assert send_ether(bridge) == ZERO_HASH
+    bridge.clock.advance(minutes=10)
+
+    assert len(bridge_node.transactions) == 2
+
+
+@pytest.mark.bridge(node_timeout=1.5)
+def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    with bridge_node.slow(30):
+        assert "error" in node_rpc(bridge, "eth_blockNumber")
+
+    assert node_rpc(bridge, "eth_blockNumber")["result"] == "0x0"
+
+
+def test_a_sender_without_enough_money_is_refused(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    bridge_node.set_balance(bridge.accounts[0], 1)
+    transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5"}
+
+    error = node_rpc(bridge, "eth_sendTransaction", transaction)["error"]
+
+    assert "insufficient funds" in error["message"]
+
+
+def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    bridge_node.answer("eth_call", "0x2a")
+    bridge_node.refuse("eth_estimateGas", 3, "execution reverted", "0x08c379a0")
+
+    assert node_rpc(bridge, "eth_call", {}, "latest")["result"] == "0x2a"
+    assert node_rpc(bridge, "eth_estimateGas", {})["error"]["code"] == 3
+
+
+def test_a_contract_has_an_address(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    creation = {"from": bridge.accounts[0], "data": "0x6000"}
+    sent = node_rpc(bridge, "eth_sendTransaction", creation)["result"]
+
+    address = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]["contractAddress"]
+
+    assert address == "0x5fbdb2315678afecb367f032d93f642f64180aa3"
+    assert "eth_sendRawTransaction" in bridge_node.methods
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAccount:
+    """An account as eth-account has it."""
+
+    key: bytes
+
+    @property
+    def address(self) -> str:
+        return SigningKey(self.key).address
+
+
+def test_a_notification_comes_to_the_inbox(bridge_project: BridgeProject) -> None:
+    inbox = bridge_project.inbox(0)
+    inbox.subscribe()
+
+    notified = bridge_project.notify(0, title="Hello")
+
+    found = inbox.next(wait=5)
+    assert notified.sent == [inbox.account]
+    assert (found.title, found.body, found.url) == ("Hello", "Body", None)
+    inbox.read(found)
+    with pytest.raises(NothingReceivedError):
+        inbox.next()
+    assert [each.id for each in inbox.notifications()] == [found.id]
+
+
+def test_the_operator_subscribes_any_account(bridge_project: BridgeProject) -> None:
+    address = "0x0000000000000000000000000000000000000001"
+    bridge_project.subscribe(address)
+
+    assert bridge_project.subscribers() == [f"eip155:1:{address}"]
+    assert bridge_project.notify(address, 1).not_found != []
+    bridge_project.unsubscribe(address)
+    assert bridge_project.notify(address).sent == []
+
+
+def test_an_account_of_another_library_signs_in(bridge_project: BridgeProject) -> None:
+    account = LocalAccount(PrivateKey.from_int(7).secret)
+    bridge_project.subscribe(account)
+
+    inbox = bridge_project.inbox(account)
+
+    assert inbox.account == f"eip155:1:{account.address}"
+    assert bridge_project.notify(account).sent == [inbox.account]
+
+
+def test_an_account_whose_key_is_not_known_cannot_sign_in(bridge_project: BridgeProject) -> None:
+    with pytest.raises(ValueError, match="name a development account"):
+        bridge_project.inbox("0x0000000000000000000000000000000000000001")
+
+
+def test_a_refusal_of_the_server_is_raised_with_its_reason(bridge_project: BridgeProject) -> None:
+    with pytest.raises(RequestFailedError, match="was answered 400") as refused:
+        bridge_project.notify(0, title="x" * 65)
+
+    assert refused.value.status == 400
+    assert "#/notification/title" in str(refused.value)
+
+
+def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: BridgeProject) -> None:
+    inbox = bridge_project.inbox(0)
+    inbox.subscribe()
+    inbox.add_device("fcm", "a-token")
+    bridge.faults.fcm("UNAVAILABLE", times=1)
+    bridge_project.notify(0, title="First")
+    bridge.clock.advance(minutes=5)
+
+    assert bridge.sent.fcm(wait=5).title == "First"
+    assert [each.outcome for each in bridge.sent.list("fcm")] == ["failed", "delivered"]
+    bridge_project.notify(0, title="Second")
+    assert bridge.sent.fcm(wait=5, account=inbox.account).title == "Second"
+    with pytest.raises(NothingSentError):
+        bridge.sent.fcm()
+
+
+def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_project: BridgeProject) -> None:
+    bridge.clock.advance(days=400)
+
+    assert bridge_project.inbox(0).notifications() == []
+
+
+@pytest.mark.usefixtures("forked_processes")
+def test_projects_outlive_a_crash(bridge_process: BridgeProcess, bridge_project: BridgeProject) -> None:
+    bridge_project.subscribe(3)
+
+    bridge_process.kill()
+    bridge_process.restart()
+
+    assert len(bridge_project.subscribers()) == 1
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_wallets_pair_and_sign(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
+    dapp = bridge.dapp("Example", generation=generation)
+    session = bridge_wallet.pair(dapp.uri)
+    dapp.approval()
+
+    signature = dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
+
+    digest = personal_message_hash(b"hello")
+    assert recover_address(digest, bytes.fromhex(signature[2:])) == bridge_wallet.accounts[0]
+    assert [(call.method, call.text) for call in bridge_wallet.calls] == [("personal_sign", "hello")]
+    assert (session.dapp.name, session.state) == ("Example", "approved")
+
+
+def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
+    bridge_wallet.on("*").ask()
+    dapp = bridge.dapp("Example")
+    session = bridge_wallet.pair(dapp.uri)
+    dapp.approval()
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(dapp.call, "personal_sign", [HELLO, dapp.accounts[0]])
+
+        call = bridge_wallet.next_call("personal_sign")
+        call.answer("0xfeed")
+
+        assert (call.text, answer.result(10)) == ("hello", "0xfeed")
+    session.switch_account(1)
+    assert session.accounts == dapp.approval().accounts
+    session.disconnect()
+    with pytest.raises(SessionEndedError):
+        dapp.approval()
+
+
+@pytest.mark.bridge_wallet(session="reject")
+def test_a_marker_has_options(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
+    dapp = bridge.dapp("Example")
+    bridge_wallet.pair(dapp.uri)
+
+    with pytest.raises(RejectedError):
+        dapp.approval()
+
+
+def test_the_node_gets_payments(bridge: Bridge, bridge_wallet: BridgeWallet, bridge_node: BridgeNode) -> None:
+    dapp = bridge.dapp("Example")
+    bridge_wallet.pair(dapp.uri)
+    payment = {"from": dapp.approval().accounts[0], "to": bridge.accounts[1], "value": hex(10**18)}
+
+    sent = dapp.call("eth_sendTransaction", [payment])
+
+    assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
+
+
+def test_a_pages_calls_follow_the_wallets_rules(bridge_wallet: BridgeWallet) -> None:
+    found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
+
+    assert found == Result(bridge_wallet.accounts)
+
+
+def test_its_accounts_have_inboxes(bridge_wallet: BridgeWallet, bridge_project: BridgeProject) -> None:
+    inbox = bridge_project.inbox(bridge_wallet.accounts[0])
+    inbox.subscribe()
+    bridge_project.notify(bridge_wallet.accounts[0], title="Hello")
+
+    assert inbox.next(wait=5).title == "Hello"
+
+
+async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
+    bridge_wallet.on("personal_sign").ask()
+    async with bridge.adapp("Example") as dapp:
+        await bridge_wallet.apair(dapp.uri)
+        await dapp.approval()
+        call_id = await dapp.request("personal_sign", [HELLO, dapp.accounts[0]])
+        call = await bridge_wallet.anext_call()
+        call.reject()
+
+        with pytest.raises(CallFailedError):
+            await dapp.result(call_id)
+
+
+@pytest.fixture
+def background() -> Iterator[BackgroundLoop]:
+    loop = BackgroundLoop()
+    yield loop
+    loop.stop()
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+async def fail() -> None:
+    raise ValueError("no")
+
+
+def test_a_call_returns_and_raises_what_the_coroutine_does_and_the_loop_can_begin_again(
+    background: BackgroundLoop,
+) -> None:
+    async def ask() -> int:
+        return background.run(double(4))
+
+    assert background.run(double(4)) == 8
+    with pytest.raises(ValueError, match="no"):
+        background.run(fail())
+    with pytest.raises(RuntimeError, match="cannot wait for them"):
+        background.run(ask())
+
+    background.stop()
+    background.stop()
+    assert background.run(double(5)) == 10
+
+
+async def test_asyncio_waits_for_it_without_blocking(background: BackgroundLoop) -> None:
+    assert await asyncio.gather(*(background.wait_for(double(number)) for number in range(3))) == [0, 2, 4]
+    with pytest.raises(ValueError, match="no"):
+        await background.wait_for(fail())
+
+
+async def test_a_caller_that_gives_up_ends_the_coroutine(background: BackgroundLoop) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def wait() -> None:
+        loop.call_soon_threadsafe(began.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    waiting = asyncio.create_task(background.wait_for(wait()))
+    await began.wait()
+    waiting.cancel()
+
+    async with asyncio.timeout(60):
+        await ended.wait()

@@ -1,0 +1,418 @@
+"""Generation 1.x: how sockets end, and handshakes that are none."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from structlog.testing import CapturingLogger
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web import request_log
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.limits import Quotas
+from bridge_server.web.metrics import RequestFigures
+from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
+from bridge_server.web.problems import RequestIds
+from bridge_server.web.request_log import Refusals, Reporting, RequestLines
+from bridge_server.web.routes import Access, Route
+from bridge_server.web.serving import Charging, Gateway
+from bridge_server.web.sockets import Socket
+from tests.pubsub.conftest import Connect, opened, until_open
+from tests.support.asking import ask
+from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN
+from tests.support.locks import locked
+from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import SocketClient, connected, spelled
+
+# How sockets end: dead ones, slow ones, too many, and all of them when the server stops.
+
+_OFTEN = 0.1  # of seconds; a client that takes twice as long to answer a ping counts as dead
+
+
+@asynccontextmanager
+async def often_pinging(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    async with running_server(tmp_path, heartbeat=_OFTEN, metrics_token=METRICS_TOKEN) as server:
+        yield server
+
+
+async def beside_publishing(server: RunningServer, receiving: Coroutine[Any, Any, None]) -> None:
+    """Publish two messages while the receiver reads all the time, and misses no ping."""
+    async with asyncio.TaskGroup() as group, connected(server.client, server.url) as dapp:
+        group.create_task(receiving)
+        await dapp.publish("topic", "one", "two")
+
+
+async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_others(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as dead,
+    ):
+        await dead.subscribe("topic")  # nobody reads or answers from here on
+        async with connected(server.client, server.url) as dapp:
+            await dapp.say("topic", "pub", "payload")
+
+            await until_open(server, 0)
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            assert await other.payloads(1) == ["payload"]
+
+
+async def test_a_socket_that_answers_pings_stays(tmp_path: Path) -> None:
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as idle:
+        pings = 0
+        while pings < 5:
+            message = await idle.socket.receive(10)
+            await idle.socket.pong(message.data)
+            pings += 1
+
+        await idle.settled()
+
+
+@pytest.mark.sqlite("another program holds its file")
+async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as dapp,
+        connected(server.client, server.url) as idle,
+    ):
+        with locked(server.settings.database_file):
+            await dapp.say("topic", "pub", "payload")
+            settling = asyncio.create_task(dapp.settled())
+            for _ in range(5):
+                await idle.socket.pong((await idle.socket.receive(10)).data)
+
+        await settling
+
+
+async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledges(tmp_path: Path) -> None:
+    async def receive(wallet: SocketClient) -> None:
+        """Receive both messages and a ping after them; the pong is all that the wallet says."""
+        assert await wallet.payloads(2) == ["one", "two"]
+        message = await wallet.socket.receive(10)
+        while not message.data:
+            message = await wallet.socket.receive(10)
+        await wallet.socket.pong(message.data)
+        await wallet.settled()
+
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+        await beside_publishing(server, receive(wallet))
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            await other.nothing()
+
+
+async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(tmp_path: Path) -> None:
+    async def receive(wallet: SocketClient) -> None:
+        """Acknowledge the first message before the next ping is answered, and answer pings after that."""
+        assert (await wallet.message())["payload"] == "one"
+        await wallet.say("topic", "ack")
+        assert (await wallet.message())["payload"] == "two"
+        for _ in range(3):
+            await wallet.socket.pong((await wallet.socket.receive(10)).data)
+        await wallet.settled()
+
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+        await beside_publishing(server, receive(wallet))
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            assert await other.payloads(1) == ["two"]
+
+
+async def test_an_unsolicited_pong_settles_nothing(connect: Connect) -> None:
+    wallet, dapp, other = await connect(), await connect(), await connect()
+    await wallet.subscribe("topic")
+    await dapp.publish("topic", "payload")
+
+    for pong in (b"", bytes(4), b"x"):
+        await wallet.socket.pong(pong)
+    await wallet.settled()
+
+    await other.subscribe("topic")
+    assert await other.payloads(1) == ["payload"]
+
+
+@each_row("in_good_order", [True, False])
+async def test_closed_sockets_leave_nothing_in_memory(server: RunningServer, in_good_order: bool) -> None:
+    for _ in range(20):
+        async with connected(server.client, server.url) as socket:
+            await socket.subscribe("a", "b", "c")
+            await until_open(server, 1, topics=3)
+            if not in_good_order:
+                socket.vanish()
+
+    await until_open(server, 0)
+
+
+async def test_a_slow_reader_is_closed_and_misses_nothing(connect: Connect) -> None:
+    slow, quick, dapp, later = [await connect() for _ in range(4)]
+    topics = [f"topic {number}" for number in range(40)]
+    await slow.subscribe(*topics)
+    await quick.subscribe(topics[0])
+    payload = "x" * 250_000
+
+    for _ in range(4):  # 40 MB in all, more than the kernel takes for a client that does not read
+        for topic in topics:
+            await dapp.say(topic, "pub", payload)
+    await dapp.settled()
+
+    assert await quick.payloads(4) == [payload] * 4
+    code, reason = await slow.closed()
+    assert (code, reason) == (1013, "You read too slowly. Connect again for the rest.")
+    await later.say(topics[-1], "sub")
+    assert [(await later.message())["payload"] for _ in range(4)] == [payload] * 4
+
+
+async def test_a_socket_with_too_many_unacknowledged_messages_is_closed(tmp_path: Path) -> None:
+    async with opened(tmp_path, 3, max_topic_messages=5) as (_, (idle, diligent, dapp)):
+        await idle.subscribe("topic")
+        await diligent.subscribe("topic")
+
+        for number in range(11):
+            await dapp.publish("topic", str(number))
+            await diligent.acknowledge("topic")
+
+        code, reason = await idle.closed()
+        assert (code, reason) == (1013, "You acknowledge too few messages. Connect again for the rest.")
+        assert await diligent.payloads(11) == [str(number) for number in range(11)]
+
+
+async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> None:
+    payloads = [f"{number:03}" + "x" * 200_000 for number in range(100)]
+    async with opened(tmp_path, 2, max_topic_bytes=2**25) as (_, (dapp, wallet)):
+        await dapp.publish("topic", *payloads)
+
+        await wallet.say("topic", "sub")
+
+        assert [(await wallet.message())["payload"] for _ in payloads] == payloads
+
+
+async def test_a_stopping_server_closes_every_socket_with_a_close_frame(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        async with running_server(tmp_path) as server:
+            sockets = [await stack.enter_async_context(connected(client, server.url)) for _ in range(20)]
+            goodbyes = asyncio.gather(*(socket.closed() for socket in sockets))
+            await asyncio.sleep(0)
+
+        assert await goodbyes == [(1001, "The server stops. Connect again.")] * 20
+
+
+async def test_a_server_stops_although_no_client_reads_its_close_frame(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        async with running_server(tmp_path) as server:
+            for _ in range(5):
+                silent = await stack.enter_async_context(connected(client, server.url))
+                await silent.subscribe("topic")
+            started = asyncio.get_running_loop().time()
+
+        assert asyncio.get_running_loop().time() - started < 9
+
+
+async def test_the_topics_of_a_socket_are_limited(tmp_path: Path) -> None:
+    async with opened(tmp_path, 1, max_socket_topics=3) as (_, (socket,)):
+        await socket.subscribe("a", "b", "c", "a", "b")
+
+        await socket.say("d", "sub")
+
+        assert await socket.closed() == (1008, "A socket may subscribe to 3 topics, and no more.")
+
+
+async def test_the_sockets_of_an_address_are_limited(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, max_sockets=2, quota_exempt="", trusted_proxies="127.0.0.1", metrics_token=METRICS_TOKEN
+    ) as server:
+        handshake = {
+            "Upgrade": "websocket", "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "A" * 22 + "==",
+        }  # fmt: skip
+        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+        async with connected(server.client, server.url, headers=mine) as first:
+            async with connected(server.client, server.url, headers=mine):
+                refused = await ask(server, "GET", "/", headers={**handshake, **mine})
+                async with connected(server.client, server.url, headers=others) as other:
+                    await other.settled()
+            await until_open(server, 1)
+            async with connected(server.client, server.url, headers=mine) as again:
+                await again.settled()
+            await first.settled()
+
+    assert refused.problem(429)["type"].endswith(":too-many-sockets")
+    assert refused.headers["Retry-After"]
+
+
+async def test_the_messages_of_an_address_are_rate_limited(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, messages_burst=5, quota_exempt="", trusted_proxies="127.0.0.1"
+    ) as server:
+        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+        async with (
+            connected(server.client, server.url, headers=mine) as one,
+            connected(server.client, server.url, headers=mine) as another,
+            connected(server.client, server.url, headers=others) as somebody_else,
+        ):
+            await one.say("topic", "sub")
+            await one.say("topic", "ack")
+            await one.settled()
+            await another.say("topic", "pub")
+            await another.say("topic", "pub")
+            await another.say("topic", "pub")
+            code, reason = await another.closed()
+            await somebody_else.settled()
+
+            server.clock.advance(0.01)
+            await one.settled()
+
+        assert code == 1013
+        assert reason.startswith("The limit is 5 messages at once, and ")
+
+
+async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, messages_burst=4, quota_exempt="", trusted_proxies="127.0.0.1") as server,
+        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.1"}) as wallet,
+        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.2"}) as dapp,
+    ):
+        await wallet.subscribe("topic")
+        for payload in "abc":
+            await dapp.say("topic", "pub", payload)
+        assert [(await wallet.message())["payload"] for _ in range(3)] == [*"abc"]
+
+        await wallet.acknowledge("topic", times=3)
+
+        await wallet.say("topic", "ack")  # of nothing
+        await wallet.say("topic", "ack")
+        assert (await wallet.closed())[0] == 1013
+
+
+async def test_exempt_addresses_have_no_rate_limit(tmp_path: Path) -> None:
+    async with opened(tmp_path, 2, messages_burst=1, max_sockets=1, max_address_messages=1) as (
+        _server,
+        (one, other),
+    ):
+        await one.publish("topic", *"abcdef")
+        await other.subscribe("topic")
+
+        assert await other.payloads(6) == [*"abcdef"]
+
+
+async def test_a_handshake_counts_as_a_request(tmp_path: Path) -> None:
+    async with running_server(tmp_path, requests_burst=1, quota_exempt="") as server:
+        async with connected(server.client, server.url) as socket:
+            assert socket.socket._response.headers["RateLimit"] == '"requests";r=0;t=1'
+
+        (await ask(server, "GET", "/")).problem(429)
+
+
+async def test_a_message_before_a_close_frame_is_accepted(connect: Connect, server: RunningServer) -> None:
+    wallet = await connect()
+    await wallet.subscribe("topic")
+    async with connected(server.client, server.url) as dapp:
+        for number in range(10):
+            await dapp.socket.send_str(spelled("topic", "pub", str(number)))
+
+    assert [(await wallet.message())["payload"] for _ in range(10)] == [str(number) for number in range(10)]
+
+
+# A handshake that is none is a 400, and takes no place.
+
+_KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
+
+
+@pytest.fixture
+async def full_server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    """One place for a socket; nobody is exempt."""
+    async with running_server(tmp_path, max_sockets=1, quota_exempt=()) as full_server:
+        yield full_server
+
+
+def handshake(*others: bytes, key: bytes = _KEY, version: bytes = b"13", body: bytes = b"") -> bytes:
+    return spell(
+        "GET", "/", body, b"Connection: Upgrade", b"Upgrade: websocket",
+        b"Sec-WebSocket-Key: " + key, b"Sec-WebSocket-Version: " + version, *others,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        handshake(key=b"\xff"),
+        handshake(key="schlüssel".encode()),
+        handshake(key=b"a" * 21),
+        handshake(version=b"\xff"),
+        handshake(version="１３".encode()),
+        handshake(version=b"12"),
+        handshake(body=b"body"),
+    ],
+)
+async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(
+    full_server: RunningServer, wrong: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+
+    for _ in range(2):
+        (await ask_raw(full_server, wrong)).problem(400)
+
+    assert log.calls == []
+    async with connected(full_server.client, full_server.url) as socket:
+        await socket.settled()
+
+
+class Party:
+    """Notes that it was told to leave."""
+
+    has_left = False
+
+    def hear(self, text: bytes) -> None:
+        raise AssertionError(text)
+
+    def leave(self) -> None:
+        self.has_left = True
+
+
+async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_a_socket() -> None:
+    party = Party()
+
+    async def leave_meanwhile() -> None:
+        raise asyncio.CancelledError
+
+    async def welcome(_: web.Request) -> web.StreamResponse:
+        return Socket(cast(Any, party), 1_000)
+
+    async def identify(_: web.Request, token: str) -> str:
+        return token
+
+    figures, addresses = RequestFigures(), ClientAddresses((), ())
+    gateway = Gateway(
+        RequestIds(os.urandom),
+        Connections(addresses, ConnectionLimits(9, 9, 9.0, UnreadLimits(9, 9, 9.0))),
+        Charging(Quotas(ManualClock()), leave_meanwhile),
+        figures,
+        RequestLines(Reporting(1.0, 1.0, every_request=False), addresses, Refusals()),
+    )
+    limit = Limit("calls", burst=2, interval_us=2_000_000)
+    access = Access(identify=identify)
+    row = Route(method="GET", path="/", name="root", handler=welcome, access=access, caller_limits=(limit,))
+    request = make_mocked_request("GET", "/", {"Authorization": "Bearer x"})
+
+    with pytest.raises(asyncio.CancelledError):
+        await gateway.around(row)(request)
+
+    assert party.has_left
+    assert figures.routes["root"].statuses == {499: 1}

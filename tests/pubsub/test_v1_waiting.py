@@ -1,0 +1,401 @@
+"""Generation 1.x: what waits for a subscriber, for how long, and which webhooks hear of it."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.pubsub.conftest import Connect, opened
+from tests.support.bridge_client import BridgeClient
+from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN, until_delivered
+from tests.support.locks import locked
+from tests.support.project import look
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server, server_process
+from tests.support.socket_client import SocketClient, connected, spelled
+from tests.support.stored_messages import count_stored, until_stored
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+# What waits for a subscriber: for how long, how much of it, and through what.
+
+_DAY = 86_400
+_MS = 0.001
+
+
+async def test_a_message_waits_for_a_day(connect: Connect, server: RunningServer) -> None:
+    dapp, wallet = await connect(), await connect()
+    await dapp.publish("one", "payload")
+    await dapp.publish("other", "payload")
+
+    server.clock.advance(_DAY - _MS)
+    await wallet.subscribe("one")
+    server.clock.advance(_MS)
+    await wallet.subscribe("other")
+
+    assert await wallet.payloads(1) == ["payload"]
+
+
+async def test_an_unacknowledged_message_is_not_sent_after_it_has_expired(
+    connect: Connect, server: RunningServer
+) -> None:
+    dapp, one, other = await connect(), await connect(), await connect()
+    await one.subscribe("topic")
+    await dapp.publish("topic", "payload")
+
+    server.clock.advance(_DAY)
+    await other.subscribe("topic")
+
+    await other.nothing()
+
+
+async def test_waiting_messages_survive_a_restart_in_their_order(tmp_path: Path) -> None:
+    async with running_server(tmp_path) as server, connected(server.client, server.url) as dapp:
+        await dapp.publish("topic", "one", "two")
+    async with running_server(tmp_path) as server, connected(server.client, server.url) as dapp:
+        await dapp.publish("topic", "three")
+        async with connected(server.client, server.url) as wallet:
+            await wallet.subscribe("topic")
+            assert await wallet.payloads(3) == ["one", "two", "three"]
+            await wallet.acknowledge("topic", times=2)
+    async with running_server(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+
+        assert await wallet.payloads(1) == ["three"]
+
+
+async def test_unacknowledged_messages_survive_a_stop(tmp_path: Path) -> None:
+    async with opened(tmp_path, 2) as (server, (dapp, wallet)):
+        await wallet.subscribe("topic")
+        for number in range(50):
+            await dapp.say("topic", "pub", str(number))
+        await wallet.message()
+        await wallet.acknowledge("topic")
+    async with running_server(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+
+        assert await wallet.payloads(49) == [str(number) for number in range(1, 50)]
+
+
+async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tmp_path: Path) -> None:
+    waited = [f"waits {number}" for number in range(300)]
+    async with aiohttp.ClientSession() as client:
+        with server_process(tmp_path / "data") as process:
+            async with connected(client, process.url) as wallet, connected(client, process.url) as dapp:
+                await wallet.subscribe("live")
+                for payload in waited:
+                    await dapp.say("nobody", "pub", payload)
+                await dapp.publish("live", "acknowledged", "not acknowledged")
+                await wallet.acknowledge("live")
+                async with connected(client, process.url) as other:
+                    await other.say("goodbye", "pub", "last words")
+                process.kill()
+        with server_process(tmp_path / "data") as process:
+            async with connected(client, process.url) as wallet:
+                await wallet.subscribe("nobody", "live", "goodbye")
+
+                assert await wallet.payloads(302) == [*waited, "not acknowledged", "last words"]
+
+
+async def test_the_waiting_messages_of_a_topic_are_limited(tmp_path: Path) -> None:
+    async with opened(tmp_path, 2, max_topic_messages=3) as (_, (dapp, other)):
+        await dapp.publish("topic", "1", "2", "3")
+        await dapp.say("topic", "pub", "4")
+        code, reason = await dapp.closed()
+        await other.publish("other topic", "there is room")
+
+        assert (code, "the topic has as much waiting" in reason) == (1013, True)
+        await other.subscribe("topic", "other topic")
+        assert await other.payloads(3) == ["1", "2", "3"]
+
+
+async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_path: Path) -> None:
+    async with opened(tmp_path, 3, max_topic_messages=3) as (_, (dapp, other, wallet)):
+        await wallet.subscribe("topic")
+        await dapp.publish("topic", "1", "2", "3")
+        await dapp.say("topic", "pub", "4")
+        assert (await dapp.closed())[0] == 1013
+
+        await wallet.acknowledge("topic")
+        await other.publish("topic", "5")
+
+        assert await wallet.payloads(4) == ["1", "2", "3", "5"]
+
+
+async def test_the_waiting_bytes_of_a_topic_are_limited(tmp_path: Path) -> None:
+    message = spelled("topic", "pub", "x" * 100)
+    async with (
+        running_server(tmp_path, max_topic_bytes=2 * len(message)) as server,
+        connected(server.client, server.url) as dapp,
+        connected(server.client, server.url) as wallet,
+    ):
+        await dapp.publish("topic", "x" * 100, "x" * 100)
+        await dapp.say("topic", "pub", "")
+        assert (await dapp.closed())[0] == 1013
+
+        await wallet.subscribe("topic")
+
+        assert await wallet.payloads(2) == ["x" * 100] * 2
+
+
+async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with opened(tmp_path, 2, clock=clock, max_topic_messages=1, message_ttl=60) as (
+        _server,
+        (dapp, wallet),
+    ):
+        await wallet.subscribe("live")
+        await dapp.publish("nobody", "old")
+        await dapp.publish("live", "old")
+        clock.advance(60)
+
+        await dapp.publish("nobody", "new")
+        await dapp.publish("live", "new")
+        await wallet.subscribe("nobody")
+
+        assert await wallet.payloads(3) == ["old", "new", "new"]
+
+
+async def published_from(server: RunningServer, address: str, topic: str, payload: str = "") -> SocketClient:
+    """A socket from behind the proxy that has published something."""
+    headers = {"X-Forwarded-For": address}
+    socket = SocketClient(
+        await server.client.ws_connect(server.url, headers=headers, autoping=False, autoclose=False)
+    )
+    await socket.say(topic, "pub", payload)
+    return socket
+
+
+async def test_the_waiting_messages_of_an_address_are_limited(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, max_address_messages=2, quota_exempt="", trusted_proxies="127.0.0.1"
+    ) as server:
+        for topic in ("a", "b"):
+            await (await published_from(server, "192.0.2.1", topic)).settled()
+        refused = await published_from(server, "192.0.2.1", "c")
+        await (await published_from(server, "192.0.2.2", "d")).settled()
+
+        code, reason = await refused.closed()
+
+        assert (code, "your address has as much waiting" in reason) == (1013, True)
+
+
+async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, max_topic_messages=3, max_address_messages=5, quota_exempt="", trusted_proxies="127.0.0.1"
+    ) as server:
+        headers = {"X-Forwarded-For": "192.0.2.1"}
+        async with connected(server.client, server.url, headers=headers) as dapp:
+            for topic in "aaaabbbb":
+                await dapp.say(topic, "pub")
+            assert (await dapp.closed())[0] == 1013
+
+        async with connected(server.client, server.url) as wallet:
+            await wallet.subscribe("a", "b")
+            topics = [(await wallet.message())["topic"] for _ in range(5)]
+            await wallet.nothing()
+
+    assert topics == [*"aaabb"]
+
+
+async def test_the_waiting_bytes_of_an_address_are_limited(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, max_address_bytes=1_000, quota_exempt="", trusted_proxies="127.0.0.1"
+    ) as server:
+        await (await published_from(server, "192.0.2.1", "a", "x" * 500)).settled()
+        refused = await published_from(server, "192.0.2.1", "b", "x" * 500)
+
+        assert (await refused.closed())[0] == 1013
+
+
+async def test_expired_messages_are_swept(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with opened(tmp_path, 1, clock=clock, sweep_interval=0.01, message_ttl=60) as (server, (dapp,)):
+        await dapp.publish("topic", "one", "two")
+        assert count_stored(server.settings) == 2
+
+        clock.advance(60)
+
+        await until_stored(server.settings, messages=0)
+
+
+@pytest.mark.sqlite("several processes have the disk as their queue")
+async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
+    connect: Connect, server: RunningServer
+) -> None:
+    dapp, wallet = await connect(), await connect()
+    await wallet.subscribe("topic")
+
+    for number in range(20):
+        await dapp.say("topic", "pub", str(number))
+        await wallet.message()
+        await wallet.say("topic", "ack")
+    await wallet.settled()
+
+    assert count_stored(server.settings) == 0
+
+
+@pytest.mark.sqlite("another program locks the file")
+async def test_a_locked_database_delays_messages_and_loses_none(
+    connect: Connect, server: RunningServer
+) -> None:
+    dapp, wallet = await connect(), await connect()
+
+    with locked(server.settings.database_file):
+        for number in range(10):
+            await dapp.say("topic", "pub", str(number))
+        await asyncio.sleep(0)
+    await dapp.settled()
+
+    await wallet.subscribe("topic")
+    assert await wallet.payloads(10) == [str(number) for number in range(10)]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up soon what cannot be stored."""
+    monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store._RETRY_SECONDS", 0.01)
+
+
+@pytest.mark.sqlite("another program locks the file")
+async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
+    impatient: None, tmp_path: Path
+) -> None:
+    async with opened(tmp_path, 2) as (server, (dapp, wallet)):
+        with locked(server.settings.database_file):
+            await dapp.say("topic", "pub", "payload")
+            await dapp.socket.ping()
+            code, reason = await dapp.closed()
+        await wallet.subscribe("topic")
+
+        assert (code, reason) == (1013, "Messages cannot be stored. Try again shortly.")
+        assert await wallet.payloads(1) == ["payload"]
+
+
+# What is published calls the topic's webhooks, unless it is silent.
+
+NOTICE = b'{"topic":"topic"}'
+
+
+async def told(server: RunningServer, receiver: WebhookReceiver) -> list[tuple[str, bytes]]:
+    """Where, and with what body, everything so far was told."""
+    await until_delivered(server)
+    found = sorted((request.path, request.body) for request in receiver.requests)
+    receiver.requests.clear()
+    return found
+
+
+@each_row("somebody_is_there", [True, False])
+async def test_each_webhook_gets_one_notice_of_each_message(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
+) -> None:
+    dapp, wallet = await connect(), await connect()
+    if somebody_is_there:
+        await wallet.subscribe("topic")
+    for path in ("/one", "/two"):
+        await BridgeClient(server).subscribe("topic", receiver.url(path))
+    await BridgeClient(server).subscribe("other", receiver.url("/other"))
+
+    await dapp.publish("topic", "first", "second", silent=False)
+
+    assert await told(server, receiver) == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
+
+
+async def test_a_message_that_does_not_say_whether_it_is_silent_is_not(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+
+    await dapp.socket.send_str('{"topic":"topic","type":"pub","payload":""}')
+    await dapp.settled()
+
+    assert await told(server, receiver) == [("/hook", NOTICE)]
+
+
+async def test_silent_messages_subscriptions_and_acknowledgements_cause_no_notice(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp, wallet = await connect(), await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+
+    await dapp.publish("topic", "payload", silent=True)
+    await wallet.say("topic", "sub", silent=False)
+    await wallet.say("topic", "ack", silent=False)
+    await wallet.settled()
+
+    assert await told(server, receiver) == []
+
+
+async def test_a_refused_message_causes_no_notice(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    async with opened(
+        tmp_path, 1, max_topic_messages=1, metrics_token=METRICS_TOKEN, allow_private_webhooks=True
+    ) as (server, (dapp,)):
+        await BridgeClient(server).subscribe("topic", receiver.url())
+        await dapp.publish("topic", "taken", silent=False)
+        await dapp.say("topic", "pub", "refused", silent=False)
+        await dapp.closed()
+
+        assert await told(server, receiver) == [("/hook", NOTICE)]
+
+
+async def test_a_webhook_that_answers_410_gets_no_further_notice(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+    receiver.script.append(status(410))
+
+    await dapp.publish("topic", "first", silent=False)
+    first = await told(server, receiver)
+    await dapp.publish("topic", "second", silent=False)
+
+    assert (len(first), await told(server, receiver)) == (1, [])
+
+
+async def test_an_expired_webhook_gets_no_notice(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+    server.clock.advance(30 * 86_400)
+
+    await dapp.publish("topic", "payload", silent=False)
+
+    assert await told(server, receiver) == []
+
+
+async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_its_topic(
+    tmp_path: Path,
+) -> None:
+    exempt = "192.0.2.77"
+    async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
+        await BridgeClient(server).subscribe("topic", "http://192.0.2.1:9/hook")
+        for address in ("198.51.100.7", "192.0.2.77"):
+            headers = {"X-Forwarded-For": address}
+            async with connected(server.client, server.url, headers=headers) as dapp:
+                await dapp.publish("topic", "message", silent=False)
+                await dapp.settled()
+
+        whose = look(server, "SELECT client, subject, queue FROM outbox ORDER BY id")
+
+    assert whose == [("198.51.100.7", "topic", "topic"), (None, "topic", "topic")]
+
+
+async def test_notices_to_webhooks_are_charged_to_the_publisher(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", 1, quota_exempt=(), payload_bytes_per_address=1_000) as (
+        server,
+        (dapp,),
+    ):
+        webhook = f"https://example.org/{'x' * 400}"
+        await BridgeClient(server).subscribe("topic", webhook)
+
+        await dapp.publish("topic", "first", "second", silent=False)
+        await dapp.settled()
+        await dapp.say("topic", "pub", "third", silent=False)
+
+        code, reason = await dapp.closed()
+        assert (code, "your address has as much waiting" in reason) == (1013, True)

@@ -1,0 +1,418 @@
+"""Generation 2.x: wrong calls, calls that are made again, and calls that do several things."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pubsub.conftest import Join, irn_opened
+from tests.support.engines import database_of
+from tests.support.irn_client import Identity, RelayError, irn_connected, topic_of
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server
+
+# A wrong call is answered with a code and a sentence; what is no JSON-RPC ends its socket.
+
+TOPIC = topic_of("topic")
+PUBLISH = {"topic": TOPIC, "message": "m", "ttl": 300}
+PROPOSE = {"pairingTopic": TOPIC, "sessionProposal": "sealed"}
+APPROVE = {
+    "pairingTopic": TOPIC,
+    "sessionTopic": topic_of("session"),
+    "sessionProposalResponse": "response",
+    "sessionSettlementRequest": "settlement",
+}
+TABLES = ("irn_messages", "irn_subscriptions", "irn_calls")
+
+
+def stored(server: RunningServer) -> int:
+    with database_of(server.settings) as database:
+        return sum(database.execute(f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
+
+
+BAD: list[tuple[str, Any, int, str]] = [
+    ("irn_publish", {**PUBLISH, "topic": value}, -32600, "InvalidTopic")
+    for value in (None, 7, "", "ab", "g" * 64, TOPIC + "0", TOPIC + "\n", [TOPIC], "٣" * 64)
+]
+
+
+BAD += [
+    ("irn_publish", {**PUBLISH, "ttl": value}, -32600, "InvalidParams")
+    for value in (None, "300", 1.5, True, [300])
+]
+
+
+BAD += [
+    ("irn_publish", {**PUBLISH, "ttl": 0}, -32000, "TtlTooShort"),
+    ("irn_publish", {**PUBLISH, "ttl": -1}, -32000, "TtlTooShort"),
+    ("irn_publish", {**PUBLISH, "ttl": 2**32}, -32000, "TtlTooLong"),
+    ("irn_publish", {**PUBLISH, "message": None}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "message": {"a": 1}}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "message": "x" * 262_144}, -32600, "PayloadSizeExceeded"),
+    ("irn_publish", {**PUBLISH, "tag": -1}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "tag": "1108"}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "tag": 2**32}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "prompt": 1}, -32600, "InvalidParams"),
+    ("irn_publish", {**PUBLISH, "attestation": 1}, -32600, "InvalidParams"),
+    ("irn_publish", [TOPIC], -32600, "InvalidParams"),
+    ("irn_publish", None, -32600, "InvalidParams"),
+    ("irn_batchPublish", {"messages": []}, -32600, "BatchEmpty"),
+    ("irn_batchPublish", {"messages": [PUBLISH] * 501}, -32600, "BatchLimitExceeded"),
+    ("irn_batchPublish", {"messages": PUBLISH}, -32600, "InvalidParams"),
+    ("irn_batchPublish", {"messages": [PUBLISH, 7]}, -32600, "InvalidParams"),
+    ("irn_batchPublish", {"messages": [PUBLISH, {**PUBLISH, "ttl": 0}]}, -32000, "TtlTooShort"),
+    ("irn_subscribe", {}, -32600, "InvalidTopic"),
+    ("irn_batchSubscribe", {"topics": []}, -32600, "BatchEmpty"),
+    ("irn_batchSubscribe", {"topics": [TOPIC] * 501}, -32600, "BatchLimitExceeded"),
+    ("irn_batchSubscribe", {"topics": [TOPIC, "x"]}, -32600, "InvalidTopic"),
+    ("irn_unsubscribe", {"id": "ab" * 32}, -32600, "InvalidTopic"),
+    ("irn_batchUnsubscribe", {"subscriptions": [{}]}, -32600, "InvalidTopic"),
+    ("irn_batchFetchMessages", {"topics": TOPIC}, -32600, "InvalidParams"),
+    ("irn_batchReceive", {"receipts": [{"topic": TOPIC}]}, -32600, "InvalidParams"),
+    ("irn_batchReceive", {"receipts": [{"topic": "x", "message_id": 1}]}, -32600, "InvalidTopic"),
+    ("wc_createTopic", {}, -32600, "InvalidTopic"),
+    ("wc_createTopic", {"topic": "x"}, -32600, "InvalidTopic"),
+    ("wc_proposeSession", {**PROPOSE, "pairingTopic": "x"}, -32600, "InvalidTopic"),
+    ("wc_proposeSession", {**PROPOSE, "sessionProposal": ""}, -32600, "InvalidParams"),
+    ("wc_proposeSession", {**PROPOSE, "ttl": "1"}, -32600, "InvalidParams"),
+    ("wc_approveSession", {**APPROVE, "sessionTopic": None}, -32600, "InvalidTopic"),
+    ("wc_approveSession", {**APPROVE, "sessionSettlementRequest": None}, -32600, "InvalidParams"),
+    ("irn_unknown", {}, -32600, "InvalidMethod"),
+    ("publish", PUBLISH, -32600, "InvalidMethod"),
+    ("irn_wc_proposeSession", PROPOSE, -32600, "InvalidMethod"),
+    ("irn_subscription", {}, -32600, "InvalidMethod"),
+]
+
+
+@each_row(("method", "params", "code", "tag"), BAD, empties=True)
+async def test_a_bad_call_is_answered_and_nothing_is_stored(
+    join: Join, server: RunningServer, method: str, params: Any, code: int, tag: str
+) -> None:
+    client = await join()
+
+    with pytest.raises(RelayError) as refused:
+        await client.ask(method, params)
+
+    assert (refused.value.code, refused.value.tag) == (code, tag)
+    assert refused.value.message.endswith(".")
+    assert stored(server) == 0
+    assert await client.publish(TOPIC) is True
+
+
+@each_row("request_id", [None, -1, 1.5, 2**64, True, "", "-1", "x", "1" * 21, [1], "٣"])
+async def test_a_wrong_id_is_answered_without_one(join: Join, server: RunningServer, request_id: Any) -> None:
+    client = await join()
+    await client.socket.send_json(
+        {"id": request_id, "jsonrpc": "2.0", "method": "irn_publish", "params": PUBLISH}
+    )
+
+    with pytest.raises(RelayError) as refused:
+        await client.answer(None)
+
+    assert (refused.value.code, refused.value.tag) == (-32600, "InvalidRequestId")
+    assert stored(server) == 0
+
+
+async def test_another_version_of_json_rpc_is_refused(join: Join) -> None:
+    client = await join()
+    await client.send(id=5, method="irn_publish", params=PUBLISH)
+
+    with pytest.raises(RelayError) as refused:
+        await client.answer(5)
+
+    assert refused.value.tag == "InvalidJsonRpcVersion"
+
+
+@each_row(
+    ("frame", "code"),
+    [
+        ("{", 1007),
+        ('{"id":1,"method":"\\ud800"}', 1007),
+        ("[" * 2_000, 1007),
+        ("[]", 1008),
+        ("null", 1008),
+        ('"text"', 1008),
+        ("{}", 1008),
+        ('{"id":1,"jsonrpc":"2.0"}', 1008),
+        ('{"topic":"t","type":"pub","payload":"","silent":true}', 1008),
+        ('{"id":1,"jsonrpc":"2.0","method":7}', 1008),
+    ],
+)
+async def test_a_frame_that_is_no_json_rpc_closes_its_own_socket(join: Join, frame: str, code: int) -> None:
+    client, other = await join(), await join()
+    await client.socket.send_str(frame)
+
+    assert (await client.closed())[0] == code
+    assert await other.publish(TOPIC) is True
+
+
+@each_row(("frame", "code"), [(b"{", 1007), (b'{"id":"\xff"}', 1007), (b"{}", 1008)])
+async def test_a_binary_frame_that_is_no_json_rpc_closes_its_socket(
+    join: Join, frame: bytes, code: int
+) -> None:
+    client = await join()
+    await client.socket.send_bytes(frame)
+
+    assert (await client.closed())[0] == code
+
+
+async def test_a_frame_that_is_much_too_large_closes_its_socket(join: Join) -> None:
+    client = await join()
+    await client.socket.send_str("x" * (4 * 262_144 + 2))
+
+    assert (await client.closed())[0] == 1009
+
+
+@each_row("answer", [{"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}])
+async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answer: dict[str, Any]) -> None:
+    client = await join()
+    await client.send(jsonrpc="2.0", **answer)
+
+    assert await client.publish(TOPIC) is True
+
+
+@pytest.mark.sqlite("its file is read")
+async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -> None:
+    dapp, wallet = await join(), await join()
+    tracking = {
+        "correlationId": 7,
+        "rpcMethods": ["eth_sendTransaction"],
+        "txHashes": ["0x1"],
+        "chainId": "eip155:1",
+    }
+    await dapp.ask("irn_publish", {**PUBLISH, **tracking, "tvf": tracking, "accounts": ["a"]})
+    await dapp.ask("wc_proposeSession", {**PROPOSE, **tracking, "tvf": tracking})
+    await wallet.ask(
+        "wc_approveSession", {**APPROVE, "approvedAccounts": ["eip155:1:0xsecret"], "tvf": tracking}
+    )
+    await wallet.subscribe(TOPIC)
+
+    sent = [await wallet.request() for _ in range(2)]
+
+    members = [set(request["params"]["data"]) for request in sent]
+    assert members == [{"topic", "message", "publishedAt", "tag"}] * 2
+    content = b"".join(
+        file.read_bytes() for file in server.settings.database_file.parent.glob("bridge.sqlite3*")
+    )
+    assert b"eth_sendTransaction" not in content
+    assert b"0xsecret" not in content
+
+
+# A call that is made again within five minutes is answered again and published once.
+
+
+@each_row("later", [0, 299, 300], empties=True)
+@each_row("somebody_is_there", [True, False], empties=True)
+async def test_a_repetition_is_answered_and_not_published(
+    join: Join, server: RunningServer, later: int, somebody_is_there: bool
+) -> None:
+    identity = Identity()
+    dapp, wallet = await join(identity), await join()
+    if somebody_is_there:
+        await wallet.subscribe(TOPIC)
+    await dapp.publish(TOPIC, request_id="1700000000000000001", ttl=3600)
+    server.clock.advance(later)
+
+    again = await join(identity, token=identity.token(exp=None))
+    assert await again.publish(TOPIC, request_id="1700000000000000001", ttl=3600) is True
+
+    await wallet.subscribe(TOPIC)
+    expected = 1 if later < 300 else 2
+    assert await wallet.messages(expected) == ["message"] * expected
+
+
+async def test_repetitions_that_overtake_the_answer_are_answered_each(join: Join) -> None:
+    identity = Identity()
+    dapp, other_socket, wallet = await join(identity), await join(identity), await join()
+    await wallet.subscribe(TOPIC)
+    call = {"id": 5, "jsonrpc": "2.0", "method": "irn_publish"}
+    params = {"topic": TOPIC, "message": "message", "ttl": 300}
+
+    for client in (dapp, dapp, other_socket):
+        await client.send(**call, params=params)
+
+    assert [await client.answer(5) for client in (dapp, dapp, other_socket)] == [True] * 3
+    assert await wallet.messages(1) == ["message"]
+
+
+async def test_an_id_is_that_of_its_client_and_of_what_it_says(join: Join) -> None:
+    dapp, other, wallet = await join(), await join(), await join()
+    await wallet.subscribe(TOPIC)
+
+    await dapp.publish(TOPIC, "one", request_id=1)
+    await dapp.publish(TOPIC, "two", request_id=1)
+    await other.publish(TOPIC, "one", request_id=1)
+    await dapp.publish(TOPIC, "one", request_id=2)
+
+    assert await wallet.messages(4) == ["one", "two", "one", "one"]
+
+
+async def test_a_number_and_its_text_are_one_id(join: Join) -> None:
+    dapp, wallet = await join(), await join()
+    await wallet.subscribe(TOPIC)
+
+    await dapp.publish(TOPIC, request_id=7)
+    await dapp.publish(TOPIC, request_id="7")
+
+    assert await wallet.messages(1) == ["message"]
+
+
+async def test_a_call_that_was_refused_is_made_anew(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path, 2, max_topic_messages=1) as (_, (dapp, wallet)):
+        await dapp.publish(TOPIC, "first")
+        with pytest.raises(Exception, match="MailboxLimitExceeded"):
+            await dapp.publish(TOPIC, "second", request_id=2)
+        await wallet.subscribe(TOPIC)
+        assert await wallet.messages(1) == ["first"]
+        await wallet.settled()
+
+        assert await dapp.publish(TOPIC, "second", request_id=2) is True
+
+        assert await wallet.messages(1) == ["second"]
+
+
+async def test_a_restart_forgets_no_call(tmp_path: Path) -> None:
+    identity = Identity()
+    async with irn_opened(tmp_path, [identity]) as (server, (dapp,)):
+        await dapp.publish(TOPIC, request_id=1)
+    clock = server.clock
+    async with irn_opened(tmp_path, [identity, Identity()], clock=clock) as (server, (dapp, wallet)):
+        await wallet.subscribe(TOPIC)
+        assert await wallet.messages(1) == ["message"]
+
+        await dapp.publish(TOPIC, request_id=1)
+
+        await wallet.nothing()
+
+
+async def test_so_many_calls_are_remembered_and_no_more(tmp_path: Path) -> None:
+    identity = Identity()
+    async with irn_opened(tmp_path, [identity, Identity()], max_remembered_calls=2) as (
+        server,
+        (dapp, wallet),
+    ):
+        await wallet.subscribe(TOPIC)
+        for request_id in (1, 2, 3):
+            await dapp.publish(TOPIC, str(request_id), request_id=request_id)
+            server.clock.advance(0.001)
+        assert await wallet.messages(3) == ["1", "2", "3"]
+
+        for request_id in (2, 3, 1):
+            await dapp.publish(TOPIC, str(request_id), request_id=request_id)
+
+        assert await wallet.messages(1) == ["1"]
+
+
+# Proposals and approvals: one call that publishes and subscribes, wholly or not at all.
+
+
+PAIRING, SESSION = topic_of("pairing"), topic_of("session")
+PROPOSAL = {"pairingTopic": PAIRING, "sessionProposal": "proposal", "attestation": "signed"}
+APPROVAL = {
+    "pairingTopic": PAIRING,
+    "sessionTopic": SESSION,
+    "sessionProposalResponse": "response",
+    "sessionSettlementRequest": "settlement",
+}
+
+
+async def test_a_session_is_proposed_approved_and_used(join: Join) -> None:
+    dapp, wallet = await join(), await join()
+
+    assert await dapp.ask("wc_proposeSession", PROPOSAL) is True
+    await wallet.subscribe(PAIRING)
+    proposal = await wallet.request()
+    await wallet.acknowledge(proposal)
+    assert await wallet.ask("wc_approveSession", APPROVAL) is True
+    response = await dapp.request()
+    await dapp.acknowledge(response)
+    await dapp.subscribe(SESSION)
+    settlement = await dapp.request()
+    await dapp.acknowledge(settlement)
+    await dapp.publish(SESSION, "call")
+
+    data = [request["params"]["data"] for request in (proposal, response, settlement)]
+    assert [(each["topic"], each["message"], each["tag"]) for each in data] == [
+        (PAIRING, "proposal", 1100),
+        (PAIRING, "response", 1101),
+        (SESSION, "settlement", 1102),
+    ]
+    assert [each.get("attestation") for each in data] == ["signed", None, None]
+    assert await wallet.messages(1) == ["call"]
+    await dapp.nothing()
+
+
+async def test_the_subscriptions_outlive_the_socket(join: Join) -> None:
+    dapp_identity, wallet_identity = Identity(), Identity()
+    dapp, wallet = await join(dapp_identity), await join(wallet_identity)
+    await dapp.ask("wc_proposeSession", PROPOSAL)
+    await wallet.ask("wc_approveSession", APPROVAL)
+    await dapp.socket.close()
+    await wallet.socket.close()
+    other = await join()
+    await other.publish(PAIRING, "to the dapp")
+    await other.publish(SESSION, "to the wallet")
+
+    dapp, wallet = await join(dapp_identity), await join(wallet_identity)
+
+    assert await dapp.messages(2) == ["response", "to the dapp"]
+    assert await wallet.message() == "to the wallet"
+
+
+@pytest.mark.parametrize(("ttl", "waits"), [({}, 300), ({"ttl": 600}, 600)])
+async def test_a_proposal_waits_as_long_as_it_says(tmp_path: Path, ttl: dict[str, int], waits: int) -> None:
+    async with running_server(tmp_path) as server:
+        dapp_identity = Identity()
+        async with irn_connected(server.client, server.url, dapp_identity) as dapp:
+            await dapp.ask("wc_proposeSession", PROPOSAL | ttl)
+        wallet_identity = Identity()
+        for later, expected in ((waits - 1, 1), (1, 0)):
+            server.clock.advance(later)
+            async with irn_connected(server.client, server.url, wallet_identity) as wallet:
+                await wallet.subscribe(PAIRING)
+                assert await wallet.messages(expected, acknowledge=False) == ["proposal"] * expected
+
+
+async def test_an_approval_happens_wholly_or_not_at_all(tmp_path: Path) -> None:
+    async with running_server(tmp_path, max_client_topics=1) as server:
+        dapp_identity, wallet_identity = Identity(), Identity()
+        async with (
+            irn_connected(server.client, server.url, dapp_identity) as dapp,
+            irn_connected(server.client, server.url, wallet_identity) as wallet,
+        ):
+            await dapp.ask("wc_proposeSession", PROPOSAL)
+            await wallet.subscribe(PAIRING)
+            assert await wallet.messages(1) == ["proposal"]
+
+            with pytest.raises(RelayError) as refused:
+                await wallet.ask("wc_approveSession", APPROVAL, request_id=77)
+
+            assert refused.value.tag == "SubscriberLimitExceeded"
+            await dapp.nothing()
+            await wallet.ask("irn_unsubscribe", {"topic": PAIRING})
+            assert await wallet.ask("wc_approveSession", APPROVAL, request_id=77) is True
+            assert await dapp.messages(1) == ["response"]
+
+
+async def test_a_repeated_approval_is_one(join: Join) -> None:
+    wallet_identity = Identity()
+    dapp, wallet = await join(), await join(wallet_identity)
+    await dapp.ask("wc_proposeSession", PROPOSAL)
+    await wallet.ask("wc_approveSession", APPROVAL, request_id="1700000000000000001")
+    await wallet.socket.close()
+    again = await join(wallet_identity)
+
+    assert await again.ask("wc_approveSession", APPROVAL, request_id="1700000000000000001") is True
+
+    assert await dapp.messages(1) == ["response"]
+    await dapp.publish(SESSION, "call")
+    assert await again.messages(1) == ["call"]
+
+
+async def test_a_topic_is_created_and_its_creator_is_subscribed(join: Join) -> None:
+    dapp, wallet = await join(), await join()
+
+    assert await dapp.ask("wc_createTopic", {"topic": PAIRING}) is True
+    await wallet.publish(PAIRING, "for the creator")
+
+    assert await dapp.messages(1) == ["for the creator"]

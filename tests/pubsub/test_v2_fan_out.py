@@ -1,0 +1,340 @@
+"""Generation 2.x: messages to many clients, how they are stored, and what they cost their sender."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count, product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.pubsub.conftest import Join, irn_opened
+from tests.support.asking import answer_others
+from tests.support.engines import database_of
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
+from tests.support.project import look
+from tests.support.server import RunningServer, running_server
+
+TOPIC, OTHER = topic_of("topic"), topic_of("other")
+TOPICS = (TOPIC, OTHER)
+
+
+CHARGED: dict[str, Any] = {"quota_exempt": (), "messages_per_second": 1}
+"""This machine's clients are charged one message a second."""
+
+
+async def is_late(server: RunningServer, answer: "asyncio.Future[Any]") -> bool:
+    """Whether the answer waits for the clock, while the server answers others, and stores what they send."""
+    await answer_others(server)
+    return not answer.done()
+
+
+def rows(server: RunningServer) -> int:
+    """All rows of generation 2.x."""
+    with database_of(server.settings) as database:
+        names = [name for name in database.tables() if name.startswith("irn_")]
+        return sum(database.execute(f"SELECT count(*) FROM {name}")[0][0] for name in names)
+
+
+# Rows
+async def test_a_message_for_many_clients_is_one_row(server: RunningServer, join: Join) -> None:
+    dapp, identities = await join(), [Identity() for _ in range(12)]
+    for identity in identities:
+        wallet = await join(identity)
+        await wallet.subscribe(TOPIC)
+        await wallet.socket.close()
+    before = rows(server)
+
+    for number in range(5):
+        await dapp.publish(TOPIC, str(number))
+
+    assert rows(server) == before + 2 * 5  # the messages, and the calls that are known if repeated
+    for identity in identities:
+        wallet = await join(identity)
+        await wallet.subscribe(TOPIC)
+        assert await wallet.messages(5) == [str(number) for number in range(5)]
+        await wallet.settled()
+    waiting = "SELECT count(*) FROM irn_messages WHERE expires_at_ms > 0"
+    assert look(server, waiting) == [(0,)]
+
+
+class Model:
+    """What waits for whom, as the protocol page says."""
+
+    def __init__(self) -> None:
+        self.subscribed: dict[str, set[int]] = {topic: set() for topic in TOPICS}
+        self.waiting: dict[tuple[int, str], set[str]] = defaultdict(set)
+        self.open: list[tuple[int, str, str]] = []
+
+    def publish(self, client: int, topic: str, message: str) -> None:
+        others = self.subscribed[topic] - {client}
+        for other in others:
+            self.waiting[other, topic].add(message)
+        if not others:
+            self.open.append((client, topic, message))
+
+    def subscribe(self, client: int, topic: str) -> None:
+        if client in self.subscribed[topic]:
+            return
+        self.subscribed[topic].add(client)
+        for each in [each for each in self.open if each[0] != client and each[1] == topic]:
+            self.open.remove(each)
+            self.waiting[client, topic].add(each[2])
+
+    def unsubscribe(self, client: int, topic: str) -> None:
+        self.subscribed[topic].discard(client)
+        self.waiting[client, topic].clear()
+
+    def fetch(self, client: int, topic: str) -> list[str]:
+        found = [each for each in self.open if each[0] != client and each[1] == topic]
+        self.open = [each for each in self.open if each not in found]
+        return [*self.waiting.pop((client, topic), ()), *(text for _, _, text in found)]
+
+
+class Player:
+    """A client that keeps the requests that it has not acknowledged."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.identity = Identity()
+        self.socket: IrnClient
+        self._seen = 0
+        self.held: dict[str, Any] = {}
+
+    def use(self, socket: IrnClient) -> None:
+        self.socket, self._seen, self.held = socket, 0, {}
+
+    async def hear(self) -> None:
+        await self.socket.settled()
+        for request in self.socket.requests[self._seen :]:
+            self.held[request["params"]["data"]["message"]] = request
+        self._seen = len(self.socket.requests)
+
+
+class Walk:
+    """Random steps of clients at a server, and of a model."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.model = Model()
+        self.players = [Player(number) for number in range(4)]
+        self._texts = count()
+
+    @asynccontextmanager
+    async def at(self, server: RunningServer) -> AsyncIterator[None]:
+        """All clients are connected inside."""
+        async with AsyncExitStack() as stack:
+            self._server, self._stack = server, stack
+            for player in self.players:
+                await self._connect(player)
+            yield
+
+    async def step(self) -> None:
+        player, topic = self.chance.choice(self.players), self.chance.choice(TOPICS)
+        await player.hear()
+        steps = (
+            self._publish,
+            self._publish,
+            self._acknowledge,
+            self._subscribe,
+            self._unsubscribe,
+            self._come_again,
+        )
+        await self.chance.choices(steps, (4, 4, 4, 4, 1, 4))[0](player, topic)
+
+    async def _connect(self, player: Player) -> None:
+        connecting = irn_connected(self._server.client, self._server.url, player.identity)
+        player.use(await self._stack.enter_async_context(connecting))
+        # To subscribe again changes nothing but that what waits is sent at once.
+        if again := [topic for topic in TOPICS if player.number in self.model.subscribed[topic]]:
+            await player.socket.subscribe(*again)
+
+    async def _publish(self, player: Player, topic: str) -> None:
+        text = str(next(self._texts))
+        await player.socket.publish(topic, text)
+        self.model.publish(player.number, topic, text)
+
+    async def _subscribe(self, player: Player, topic: str) -> None:
+        await player.socket.subscribe(topic)
+        self.model.subscribe(player.number, topic)
+
+    async def _unsubscribe(self, player: Player, topic: str) -> None:
+        await player.socket.ask("irn_unsubscribe", {"topic": topic})
+        self.model.unsubscribe(player.number, topic)
+
+    async def _come_again(self, player: Player, _: str) -> None:
+        await player.socket.socket.close()
+        await self._connect(player)
+
+    async def _acknowledge(self, player: Player, topic: str) -> None:
+        """Some of the messages, in any order."""
+        waiting = self.model.waiting[player.number, topic]
+        known = [text for text in player.held if text in waiting]
+        for text in self.chance.sample(known, self.chance.randint(0, len(known))):
+            await player.socket.acknowledge(player.held.pop(text))
+            waiting.discard(text)
+        await player.socket.settled()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_who_comes_and_goes_gets_each_message_until_it_is_acknowledged(
+    tmp_path: Path, seed: int
+) -> None:
+    walk = Walk(seed)
+    async with running_server(tmp_path / "data") as server, walk.at(server):
+        for _ in range(60):
+            await walk.step()
+    async with running_server(tmp_path / "data") as server, walk.at(server):
+        for _ in range(60):
+            await walk.step()
+
+        for player, topic in product(walk.players, TOPICS):
+            fetched = [each["message"] for each in (await player.socket.fetch(topic))["messages"]]
+            await player.socket.settled()
+            assert sorted(fetched) == sorted(walk.model.fetch(player.number, topic))
+
+
+async def test_others_may_write_after_some_two_thousand_rows(tmp_path: Path) -> None:
+    topics, calls = 500, 24
+    async with irn_opened(tmp_path, 1, max_client_topics=100_000, metrics_token=METRICS_TOKEN) as (
+        server,
+        (wallet,),
+    ):
+        before = await figure(server, "database_commits_total")
+        for call in range(calls):
+            names = [topic_of(f"{call} {number}") for number in range(topics)]
+            await wallet.send(id=call, jsonrpc="2.0", method="irn_batchSubscribe", params={"topics": names})
+        for call in range(calls):
+            assert len(await wallet.answer(call)) == topics
+
+        assert await figure(server, "database_commits_total") - before >= calls * topics / 2_500
+
+
+async def test_numbers_go_on_after_every_message_is_gone(tmp_path: Path) -> None:
+    wallet_identity = Identity()
+    for text in ("before", "after"):
+        async with irn_opened(tmp_path / "data", [Identity(), wallet_identity]) as (_, (dapp, wallet)):
+            await wallet.subscribe(TOPIC)
+            await dapp.publish(TOPIC, text)
+
+            assert await wallet.messages(1) == [text]
+
+
+async def test_a_subscription_that_is_younger_than_a_day_is_not_rewritten(
+    server: RunningServer, join: Join
+) -> None:
+    wallet = await join()
+    end = "SELECT expires_at_ms FROM irn_subscriptions"
+    await wallet.subscribe(TOPIC)
+    (first,) = look(server, end)
+
+    server.clock.advance(3_600)
+    await wallet.subscribe(TOPIC)
+    assert look(server, end) == [first]
+
+    server.clock.advance(86_400)
+    await wallet.subscribe(TOPIC)
+    assert look(server, end) == [(first[0] + 90_000_000,)]
+
+
+# Charges
+async def test_a_message_is_charged_by_its_receivers(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path, 5, **CHARGED, messages_burst=10) as (server, (dapp, *wallets)):
+        for wallet in wallets:
+            await wallet.subscribe(TOPIC)
+        await dapp.publish(TOPIC, "4 of the 6 that are left")
+
+        late = asyncio.ensure_future(dapp.publish(TOPIC, "4 of 2"))
+
+        assert await is_late(server, late)
+        server.clock.advance(2)
+        assert await late is True
+        for wallet in wallets:
+            assert len([await wallet.message(acknowledge=False) for _ in range(2)]) == 2
+
+
+@pytest.mark.sqlite("several processes charge a moment later for receivers that were not known")
+async def test_messages_sent_before_their_receivers_are_known_are_charged_by_them_too(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path, 5, **CHARGED, messages_burst=16) as (server, (dapp, *wallets)):
+        for wallet in wallets:
+            await wallet.subscribe(TOPIC)
+        params = {"topic": TOPIC, "ttl": 60}
+        for number in range(4):
+            await dapp.send(
+                id=number, jsonrpc="2.0", method="irn_publish", params={**params, "message": str(number)}
+            )
+
+        assert [await dapp.answer(number) for number in range(3)] == [
+            True
+        ] * 3  # 4 each of the 12 that are left
+        late = asyncio.ensure_future(dapp.answer(3))
+        assert await is_late(server, late)
+        server.clock.advance(4)
+        assert await late is True
+
+
+@pytest.mark.sqlite("several processes charge a moment later for receivers that were not known")
+async def test_a_message_that_costs_more_than_the_whole_burst_takes_all_of_it(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path, 5, **CHARGED, messages_burst=3) as (server, (dapp, *wallets)):
+        for wallet in wallets:
+            server.clock.advance(1)
+            await wallet.subscribe(TOPIC)
+        server.clock.advance(10)
+        await dapp.publish(TOPIC, "takes all that there is")
+
+        server.clock.advance(2)
+        late = asyncio.ensure_future(dapp.publish(TOPIC, "has 4 receivers"))
+
+        assert await is_late(server, late)
+        server.clock.advance(1)
+        assert await late is True
+        later = asyncio.ensure_future(dapp.publish(OTHER, "has none"))
+        assert await is_late(server, later)
+        server.clock.advance(1)
+        assert await later is True
+
+
+async def test_a_batch_of_topics_costs_a_message_for_each_25(tmp_path: Path) -> None:
+    topics = [topic_of(f"topic {number}") for number in range(100)]
+    async with irn_opened(tmp_path, 1, **CHARGED, messages_burst=5) as (server, (wallet,)):
+        await wallet.subscribe(*topics)  # 4
+        await wallet.subscribe(*topics[:25])
+
+        late = asyncio.ensure_future(wallet.fetch(*topics[:26]))
+
+        assert await is_late(server, late)
+        server.clock.advance(1)
+        assert await is_late(server, late)
+        server.clock.advance(1)
+        assert await late == {"messages": [], "hasMore": False}
+
+
+# Clients of a topic
+async def test_a_topic_has_so_many_clients(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path, 3, max_topic_clients=2) as (server, (one, two, three)):
+        for client in (one, two):
+            await client.subscribe(TOPIC)
+
+        for ask in (
+            three.ask("irn_subscribe", {"topic": TOPIC}),
+            three.subscribe(OTHER, TOPIC),
+            three.ask("wc_proposeSession", {"pairingTopic": TOPIC, "sessionProposal": "sealed"}),
+        ):
+            with pytest.raises(RelayError) as refusal:
+                await ask
+            assert (refusal.value.code, refusal.value.tag) == (-32000, "SubscriberLimitExceeded")
+            assert refusal.value.message.startswith("The topic has 2 subscribed clients")
+        results = await three.ask("irn_batchSubscribeBlocking", {"topics": [TOPIC]})
+        assert results[0]["error"]["data"] == "SubscriberLimitExceeded"
+        assert look(server, f"SELECT count(*) FROM irn_subscriptions WHERE topic = '{OTHER}'") == [(0,)]
+
+        await one.subscribe(TOPIC)
+        await two.ask("irn_unsubscribe", {"topic": TOPIC})
+        assert len(await three.subscribe(TOPIC)) == 1
+        await one.publish(TOPIC, "for the third")
+        assert await three.messages(1) == ["for the third"]
+        await two.nothing()

@@ -1,0 +1,337 @@
+"""Generation 2.x: kills, stops and clocks that are set back, in the middle of messages."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+
+from tests.support.clock import ManualClock
+from tests.support.irn_client import TOKEN_TIME, Identity, IrnClient, irn_connected, topic_of
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server, server_process
+from tests.support.slow import SLOW
+
+# SIGKILL: what was answered `true` is there after a restart, and is there once.
+
+TOPIC = topic_of("topic")
+_CALLS = 400
+
+
+@asynccontextmanager
+async def joined(session: aiohttp.ClientSession, url: str, identity: Identity) -> AsyncIterator[IrnClient]:
+    now = int(time.time())
+    token = identity.token(iat=now, exp=now + 3600)
+    async with irn_connected(session, url, identity, token=token) as client:
+        yield client
+
+
+async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
+    dapp_identity, wallet_identity = Identity(), Identity()
+    async with aiohttp.ClientSession() as session:
+        with server_process(tmp_path / "data") as server:
+            async with (
+                joined(session, server.url, dapp_identity) as dapp,
+                joined(session, server.url, wallet_identity) as wallet,
+            ):
+                await wallet.subscribe(TOPIC)
+                for number in range(3):
+                    await dapp.publish(TOPIC, str(number), request_id=number)
+                sent = [await wallet.request() for _ in range(3)]
+                receipt = {"topic": TOPIC, "message_id": sent[1]["id"]}
+                await wallet.ask("irn_batchReceive", {"receipts": [receipt]})
+                server.kill()
+        with server_process(tmp_path / "data") as server:
+            async with (
+                joined(session, server.url, dapp_identity) as dapp,
+                joined(session, server.url, wallet_identity) as wallet,
+            ):
+                for number in range(3):
+                    await dapp.publish(TOPIC, str(number), request_id=number)
+                await wallet.subscribe(TOPIC)
+
+                assert await wallet.messages(2) == ["0", "2"]
+                ids = {request["id"] for request in [*sent, *wallet.requests]}
+                assert len(ids) == 5
+
+
+async def test_messages_answered_under_load_are_delivered_once(tmp_path: Path) -> None:
+    dapp_identity, wallet_identity = Identity(), Identity()
+    received: list[str] = []
+    answered: list[int] = []
+    async with aiohttp.ClientSession() as session:
+        with server_process(tmp_path / "data") as server:
+            async with (
+                joined(session, server.url, dapp_identity) as dapp,
+                joined(session, server.url, wallet_identity) as wallet,
+            ):
+                await wallet.subscribe(TOPIC)
+                receiving = asyncio.create_task(receive(wallet, received))
+                enough = asyncio.Event()
+                publishing = asyncio.create_task(publish_all(dapp, answered, enough))
+                await enough.wait()
+                server.kill()
+                await asyncio.gather(receiving, publishing, return_exceptions=True)
+        with server_process(tmp_path / "data") as server:
+            async with (
+                joined(session, server.url, dapp_identity) as dapp,
+                joined(session, server.url, wallet_identity) as wallet,
+            ):
+                await wallet.subscribe(TOPIC)
+                again: list[str] = []
+                receiving = asyncio.create_task(receive(wallet, again))
+                for number in answered:  # as clients do that heard no answer
+                    await publish_number(dapp, number)
+                await dapp.publish(TOPIC, "end")
+                await asyncio.wait_for(receiving, 30)
+
+    assert len(answered) >= _CALLS // 4
+    assert {str(number) for number in answered} <= {*received, *again}
+    assert len(again) == len(set(again))
+
+
+async def publish_number(dapp: IrnClient, number: int) -> Any:
+    return await dapp.publish(TOPIC, str(number), request_id=number)
+
+
+async def publish_all(dapp: IrnClient, answered: list[int], enough: asyncio.Event) -> None:
+    for number in range(_CALLS):
+        await publish_number(dapp, number)
+        answered.append(number)
+        if len(answered) == _CALLS // 4:
+            enough.set()
+
+
+async def receive(wallet: IrnClient, received: list[str]) -> None:
+    while (message := await wallet.message()) != "end":
+        received.append(message)
+
+
+# SIGKILL and SIGTERM in the middle of messages to many clients: none that was answered is missing, and
+# none comes again once its acknowledgement was confirmed.
+
+TOPICS = tuple(topic_of(f"topic {number}") for number in range(3))
+_KILLS = 20 if SLOW else 4
+_RECEIVERS = 12
+_ROOM = {
+    "BRIDGE_MAX_TOPIC_MESSAGES": "100000",
+    "BRIDGE_MAX_TOPIC_BYTES": "100000000",
+    "BRIDGE_MAX_ADDRESS_MESSAGES": "1000000",
+    "BRIDGE_MAX_CLIENT_MESSAGES": "1000000",
+}
+_TIMEOUT = aiohttp.ClientTimeout(total=None)
+
+
+@dataclass
+class Receiver:
+    """A client on all topics that acknowledges some of what it is sent, in any order."""
+
+    identity: Identity = field(default_factory=Identity)
+    received: set[str] = field(default_factory=set)
+    confirmed: set[str] = field(default_factory=set)
+    """Messages whose acknowledgements were on disk, as a pong has said."""
+    repeated: list[str] = field(default_factory=list)
+
+    async def listen(self, socket: IrnClient, chance: Random) -> None:
+        """Until the socket ends; all that it is sent is taken note of."""
+        await socket.subscribe(*TOPICS)
+        held: list[tuple[str, dict[str, Any]]] = []
+        taken = 0
+        while True:
+            await socket.settled()
+            for request in socket.requests[taken:]:
+                text = request["params"]["data"]["message"]
+                self.received.add(text)
+                if text in self.confirmed:
+                    self.repeated.append(text)
+                held.append((text, request))
+            taken = len(socket.requests)
+            chance.shuffle(held)
+            now, held = held[: len(held) * 2 // 3], held[len(held) * 2 // 3 :]
+            for _, request in now:
+                await socket.acknowledge(request)
+            await socket.settled()
+            self.confirmed.update(text for text, _ in now)
+
+    async def take_the_rest(self, socket: IrnClient) -> None:
+        """All that still waits, without a word about it."""
+        await socket.subscribe(*TOPICS)
+        while True:
+            fetched = await socket.fetch(*TOPICS)
+            for each in fetched["messages"]:
+                text = each["message"]
+                self.received.add(text)
+                if text in self.confirmed:
+                    self.repeated.append(text)
+            if not fetched["hasMore"]:
+                return
+
+
+async def publish(socket: IrnClient, numbers: "count[int]", answered: list[str]) -> None:
+    """Batches for all topics, until the socket ends."""
+    while True:
+        texts = [str(next(numbers)) for _ in range(30)]
+        messages = [
+            {"topic": TOPICS[place % len(TOPICS)], "message": text, "ttl": 3600}
+            for place, text in enumerate(texts)
+        ]
+        await socket.ask("irn_batchPublish", {"messages": messages})
+        answered += texts
+
+
+async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_path: Path) -> None:
+    chance, numbers = Random(7), count()
+    receivers, answered = [Receiver() for _ in range(_RECEIVERS)], list[str]()
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+        with server_process(tmp_path / "data", environment=_ROOM) as server:
+            async with AsyncExitStack() as stack:
+                for receiver in receivers:
+                    socket = await stack.enter_async_context(joined(session, server.url, receiver.identity))
+                    await socket.subscribe(*TOPICS)
+            for number in range(_KILLS):
+                goal = len(answered) + chance.randint(60, 400)
+                async with AsyncExitStack() as stack:
+                    here = chance.sample(receivers, _RECEIVERS * 3 // 4)
+                    sockets = [
+                        await stack.enter_async_context(joined(session, server.url, each.identity))
+                        for each in [*here, Receiver()]
+                    ]
+                    work = [
+                        asyncio.create_task(each.listen(socket, chance))
+                        for each, socket in zip(here, sockets, strict=False)
+                    ]
+                    work.append(asyncio.create_task(publish(sockets[-1], numbers, answered)))
+                    while len(answered) < goal and not work[-1].done():
+                        await asyncio.wait([work[-1]], timeout=0.02)
+                    if number % 4 == 3:
+                        await asyncio.to_thread(server.stop)
+                    else:
+                        server.kill()
+                    done, _ = await asyncio.wait(work)
+                    assert all(task.exception() is not None for task in done)
+                await asyncio.to_thread(server.start)
+            for receiver in receivers:
+                async with joined(session, server.url, receiver.identity) as socket:
+                    await receiver.take_the_rest(socket)
+                    with suppress(TimeoutError):
+                        await socket.settled()
+
+    assert len(answered) >= 60 * _KILLS
+    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * _RECEIVERS
+    assert [receiver.repeated for receiver in receivers] == [[]] * _RECEIVERS
+    assert sum(len(receiver.confirmed) for receiver in receivers) > len(answered)
+
+
+# The clock on the wall is set back while messages are under way: none is lost, none comes without end.
+
+BACK_SECONDS = [1, 600, 40 * 86_400]
+"""Less and more than a call is remembered, and more than a subscription lasts."""
+
+
+def token(identity: Identity, back_seconds: int) -> str:
+    """A token of a client whose own clock was set back, too."""
+    issued_at = TOKEN_TIME - back_seconds
+    return identity.token(iat=issued_at, exp=issued_at + 86_400)
+
+
+@each_row("back_seconds", BACK_SECONDS)
+async def test_both_there_hear_everything_once(tmp_path: Path, back_seconds: int) -> None:
+    async with running_server(tmp_path) as server, aiohttp.ClientSession() as session:
+        dapp_identity, wallet_identity = Identity(), Identity()
+        async with (
+            irn_connected(session, server.url, dapp_identity) as dapp,
+            irn_connected(session, server.url, wallet_identity) as wallet,
+        ):
+            await wallet.subscribe(TOPIC)
+            await dapp.publish(TOPIC, "before", request_id=1)
+            server.clock.set_by(-back_seconds)
+            await dapp.publish(TOPIC, "after", request_id=2)
+            for request_id, message in ((1, "before"), (2, "after")):  # a client repeats what it gave up
+                assert await dapp.publish(TOPIC, message, request_id=request_id) is True
+
+            assert await wallet.messages(2) == ["before", "after"]
+            await wallet.settled()
+
+        again = token(wallet_identity, back_seconds)
+        async with irn_connected(session, server.url, wallet_identity, token=again) as wallet:
+            await wallet.subscribe(TOPIC)
+            await wallet.nothing()
+
+
+@each_row("back_seconds", BACK_SECONDS)
+async def test_a_wallet_that_was_away_hears_everything_once_across_a_restart(
+    tmp_path: Path, back_seconds: int
+) -> None:
+    clock = ManualClock()
+    dapp_identity, wallet_identity = Identity(), Identity()
+    async with aiohttp.ClientSession() as session:
+        async with running_server(tmp_path, clock) as server:
+            await _subscribe_and_leave(session, server, wallet_identity)
+            async with irn_connected(session, server.url, dapp_identity) as dapp:
+                await dapp.publish(TOPIC, "before", request_id=1)
+                clock.set_by(-back_seconds)
+                await dapp.publish(TOPIC, "after", request_id=2)
+
+        async with running_server(tmp_path, clock) as server:
+            its_token = token(dapp_identity, back_seconds)
+            async with irn_connected(session, server.url, dapp_identity, token=its_token) as dapp:
+                assert await dapp.publish(TOPIC, "before", request_id=1) is True
+                assert await dapp.publish(TOPIC, "after", request_id=2) is True
+            for expected in (["before", "after"], []):
+                its_token = token(wallet_identity, back_seconds)
+                async with irn_connected(session, server.url, wallet_identity, token=its_token) as wallet:
+                    await wallet.subscribe(TOPIC)
+                    assert await wallet.messages(len(expected)) == expected
+                    await wallet.settled()
+
+
+async def test_an_unacknowledged_message_comes_again_and_ends_with_its_acknowledgement(
+    tmp_path: Path,
+) -> None:
+    identity = Identity()
+    async with running_server(tmp_path) as server, aiohttp.ClientSession() as session:
+        async with (
+            irn_connected(session, server.url, Identity()) as dapp,
+            irn_connected(session, server.url, identity) as wallet,
+        ):
+            await wallet.subscribe(TOPIC)
+            await dapp.publish(TOPIC, "message")
+            assert await wallet.messages(1, acknowledge=False) == ["message"]
+            server.clock.set_by(-600)
+
+        for acknowledge, expected in ((False, 1), (True, 1), (True, 0)):
+            async with irn_connected(session, server.url, identity, token=token(identity, 600)) as wallet:
+                await wallet.subscribe(TOPIC)
+                await wallet.messages(expected, acknowledge=acknowledge)
+                await wallet.settled()
+
+
+async def test_a_call_is_not_remembered_without_end(tmp_path: Path) -> None:
+    """A publication with a known id counts again once its five minutes are over, by the new time."""
+    async with (
+        running_server(tmp_path) as server,
+        aiohttp.ClientSession() as session,
+        irn_connected(session, server.url, Identity()) as dapp,
+        irn_connected(session, server.url, Identity()) as wallet,
+    ):
+        await wallet.subscribe(TOPIC)
+        server.clock.set_by(-600)
+        await dapp.publish(TOPIC, "message", request_id=1)
+        assert await wallet.messages(1) == ["message"]  # or it might expire first
+        server.clock.set_by(301)
+        await dapp.publish(TOPIC, "message", request_id=1)
+
+        assert await wallet.messages(1) == ["message"]
+
+
+async def _subscribe_and_leave(
+    session: aiohttp.ClientSession, server: RunningServer, identity: Identity
+) -> None:
+    async with irn_connected(session, server.url, identity) as wallet:
+        await wallet.subscribe(TOPIC)

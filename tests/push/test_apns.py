@@ -1,0 +1,457 @@
+"""Pushes by APNs: the settings, the provider tokens, what is sent, and the meaning of each answer."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import structlog
+from Crypto.PublicKey import ECC, RSA
+
+from bridge_server.kernel import base64url
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.providers.apns import ApnsProvider, ProviderToken, ProviderTokens
+from bridge_server.push.providers.credentials import ApnsSettings
+from tests.push.providers import DELIVERED, NOTICE, OTHER_TOKEN, Apns, opened_apns
+from tests.support.apns_service import ApnsService, ServerStream, refusal, taken
+from tests.support.clock import ManualClock
+from tests.support.push_services import APNS_TOKEN
+from tests.support.rows import each_row
+
+MINUTE = 60
+WINDOW_MS = 750_000 * 40 * 60_000
+KEY = ECC.generate(curve="P-256")
+PEM = str(KEY.export_key(format="PEM"))
+
+
+def made(**changes: object) -> ApnsSettings:
+    sound = {"key": PEM, "key_id": "ABC123DEFG", "team_id": "DEF123GHIJ", "topic": "com.example.wallet"}
+    return ApnsSettings(**{**sound, **changes})  # type: ignore[arg-type]
+
+
+@each_row(
+    ("changes", "url"),
+    [
+        ({}, "https://api.push.apple.com"),
+        ({"environment": "sandbox"}, "https://api.sandbox.push.apple.com"),
+        ({"endpoint": "https://127.0.0.1:8443"}, "https://127.0.0.1:8443"),
+        ({"endpoint": "https://[::1]:8443/"}, "https://[::1]:8443/"),
+    ],
+)
+def test_the_environment_chooses_the_endpoint_unless_one_is_set(changes: dict[str, object], url: str) -> None:
+    assert str(made(**changes).url) == url
+
+
+FAULTS: dict[str, tuple[dict[str, object], str]] = {
+    "an empty key": ({"key": ""}, "the key must be a PEM text that begins with -----BEGIN PRIVATE KEY-----"),
+    "a key without its frame": ({"key": PEM[28:80]}, "the key must be a PEM text"),
+    "a key cut short": ({"key": PEM[:80]}, "the key is no elliptic curve key in PEM"),
+    "an RSA key": ({"key": RSA.generate(1_024).export_key().decode()}, "the key is no elliptic curve key"),
+    "a public key": ({"key": str(KEY.public_key().export_key(format="PEM"))}, "the key is a public one"),
+    "a key of another curve": (
+        {"key": str(ECC.generate(curve="P-384").export_key(format="PEM"))},
+        "the key is on the curve NIST P-384, and APNs takes P-256",
+    ),
+    "a short key id": ({"key_id": "ABC"}, "key_id must be 10 upper-case letters and digits"),
+    "a key id in lower case": ({"key_id": "abc123defg"}, "key_id must be 10 upper-case letters and digits"),
+    "a team id with a space": ({"team_id": "DEF123GHI "}, "team_id must be 10 upper-case letters and digits"),
+    "no topic": ({"topic": ""}, "topic must be the app's bundle id, such as com.example.wallet"),
+    "a topic that is a header's end": ({"topic": "com.example\r\n"}, "topic must be the app's bundle id"),
+    "another environment": ({"environment": "staging"}, "environment must be production or sandbox"),
+    "an endpoint without TLS": ({"endpoint": "http://127.0.0.1"}, "endpoint must be an https URL"),
+    "an endpoint with a path": ({"endpoint": "https://a.example/3/device"}, "endpoint must be an https URL"),
+    "an endpoint that is no URL": ({"endpoint": "https://[/"}, "endpoint must be an https URL"),
+    "a CA file that is not there": ({"ca_file": "/nowhere/ca.pem"}, "ca_file names no file"),
+    "no time at all": ({"timeout_seconds": 0.0}, "timeout_seconds must be more than 0"),
+}
+
+
+@each_row(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
+def test_malformed_settings_are_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match="the APNs settings are not usable") as caught:
+        made(**changes)
+
+    assert complaint in str(caught.value)
+    key = changes.get("key", PEM)
+    assert not isinstance(key, str) or not key[40:60] or key[40:60] not in str(caught.value)
+
+
+def test_all_faults_of_the_settings_are_named_at_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"the key must .*; apns_key_id must .*; apns_team_id must .*; apns_topic must .*"
+    ):
+        ApnsSettings("", "", "", "")
+
+
+def test_the_key_does_not_show(tmp_path: Path) -> None:
+    assert PEM[40:60] not in repr(made(ca_file=None))
+
+
+# Provider tokens.
+
+
+def tokens_at(clock: ManualClock) -> ProviderTokens:
+    return ProviderTokens(KEY, "K", "T", clock)
+
+
+def issued_at(token: ProviderToken) -> int:
+    issued: int = orjson.loads(base64url.decode(token.text.split(".")[1]))["iat"]
+    return issued
+
+
+async def test_one_provider_token_serves_for_forty_minutes(apns: Apns) -> None:
+    for minutes in (0, 19, 20, 0.9):
+        apns.clock.advance(minutes * MINUTE)
+        await apns.push()
+
+    assert len(apns.service.provider_tokens) == 1
+
+
+async def test_provider_token_is_renewed_before_it_expires_and_not_too_often(apns: Apns) -> None:
+    for _ in range(24):  # four hours, with a push every ten minutes
+        assert (await apns.push()).verdict is Verdict.DELIVERED
+        apns.clock.advance(10 * MINUTE)
+
+    assert len(apns.service.provider_tokens) == 6
+
+
+@pytest.mark.parametrize(("minutes", "refused"), [(40, 0), (30, 50)], ids=["it got old", "it was refused"])
+async def test_a_hundred_pushes_whose_provider_token_has_ended_make_one_new_one(
+    apns: Apns, minutes: float, refused: int
+) -> None:
+    await apns.push()
+    apns.clock.advance(minutes * MINUTE)
+    apns.service.script.extend([refusal("ExpiredProviderToken")] * refused)
+
+    assert await apns.push_many(100) == [DELIVERED] * 100
+    assert len(apns.service.provider_tokens) == 2
+
+
+async def test_provider_token_expired_twice_blocks_and_blames_the_clock(apns: Apns) -> None:
+    apns.service.script.extend([refusal("ExpiredProviderToken")] * 2)
+
+    outcome = await apns.push()
+
+    assert (outcome.verdict, outcome.status) == (Verdict.BLOCKED, 403)
+    assert outcome.reason == (
+        "APNs answered 403 ExpiredProviderToken for a fresh token: check this machine's clock"
+    )
+    assert not apns.service.script
+
+
+async def test_a_forced_renewal_is_not_repeated_within_twenty_minutes(apns: Apns) -> None:
+    apns.service.script.extend([refusal("ExpiredProviderToken")] * 10)
+    left = []
+    for minutes in (0, 0, 19, 1):
+        apns.clock.advance(minutes * MINUTE)
+        assert (await apns.push()).verdict is Verdict.BLOCKED
+        left.append(len(apns.service.script))
+
+    assert left == [8, 7, 6, 4]
+
+
+async def test_a_renewal_that_comes_too_early_for_apple_is_a_failure_that_waits(apns: Apns) -> None:
+    await apns.push()
+    apns.clock.advance(MINUTE)
+    apns.service.script.append(refusal("ExpiredProviderToken"))
+
+    outcome = await apns.push()
+
+    assert outcome.reason == "APNs answered 429 TooManyProviderTokenUpdates"
+    assert outcome.retry_after_seconds == 1_200
+
+
+@each_row("wrong", [{"key": PEM}, {"key_id": "XXXXXXXXXX"}, {"team_id": "XXXXXXXXXX"}])
+async def test_a_key_that_apple_does_not_know_blocks(wrong: dict[str, Any]) -> None:
+    async with opened_apns(**wrong) as apns:
+        outcome = await apns.push()
+
+        assert outcome.verdict is Verdict.BLOCKED
+        assert outcome.reason.endswith("InvalidProviderToken: check the key, the key id and the team id")
+        assert apns.service.received == []
+
+
+@each_row("minutes", [0, 1, 19, 39.99])
+def test_a_restart_and_another_process_make_one_token_within_forty_minutes(minutes: float) -> None:
+    clock = ManualClock(WINDOW_MS)
+    before = tokens_at(clock).current()
+    clock.advance(minutes * MINUTE)
+
+    assert tokens_at(clock).current().text == before.text
+    assert issued_at(before) == WINDOW_MS // 1_000
+
+
+def test_next_window_has_one_provider_token_for_all() -> None:
+    clock = ManualClock(WINDOW_MS)
+    running = tokens_at(clock)
+    before = running.current()
+    clock.advance(40 * MINUTE)
+
+    assert running.current().text == tokens_at(clock).current().text != before.text
+
+
+async def test_a_restart_beside_a_push_is_no_update_to_apple(apns: Apns) -> None:
+    await apns.push()
+    apns.clock.advance(5 * MINUTE)
+
+    async with ApnsProvider(apns.provider._settings, apns.clock) as another:
+        assert await another.push(APNS_TOKEN, NOTICE) == DELIVERED
+
+    assert len(apns.service.provider_tokens) == 1
+
+
+@each_row("first", [0, 10, 20, 21, 30, 39.99])
+@each_row("refused", [None, 0, 1, 10, 19, 25, 39.99, 45, 59])
+def test_whenever_the_first_push_and_a_replacement_come_no_update_is_too_early(
+    first: float, refused: float | None
+) -> None:
+    clock = ManualClock(WINDOW_MS)
+    clock.advance(first * MINUTE)
+    tokens = tokens_at(clock)
+    started_ms = clock.now_ms()
+    made: dict[str, int] = {}
+    forced: str | None = None
+
+    for _ in range(4 * 60 * 2):
+        now_ms = clock.now_ms()
+        token = tokens.current()
+        if refused is not None and forced is None and now_ms >= started_ms + refused * 60_000:
+            replacement = tokens.replaced(token)
+            assert replacement is not None
+            made.pop(token.text, None)  # how soon after this one Apple calls it expired is up to Apple
+            token, forced = replacement, replacement.text
+        made.setdefault(token.text, now_ms)
+        assert 0 <= now_ms // 1_000 - issued_at(token) < 3_600
+        clock.advance(MINUTE / 2)
+
+    moments = list(made.values())
+    assert len(moments) >= 5
+    assert all(later - earlier >= 20 * 60_000 for earlier, later in pairwise(moments))
+
+
+def test_a_replacement_says_that_it_was_issued_now() -> None:
+    clock = ManualClock(WINDOW_MS)
+    tokens = tokens_at(clock)
+    refused = tokens.current()
+    clock.advance(7 * MINUTE)
+
+    replacement = tokens.replaced(refused)
+
+    assert replacement is tokens.current() is tokens.replaced(refused)
+    assert replacement is not None
+    assert issued_at(replacement) == issued_at(refused) + 7 * MINUTE
+    assert tokens.replaced(replacement) is None
+
+
+def test_outdated_provider_token_is_replaced_by_the_current_one() -> None:
+    clock = ManualClock(WINDOW_MS)
+    tokens = tokens_at(clock)
+    refused = tokens.current()
+    clock.advance(40 * MINUTE)
+
+    replacement = tokens.replaced(refused)
+
+    assert replacement is not None
+    assert replacement.text == tokens_at(clock).current().text
+
+
+def test_a_clock_that_was_set_back_makes_a_new_one() -> None:
+    clock = ManualClock(WINDOW_MS)
+    tokens = tokens_at(clock)
+    first = tokens.current()
+    clock.advance(-MINUTE)
+
+    assert tokens.current().text != first.text
+    assert issued_at(tokens.current()) == WINDOW_MS // 1_000 - 40 * MINUTE
+
+
+async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with opened_apns() as apns:
+            apns.service.script.append(refusal("InvalidProviderToken"))
+            outcomes = [await apns.push(), await apns.push()]
+            token = apns.provider._tokens.current()
+            shown = f"{logs} {outcomes} {token!r} {apns.provider._settings!r} {apns.provider!r}"
+
+    for secret in ("PRIVATE KEY", apns.service.key[40:80], token.text, APNS_TOKEN):
+        assert secret not in shown
+
+
+# What is sent, and what comes of each answer.
+
+
+async def test_a_notification_arrives_in_the_form_that_apple_documents(apns: Apns) -> None:
+    assert await apns.push() == DELIVERED
+
+    (received,) = apns.service.received
+    assert received.device_token == APNS_TOKEN
+    assert received.payload == {
+        "aps": {"alert": {"title": "Bank", "body": "New request from Dapp"}, "sound": "default"},
+        "id": "message-1",
+        "url": "https://dapp.example/",
+        "topic": "t",
+    }
+    described = {name: value for name, value in received.headers.items() if name.startswith("apns-")}
+    assert described == {
+        "apns-topic": "com.example.wallet",
+        "apns-push-type": "alert",
+        "apns-priority": "10",
+        "apns-expiration": "1800086400",
+        "apns-collapse-id": "message-1",
+        "apns-id": "4c636ba5-8812-5693-b62c-79c19b98e436",
+    }
+
+
+async def test_an_id_stays_at_every_attempt_and_differs_between_messages(apns: Apns) -> None:
+    for message_id in ("message-1", "message-1", "message-2"):
+        await apns.push(notice=replace(NOTICE, message_id=message_id))
+
+    for name in ("apns-id", "apns-collapse-id"):
+        first, again, other = (received.headers[name] for received in apns.service.received)
+        assert first == again != other
+
+
+@each_row("message_id", ["x" * 64, "x" * 65, "é", "a b", "a\r\nb: c", ""])
+async def test_a_collapse_id_fits_whatever_the_message_id_is(apns: Apns, message_id: str) -> None:
+    assert await apns.push(notice=replace(NOTICE, message_id=message_id)) == DELIVERED
+
+    received = apns.service.received[-1]
+    assert 1 <= len(received.headers["apns-collapse-id"].encode()) <= 64
+    assert received.payload["id"] == message_id
+
+
+@each_row(("ttl", "sent"), [(0, "0"), (-5, "0"), (60, "1800000060")])
+async def test_push_expires_with_its_time_to_live(apns: Apns, ttl: int, sent: str) -> None:
+    await apns.push(notice=replace(NOTICE, ttl_seconds=ttl))
+
+    assert apns.service.received[-1].headers["apns-expiration"] == sent
+
+
+async def test_data_never_takes_the_place_of_what_the_server_says(apns: Apns) -> None:
+    await apns.push(notice=replace(NOTICE, data={"aps": "x", "id": "x", "url": "x"}))
+
+    payload = apns.service.received[0].payload
+    assert payload["aps"]["alert"]["title"] == "Bank"
+    assert (payload["id"], payload["url"]) == ("message-1", "https://dapp.example/")
+
+
+async def test_a_payload_that_is_too_large_is_refused_before_it_is_sent(apns: Apns) -> None:
+    bare = len(
+        b'{"topic":"t","text":"","aps":{"alert":{"title":"Bank","body":"New request from Dapp"},'
+        b'"sound":"default"},"id":"message-1","url":"https://dapp.example/"}'
+    )
+
+    verdicts = [
+        (await apns.push(notice=replace(NOTICE, data={"topic": "t", "text": "x" * (size - bare)}))).verdict
+        for size in (4_096, 4_097)
+    ]
+
+    assert verdicts == [Verdict.DELIVERED, Verdict.REFUSED]
+    assert len(apns.service.received) == 1
+
+
+REFUSALS = {
+    Verdict.GONE: "BadDeviceToken Unregistered ExpiredToken",
+    Verdict.REFUSED: """
+        PayloadTooLarge PayloadEmpty BadCollapseId BadExpirationDate BadMessageId BadPriority DuplicateHeaders
+        InvalidPushType MissingDeviceToken
+    """,
+    Verdict.BLOCKED: """
+        BadCertificate BadCertificateEnvironment BadEnvironmentKeyIdInToken BadTopic Forbidden
+        InvalidProviderToken MissingProviderToken MissingTopic TopicDisallowed UnrelatedKeyIdInToken
+    """,
+    Verdict.FAILED: """
+        TooManyRequests TooManyProviderTokenUpdates InternalServerError ServiceUnavailable Shutdown
+        IdleTimeout BadPath MethodNotAllowed NeverHeardOf
+    """,
+}
+
+
+@each_row(
+    ("reason", "verdict"),
+    [(reason, verdict) for verdict, texts in REFUSALS.items() for reason in texts.split()],
+)
+async def test_every_apns_answer_has_its_outcome(apns: Apns, reason: str, verdict: Verdict) -> None:
+    apns.service.otherwise = refusal(reason)
+
+    outcome = await apns.push()
+
+    assert outcome.verdict is verdict
+    assert outcome.reason.startswith(f"APNs answered {outcome.status} {reason}")
+    assert APNS_TOKEN not in outcome.reason
+    apns.service.otherwise = taken
+    assert await apns.push() == DELIVERED
+    assert len(apns.service.connections) == 1  # the connection is as good as before
+
+
+async def test_a_token_of_another_app_is_dead_once_the_topic_has_proven_itself(apns: Apns) -> None:
+    apns.service.by_token[OTHER_TOKEN] = refusal("DeviceTokenNotForTopic")
+
+    unproven = [await apns.push(OTHER_TOKEN) for _ in range(2)]
+    await apns.push()
+    proven = await apns.push(OTHER_TOKEN)
+
+    assert [outcome.verdict for outcome in unproven] == [Verdict.FAILED] * 2
+    assert proven.verdict is Verdict.GONE
+    assert proven.reason == "APNs answered 400 DeviceTokenNotForTopic: the token belongs to another app"
+
+
+@each_row(
+    ("reason", "headers", "asked", "about_all"),
+    [
+        ("TooManyRequests", {"retry_after": "90"}, 90.0, False),
+        ("ServiceUnavailable", {"retry_after": "30"}, 30.0, True),
+        ("InternalServerError", {"retry_after": "30"}, 30.0, False),
+        ("InternalServerError", {}, None, False),
+        ("Shutdown", {}, None, True),
+        ("TooManyProviderTokenUpdates", {}, 1_200.0, True),
+        ("Unregistered", {"retry_after": "30"}, None, False),
+    ],
+)
+async def test_retry_after_of_apns_is_kept_for_the_device_or_the_service(
+    apns: Apns, reason: str, headers: dict[str, str], asked: float | None, about_all: bool
+) -> None:
+    apns.service.otherwise = refusal(reason, **headers)
+
+    outcome = await apns.push()
+
+    assert (outcome.retry_after_seconds, outcome.about_lane) == (asked, about_all)
+
+
+@each_row("body", [b"", b"hush", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}', b"x" * 16_000])
+async def test_an_answer_that_makes_no_sense_is_a_failure(apns: Apns, body: bytes) -> None:
+    def answer(_: ApnsService, stream: ServerStream) -> None:
+        stream.respond(500, {}, body)
+
+    apns.service.otherwise = answer
+
+    assert await apns.push() == Outcome(Verdict.FAILED, "APNs answered 500", 500)
+
+
+async def test_a_wrong_topic_is_blocked() -> None:
+    async with opened_apns(topic="com.example.other") as apns:
+        assert (await apns.push()).reason == (
+            "APNs answered 400 TopicDisallowed: the key may not push to this bundle id"
+        )
+
+
+async def test_a_stored_token_that_has_no_form_is_dead_and_never_part_of_a_path(apns: Apns) -> None:
+    assert (await apns.push("../../3/device/x")).verdict is Verdict.GONE
+    assert apns.service.connections == []
+
+
+async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error(apns: Apns) -> None:
+    assert (await apns.push(notice=replace(NOTICE, body="\ud800"))).verdict is Verdict.FAILED
+
+
+@each_row("token", [APNS_TOKEN, APNS_TOKEN.upper(), "ab" * 16, "ab" * 128])
+async def test_a_sound_token_is_taken_in_lower_case(apns: Apns, token: str) -> None:
+    assert apns.provider.checked_token(token) == token.lower()
+
+
+@each_row("token", ["", "ab" * 15, "a" * 63, "g" * 64, "ab" * 129, APNS_TOKEN + "\n", f"<{APNS_TOKEN}>"])
+async def test_malformed_device_token_is_refused(apns: Apns, token: str) -> None:
+    with pytest.raises(ValueError, match="in hexadecimal"):
+        apns.provider.checked_token(token)

@@ -1,0 +1,365 @@
+"""Pushes by FCM: the service account, what is sent, and the meaning of each answer."""
+
+import asyncio
+from dataclasses import replace
+
+import orjson
+import pytest
+from aiohttp import web
+from Crypto.PublicKey import ECC, RSA
+
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.providers.credentials import ServiceAccount
+from tests.push.providers import DELIVERED, NOTICE, Fcm, opened_fcm
+from tests.support.fcm_service import (
+    FcmAnswer,
+    FcmService,
+    answered,
+    hang,
+    invalid_token,
+    refusal,
+    reset,
+    rsa_key,
+)
+from tests.support.loop_time import PassTime
+from tests.support.push_services import FCM_TOKEN
+from tests.support.rows import each_row
+
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+PEM = rsa_key().export_key(pkcs=8).decode()
+WEAK_KEY = RSA.generate(1_024)
+SOUND = {
+    "type": "service_account",
+    "project_id": "demo-wallet",
+    "private_key_id": "k1",
+    "private_key": PEM,
+    "client_email": "pusher@demo-wallet.iam.gserviceaccount.com",
+    "token_uri": "https://oauth2.googleapis.com/token",
+}
+
+
+def file(**changes: object) -> bytes:
+    return orjson.dumps({name: value for name, value in {**SOUND, **changes}.items() if value is not None})
+
+
+def test_a_sound_file_is_read() -> None:
+    account = ServiceAccount.parse(file())
+
+    assert (account.project_id, account.private_key_id) == ("demo-wallet", "k1")
+    assert account.private_key.has_private()
+
+
+@each_row("key_id", [None, "", 5])
+def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
+    assert ServiceAccount.parse(file(private_key_id=key_id)).private_key_id is None
+
+
+@each_row(
+    ("text", "complaint"),
+    [
+        *(
+            (text, "is not JSON; make one in the Firebase console")
+            for text in (b"", b"{", b"type: x", b"\xff")
+        ),
+        *((text, "must hold a JSON object") for text in (b"[]", b'"x"', b"null")),
+    ],
+)
+def test_file_that_is_no_json_object_is_refused_as_such(text: bytes, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        ServiceAccount.parse(text)
+
+
+FAULTS: dict[str, tuple[dict[str, object], str]] = {
+    "the app's file": ({"type": None}, "google-services.json is the app's file"),
+    "another kind of account": ({"type": "authorized_user"}, 'type must be "service_account"'),
+    "no project": ({"project_id": None}, "project_id must be the id of a Google Cloud project"),
+    "a project with a slash": ({"project_id": "a/../b"}, "project_id must be"),
+    "a project with a number": ({"project_id": 12345}, "project_id must be"),
+    "no address": ({"client_email": "pusher"}, "client_email must be an address"),
+    "no token endpoint": ({"token_uri": None}, "token_uri must be an absolute http"),
+    "a relative token endpoint": ({"token_uri": "/token"}, "token_uri must be an absolute http"),
+    "a token endpoint of another scheme": ({"token_uri": "ftp://x/"}, "token_uri must be an absolute http"),
+    "a token endpoint that is no URL": ({"token_uri": "http://[/"}, "token_uri must be an absolute http"),
+    "no key": ({"private_key": None}, "private_key must be a PEM text"),
+    "a key without its frame": ({"private_key": "MIIEvQ"}, "private_key must be a PEM text"),
+    "a key with its line breaks spelled out": (
+        {"private_key": PEM.replace("\n", "\\n")},
+        "keep the line breaks as the file had them",
+    ),
+    "a key cut short": ({"private_key": PEM[:800]}, "private_key is no RSA key in PEM"),
+    "a public key": (
+        {"private_key": RSA.import_key(PEM).public_key().export_key().decode()},
+        "private_key holds a public key",
+    ),
+    "a key of another kind": (
+        {"private_key": str(ECC.generate(curve="P-256").export_key(format="PEM"))},
+        "private_key is no RSA key in PEM",
+    ),
+    "an encrypted key": (
+        {"private_key": WEAK_KEY.export_key(pkcs=8, passphrase="x").decode()},
+        "unencrypted",
+    ),
+    "a weak key": (
+        {"private_key": WEAK_KEY.export_key(pkcs=8).decode()},
+        "private_key has 1024 bits; at least 2048 are needed",
+    ),
+}
+
+
+@each_row(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
+def test_malformed_file_is_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at below
+        ServiceAccount.parse(file(**changes))
+
+    assert complaint in str(caught.value)
+    assert PEM[40:60] not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_all_faults_of_a_file_are_named_at_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"type must be .*; project_id .*; private_key .*; client_email .*; token"
+    ):
+        ServiceAccount.parse(b"{}")
+
+
+def test_the_key_of_the_service_account_does_not_show() -> None:
+    account = ServiceAccount.parse(file())
+
+    assert "private_key=" not in repr(account)
+    assert PEM[40:60] not in f"{account!r} {account}"
+
+
+def error(status: str, *details: object, message: str = "text") -> dict[str, object]:
+    return {"error": {"status": status, "message": message, "details": list(details)}}
+
+
+async def test_a_message_arrives_in_the_form_that_fcm_documents(fcm: Fcm) -> None:
+    outcome = await fcm.push()
+
+    assert outcome == Outcome(Verdict.DELIVERED, status=200)
+    received = fcm.service.received[-1]
+    assert received.message == {
+        "token": FCM_TOKEN,
+        "notification": {"title": "Bank", "body": "New request from Dapp"},
+        "data": {"topic": "t", "id": "message-1", "url": "https://dapp.example/"},
+        "android": {
+            "priority": "HIGH",
+            "ttl": "86400s",
+            "notification": {"tag": "message-1", "default_sound": True},
+        },
+        "apns": {
+            "headers": {
+                "apns-priority": "10",
+                "apns-expiration": "1800086400",
+                "apns-collapse-id": "message-1",
+            },
+            "payload": {"aps": {"sound": "default"}},
+        },
+        "webpush": {
+            "headers": {"TTL": "86400", "Urgency": "high"},
+            "notification": {"tag": "message-1"},
+            "fcm_options": {"link": "https://dapp.example/"},
+        },
+    }
+
+
+@each_row("url", [None, "http://dapp.example/", "wallet://open"])
+async def test_a_link_that_fcm_would_refuse_is_left_out(url: str | None, fcm: Fcm) -> None:
+    await fcm.push(notice=replace(NOTICE, url=url))
+
+    received = fcm.service.received[-1]
+    assert "fcm_options" not in received.message["webpush"]
+    assert received.message["data"].get("url") == url
+
+
+async def test_a_link_beyond_ascii_is_spelled_in_ascii(fcm: Fcm) -> None:
+    await fcm.push(notice=replace(NOTICE, url="https://exämple.org/é?q=ü"))
+
+    received = fcm.service.received[-1]
+    link = received.message["webpush"]["fcm_options"]["link"]
+    assert link == "https://xn--exmple-cua.org/%C3%A9?q=%C3%BC"
+    assert received.message["data"]["url"] == "https://exämple.org/é?q=ü"
+
+
+@each_row(("ttl", "sent"), [(-1, "0s"), (0, "0s"), (2_419_200, "2419200s"), (10**9, "2419200s")])
+async def test_the_time_to_live_stays_within_four_weeks(ttl: int, sent: str, fcm: Fcm) -> None:
+    await fcm.push(notice=replace(NOTICE, ttl_seconds=ttl))
+
+    received = fcm.service.received[-1]
+    assert received.message["android"]["ttl"] == sent
+
+
+async def test_data_never_takes_the_place_of_the_id(fcm: Fcm) -> None:
+    await fcm.push(notice=replace(NOTICE, data={"id": "forged", "url": "forged"}))
+
+    received = fcm.service.received[-1]
+    assert received.message["data"] == {"id": "message-1", "url": "https://dapp.example/"}
+
+
+VIOLATION = {"field": "message.token", "description": "Invalid registration token"}
+REFUSALS = {
+    "unregistered": (refusal("UNREGISTERED"), Verdict.GONE),
+    "malformed token": (invalid_token(), Verdict.GONE),
+    "malformed token, by field": (
+        answered(400, error("INVALID_ARGUMENT", {"@type": BAD_REQUEST, "fieldViolations": [VIOLATION]})),
+        Verdict.GONE,
+    ),
+    "other argument": (refusal("INVALID_ARGUMENT"), Verdict.REFUSED),
+    "body too large for the front end": (answered(413), Verdict.REFUSED),
+    "quota": (refusal("QUOTA_EXCEEDED"), Verdict.FAILED),
+    "unavailable": (refusal("UNAVAILABLE"), Verdict.FAILED),
+    "internal": (refusal("INTERNAL"), Verdict.FAILED),
+    "key of another service": (refusal("THIRD_PARTY_AUTH_ERROR"), Verdict.FAILED),
+    "permission denied": (answered(403, error("PERMISSION_DENIED")), Verdict.BLOCKED),
+    "403 of somebody else": (answered(403, "a proxy's page"), Verdict.FAILED),
+    "404 of a wrong endpoint": (answered(404, error("NOT_FOUND")), Verdict.FAILED),
+    "redirect": (answered(307, Location="http://127.0.0.1:9/"), Verdict.FAILED),
+    "nothing known": (answered(418, [1, 2]), Verdict.FAILED),
+    "errors of other shapes": (answered(400, {"error": "INVALID_ARGUMENT"}), Verdict.FAILED),
+    "details of other shapes": (
+        answered(400, {"error": {"status": 7, "details": {"@type": "x"}, "message": 5}}),
+        Verdict.FAILED,
+    ),
+    "violations of other shapes": (
+        answered(
+            400,
+            error(
+                "INVALID_ARGUMENT",
+                5,
+                {"@type": BAD_REQUEST, "fieldViolations": "message.token"},
+                {"@type": BAD_REQUEST, "fieldViolations": ["message.token"]},
+            ),
+        ),
+        Verdict.REFUSED,
+    ),
+}
+
+
+@each_row(("answer", "verdict"), list(REFUSALS.values()), ids=list(REFUSALS))
+async def test_every_fcm_answer_has_its_outcome(answer: FcmAnswer, verdict: Verdict, fcm: Fcm) -> None:
+    fcm.service.otherwise = answer
+
+    outcome = await fcm.push()
+
+    assert outcome.verdict is verdict
+    assert outcome.reason.startswith("FCM answered ")
+    assert FCM_TOKEN not in outcome.reason
+
+
+async def test_a_reason_names_the_code_and_what_to_do_but_not_what_the_service_wrote(fcm: Fcm) -> None:
+    fcm.service.script.extend(
+        [
+            answered(403, error("PERMISSION_DENIED", message="hush")),
+            answered(400, error("hush; drop table", message="hush")),
+        ]
+    )
+
+    denied, odd = await fcm.push(), await fcm.push()
+
+    assert denied.reason == (
+        "FCM answered 403 PERMISSION_DENIED: "
+        "the service account may not send, or the project's FCM API is off"
+    )
+    assert odd.reason == "FCM answered 400"
+
+
+async def test_a_message_that_is_too_large_does_not_kill_its_token(fcm: Fcm) -> None:
+    outcome = await fcm.push(notice=replace(NOTICE, data={"text": "x" * 5_000}))
+
+    assert outcome == Outcome(Verdict.REFUSED, "FCM answered 400 INVALID_ARGUMENT", 400)
+
+
+async def test_a_data_key_that_fcm_keeps_for_itself_does_not_kill_the_token(fcm: Fcm) -> None:
+    assert (await fcm.push(notice=replace(NOTICE, data={"from": "x"}))).verdict is Verdict.REFUSED
+
+
+async def test_a_token_of_another_project_is_dead_once_the_account_has_proven_itself(fcm: Fcm) -> None:
+    fcm.service.by_token["foreign"] = refusal("SENDER_ID_MISMATCH")
+
+    unproven = [await fcm.push("foreign") for _ in range(2)]
+    await fcm.push()
+    proven = await fcm.push("foreign")
+
+    assert [outcome.verdict for outcome in unproven] == [Verdict.FAILED] * 2
+    assert proven.verdict is Verdict.GONE
+    assert proven.reason.endswith("SENDER_ID_MISMATCH: the token belongs to another Firebase project")
+
+
+async def test_a_service_account_of_another_project_is_blocked() -> None:
+    async with opened_fcm(project_id="another-project") as fcm:
+        assert (await fcm.push()).verdict is Verdict.BLOCKED
+
+
+@each_row(
+    ("answer", "asked", "about_all"),
+    [
+        (refusal("QUOTA_EXCEEDED", Retry_After="90"), 90.0, True),
+        (refusal("QUOTA_EXCEEDED"), 60.0, True),
+        (refusal("UNAVAILABLE", Retry_After="30"), 30.0, True),
+        (refusal("UNAVAILABLE"), None, True),
+        (answered(429), 60.0, True),
+        (answered(503, Retry_After="30"), 30.0, True),
+        (refusal("INTERNAL", Retry_After="Fri, 15 Jan 2027 08:02:00 GMT"), 120.0, False),
+        (refusal("THIRD_PARTY_AUTH_ERROR"), None, False),
+        (refusal("UNREGISTERED", Retry_After="30"), None, False),
+    ],
+)
+async def test_retry_after_of_fcm_is_kept_for_the_device_or_the_service(
+    fcm: Fcm, answer: FcmAnswer, asked: float | None, about_all: bool
+) -> None:
+    fcm.service.otherwise = answer
+
+    outcome = await fcm.push()
+
+    assert (outcome.retry_after_seconds, outcome.about_lane) == (asked, about_all)
+
+
+async def test_a_hang_is_given_up_in_time(fcm: Fcm, pass_time: PassTime) -> None:
+    await fcm.push()
+    asked = asyncio.Event()
+
+    async def hangs(service: FcmService, request: web.Request) -> web.StreamResponse:
+        asked.set()
+        return await hang(service, request)
+
+    fcm.service.script.append(hangs)
+    given_up = asyncio.create_task(fcm.push())
+    await asked.wait()
+    await pass_time(30)
+
+    assert await given_up == Outcome(Verdict.FAILED, "no answer in time")
+    assert await fcm.push() == DELIVERED
+
+
+async def test_a_broken_connection_is_a_failure_and_the_next_attempt_gets_another(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.service.script.append(reset)
+
+    assert (await fcm.push()).verdict is Verdict.FAILED
+    assert await fcm.push() == DELIVERED
+
+
+async def test_a_huge_answer_is_not_read_to_its_end(fcm: Fcm) -> None:
+    fcm.service.script.append(answered(200, "x" * 1_000_000))
+
+    assert await fcm.push() == DELIVERED
+    assert await fcm.push() == DELIVERED
+
+
+async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error(fcm: Fcm) -> None:
+    outcome = await fcm.push(notice=replace(NOTICE, body="\ud800"))
+
+    assert outcome.verdict is Verdict.FAILED
+    assert fcm.service.received == []
+
+
+@each_row("token", ["a", FCM_TOKEN, "x" * 4_096])
+async def test_a_sound_token_is_taken_as_it_is(token: str, fcm: Fcm) -> None:
+    assert fcm.provider.checked_token(token) == token
+
+
+@each_row("token", ["", "a b", "a\n", "ä", "x" * 4_097])
+async def test_malformed_registration_token_is_refused(token: str, fcm: Fcm) -> None:
+    with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):
+        fcm.provider.checked_token(token)

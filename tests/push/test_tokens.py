@@ -1,0 +1,504 @@
+"""Tokens of push services: fetched from Google, or signed here and checked by two other implementations."""
+
+import asyncio
+from collections.abc import Callable
+from secrets import token_bytes
+from typing import Any
+
+import pytest
+import structlog
+from aiohttp import web
+from Crypto.PublicKey import ECC, RSA
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from bridge_server.kernel import base64url
+from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.keys import (
+    VapidIdentity,
+    checked_subject,
+    es256,
+    new_vapid_keys,
+    raw_public_key,
+    read_private_key,
+    rs256,
+)
+from tests.push.providers import KEYS, SUBJECT, Fcm, opened_fcm
+from tests.support import credentials, jwt_check
+from tests.support.browser import Browser, from_base64url
+from tests.support.eventually import eventually
+from tests.support.fcm_service import FcmService, answered, hang, refusal, reset, rsa_key, unauthenticated
+from tests.support.loop_time import PassTime
+from tests.support.push_services import FCM_TOKEN
+from tests.support.rows import each_row
+
+HOUR = 3_600
+
+
+async def push_many(fcm: Fcm, count: int) -> set[Verdict]:
+    outcomes = await asyncio.gather(*(fcm.push(f"{FCM_TOKEN}-{number}") for number in range(count)))
+    return {outcome.verdict for outcome in outcomes}
+
+
+async def until_issued(fcm: Fcm, count: int) -> None:
+    await eventually(lambda: fcm.service.tokens_issued >= count)
+    assert fcm.service.tokens_issued == count
+
+
+async def until_asked(fcm: Fcm, count: int) -> None:
+    """Return once the service has been asked so often for a token, whatever it answers."""
+
+    await eventually(lambda: fcm.service.token_requests >= count)
+
+
+async def test_one_access_token_serves_many_messages(fcm: Fcm) -> None:
+    for _ in range(5):
+        await fcm.push()
+
+    assert fcm.service.token_requests == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "requests", "unauthenticated"),
+    [("it was never asked", 1, 0), ("its token has expired", 2, 0), ("its token was revoked", 2, None)],
+)
+async def test_a_hundred_messages_without_an_access_token_fetch_one(
+    before: str, requests: int, unauthenticated: int | None, fcm: Fcm
+) -> None:
+    if requests == 2:
+        await fcm.push()
+    if before == "its token has expired":
+        fcm.clock.advance(HOUR)
+    if before == "its token was revoked":
+        fcm.service.revoke_tokens()
+
+    assert await push_many(fcm, 100) == {Verdict.DELIVERED}
+    assert fcm.service.token_requests == requests
+    assert unauthenticated in (None, fcm.service.unauthenticated_sends)
+
+
+async def test_messages_that_are_refused_late_use_the_token_that_others_have_fetched(fcm: Fcm) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def refused_late(_: FcmService, __: web.Request) -> web.StreamResponse:
+        asked.set()
+        await release.wait()
+        return unauthenticated()
+
+    fcm.service.script.append(refused_late)
+    late = asyncio.create_task(fcm.push())
+    await asked.wait()
+    fcm.service.revoke_tokens()
+    await fcm.push()
+    release.set()
+
+    assert (await late).verdict is Verdict.DELIVERED
+    assert fcm.service.token_requests == 2
+
+
+async def test_access_token_is_renewed_in_its_last_five_minutes_without_a_wait(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.clock.advance(HOUR - 301)
+    await fcm.push()
+    assert fcm.service.token_requests == 1
+    fcm.clock.advance(1)
+    fcm.service.token_script.append(hang)
+
+    outcome = await fcm.push()
+
+    assert outcome.verdict is Verdict.DELIVERED
+    assert fcm.service.received[-1].access_token == "ya29.local-1"
+
+
+async def test_a_clock_that_is_set_back_renews_no_token_late(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.clock.set_by(-86_400)
+    fcm.clock.advance(HOUR - 300)
+
+    await fcm.push()
+
+    await until_issued(fcm, 2)
+
+
+async def test_the_renewed_token_is_used_from_then_on(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.clock.advance(HOUR - 300)
+    await fcm.push()
+
+    async def is_used() -> bool:
+        await fcm.push()
+        return fcm.service.received[-1].access_token == "ya29.local-2"
+
+    await eventually(is_used)
+    await fcm.push()
+
+    assert fcm.service.received[-1].access_token == "ya29.local-2"
+    assert fcm.service.token_requests == 2
+
+
+async def test_a_renewal_that_fails_early_harms_nothing_and_is_tried_again_after_a_pause(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.clock.advance(HOUR - 300)
+    fcm.service.token_script.append(answered(503))
+    await fcm.push()
+    await until_asked(fcm, 2)
+
+    for _ in range(5):
+        assert (await fcm.push()).verdict is Verdict.DELIVERED
+    assert fcm.service.token_requests == 2
+    fcm.clock.advance(10)
+    await fcm.push()
+    await until_issued(fcm, 2)
+
+
+async def test_a_token_that_lives_shortly_is_renewed_half_way(fcm: Fcm) -> None:
+    fcm.service.token_lifetime_seconds = 60
+    await fcm.push()
+    fcm.clock.advance(29)
+    for _ in range(5):
+        await fcm.push()
+    assert fcm.service.token_requests == 1
+    fcm.clock.advance(1)
+
+    await fcm.push()
+
+    await until_issued(fcm, 2)
+
+
+@each_row("lifetime", [None, "3600", -5, 10**12])
+async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) -> None:
+    async with opened_fcm() as fcm:
+        document = {"access_token": "ya29.unknown", "expires_in": lifetime}
+        fcm.service.token_script.append(answered(200, document))
+        tokens = fcm.provider._access_tokens
+        assert tokens is not None
+
+        token = await tokens.current()
+
+        assert not isinstance(token, Outcome)
+        assert token.expires_at_us - fcm.clock.elapsed_us() == HOUR * 1_000_000
+
+
+async def test_an_access_token_that_is_refused_twice_blocks(fcm: Fcm) -> None:
+    document = {"access_token": "ya29.not-known", "expires_in": 3_600}
+    fcm.service.token_script.extend([answered(200, document), answered(200, document)])
+
+    outcome = await fcm.push()
+
+    assert outcome == Outcome(Verdict.BLOCKED, "FCM answered 401 UNAUTHENTICATED", 401)
+    assert fcm.service.token_requests == 2
+
+
+async def test_failed_renewal_of_an_access_token_is_reported(fcm: Fcm) -> None:
+    await fcm.push()
+    fcm.service.revoke_tokens()
+    fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
+
+    assert (await fcm.push()).verdict is Verdict.BLOCKED
+
+
+async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(fcm: Fcm) -> None:
+    fcm.service.otherwise = refusal("THIRD_PARTY_AUTH_ERROR")
+
+    await fcm.push()
+
+    assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
+
+
+@each_row(
+    "error", ["invalid_grant", "invalid_client", "unauthorized_client", "access_denied", "deleted_client"]
+)
+async def test_credentials_that_google_refuses_block(error: str, fcm: Fcm) -> None:
+    fcm.service.token_script.append(answered(400, {"error": error, "error_description": "hush"}))
+
+    outcome = await fcm.push()
+
+    assert (outcome.verdict, outcome.status) == (Verdict.BLOCKED, 400)
+    assert outcome.reason.startswith(f"Google refuses the service account: {error}")
+    assert "hush" not in outcome.reason
+    assert fcm.service.received == []
+
+
+async def test_a_key_that_google_does_not_know_blocks() -> None:
+    async with opened_fcm(private_key=RSA.generate(1_024)) as fcm:
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.BLOCKED
+        assert "invalid_grant (the key was deleted" in outcome.reason
+
+
+async def test_a_clock_that_is_wrong_blocks_and_says_so() -> None:
+    async with opened_fcm(wrong_by_seconds=86_400) as fcm:
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.BLOCKED
+        assert "this machine's clock is wrong" in outcome.reason
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 404, 500])
+async def test_a_token_endpoint_that_makes_no_sense_is_a_failure(status: int, fcm: Fcm) -> None:
+    fcm.service.token_script.append(answered(status, {"error": "what", "access_token": "ä\n"}))
+
+    outcome = await fcm.push()
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason == f"no access token: the token endpoint answered {status}"
+    assert (await fcm.push()).verdict is Verdict.DELIVERED
+
+
+async def test_a_token_endpoint_may_ask_for_time(fcm: Fcm) -> None:
+    fcm.service.token_script.append(answered(429, {}, Retry_After="77"))
+
+    outcome = await fcm.push()
+    assert (outcome.retry_after_seconds, outcome.about_lane) == (77.0, True)
+
+
+async def test_a_token_endpoint_that_breaks_off_is_a_failure(fcm: Fcm) -> None:
+    fcm.service.token_script.append(reset)
+
+    outcome = await fcm.push()
+
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.reason.startswith("no access token: ")
+
+
+async def test_a_token_endpoint_that_hangs_is_given_up_for_all_waiters(pass_time: PassTime, fcm: Fcm) -> None:
+    fcm.service.token_script.append(hang)
+    pushing = asyncio.create_task(push_many(fcm, 20))
+    await until_asked(fcm, 1)
+
+    await pass_time(30)
+
+    assert await pushing == {Verdict.FAILED}
+    assert fcm.service.token_requests == 1
+
+
+async def test_a_caller_that_gives_up_does_not_take_the_renewal_away_from_others(fcm: Fcm) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(service: FcmService, request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await release.wait()
+        return await service.grant(request)
+
+    fcm.service.token_script.append(slow)
+    impatient, patient = (asyncio.create_task(fcm.push()) for _ in range(2))
+    await asked.wait()
+    impatient.cancel()
+    release.set()
+
+    assert (await patient).verdict is Verdict.DELIVERED
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+
+
+async def test_closing_gives_up_a_renewal_that_is_under_way(fcm: Fcm) -> None:
+    fcm.service.token_script.append(hang)
+    waiting = asyncio.create_task(fcm.push())
+    await until_asked(fcm, 1)
+
+    await fcm.provider.__aexit__(None, None, None)
+
+    assert await waiting == Outcome(Verdict.FAILED, "the provider was closed")
+
+
+async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with opened_fcm() as fcm:
+            fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
+            blocked = await fcm.push()
+            await fcm.push()
+            tokens = fcm.provider._access_tokens
+            assert tokens is not None
+            shown = f"{logs} {blocked} {tokens._token!r} {fcm.provider._settings!r} {fcm.provider!r}"
+
+    assert [entry["event"] for entry in logs] == ["access_token_refused"]
+    for secret in ("ya29.", "PRIVATE KEY", FCM_TOKEN):
+        assert secret not in shown
+
+
+RSA_KEY = rsa_key()
+EC_KEY = ECC.generate(curve="P-256")
+NOW_MS = 1_800_000_000_000
+HOUR_MS = 3_600_000
+SERVICE = "https://push.example.net"
+
+Key = RSA.RsaKey | ECC.EccKey
+Verified = Callable[[str, Key], tuple[dict[str, Any], dict[str, Any]]]
+
+
+def by_service(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
+    return credentials.verified(token, key.public_key())
+
+
+def by_another_library(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
+    exported = key.public_key().export_key(format="PEM")
+    public = load_pem_public_key(exported if isinstance(exported, bytes) else exported.encode())
+    assert isinstance(public, jwt_check.PublicKey)
+    return jwt_check.verified(token, public)
+
+
+by_both = each_row("verified", [by_service, by_another_library])
+
+
+@by_both
+def test_rs256_is_verified(verified: Verified) -> None:
+    token = rs256({"kid": "k"}, {"iss": "bücher", "iat": 5}, RSA_KEY)
+
+    assert verified(token, RSA_KEY) == ({"alg": "RS256", "kid": "k"}, {"iss": "bücher", "iat": 5})
+
+
+@by_both
+def test_es256_is_verified_and_deterministic(verified: Verified) -> None:
+    for number in range(20):  # r and s begin with a zero byte now and then
+        token = es256({"kid": "k"}, {"iss": "i", "iat": number}, EC_KEY)
+
+        assert verified(token, EC_KEY) == ({"alg": "ES256", "kid": "k"}, {"iss": "i", "iat": number})
+        assert es256({"kid": "k"}, {"iss": "i", "iat": number}, EC_KEY) == token
+
+
+@by_both
+@each_row("part", [0, 1, 2])
+def test_altered_token_is_not_verified(verified: Verified, part: int) -> None:
+    for token, key in ((rs256({}, {}, RSA_KEY), RSA_KEY), (es256({}, {}, EC_KEY), EC_KEY)):
+        parts = token.split(".")
+        parts[part] = base64url.encode(base64url.decode(parts[part])[:-1] + b"?")
+
+        with pytest.raises(ValueError, match="does not fit"):
+            verified(".".join(parts), key)
+
+
+@by_both
+def test_malformed_token_is_not_verified(verified: Verified) -> None:
+    header, claims, signature = es256({}, {}, EC_KEY).split(".")
+
+    for text in ("", "a.b", f"{header}.{claims}.{signature}=", f"{header}.{claims}.{signature[:-4]}"):
+        with pytest.raises(ValueError, match=r"three parts|padding|32 bytes each|does not fit"):
+            verified(text, EC_KEY)
+    with pytest.raises(ValueError, match="alg must be ES256"):
+        verified(es256({"alg": "none"}, {}, EC_KEY), EC_KEY)
+
+
+# VAPID.
+
+
+def test_a_new_pair_is_ready_to_paste_and_shows_no_private_key() -> None:
+    keys = new_vapid_keys(token_bytes)
+
+    point, scalar = from_base64url(keys.public_key), from_base64url(keys.private_key)
+    assert (len(keys.public_key), len(keys.private_key)) == (87, 43)
+    assert (len(point), point[0], len(scalar)) == (65, 4, 32)
+    assert Browser(int.from_bytes(scalar, "big")).point == point
+    assert new_vapid_keys(token_bytes) != keys
+    assert keys.private_key not in repr(keys)
+    assert keys.public_key in repr(keys)
+
+
+@each_row("padding", ["", "="])
+def test_the_private_half_is_enough_and_padding_does_not_matter(padding: str) -> None:
+    public = raw_public_key(read_private_key(KEYS.private_key + padding))
+
+    assert base64url.encode(public) == KEYS.public_key
+
+
+@each_row(
+    ("text", "reason"),
+    [
+        ("", "must hold 32 bytes, and holds 0"),
+        ("a+b/", "is not base64url"),
+        ("abcde", "its length cannot be right"),
+        (base64url.encode(bytes(31)), "must hold 32 bytes, and holds 31"),
+        (base64url.encode(bytes(32)), "not a scalar"),
+        (base64url.encode(b"\xff" * 32), "not a scalar"),
+        (Browser().p256dh, r"holds 65 \(the public key\?\)"),
+    ],
+)
+def test_malformed_private_key_is_refused_without_quoting_it(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        read_private_key(text)
+
+    assert not text or text not in str(caught.value)
+
+
+def identity() -> VapidIdentity:
+    return VapidIdentity(KEYS.private_key, SUBJECT)
+
+
+def claims(authorization: str) -> dict[str, Any]:
+    """The claims of a header whose signature must hold."""
+    token, key = authorization.removeprefix("vapid t=").split(", k=")
+    public_key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), from_base64url(key))
+    header, fields = jwt_check.verified(token, public_key)
+    assert header == {"typ": "JWT", "alg": "ES256"}
+    return fields
+
+
+def test_the_token_names_service_end_and_subject() -> None:
+    authorization = identity().authorization(SERVICE, NOW_MS)
+
+    assert claims(authorization) == {"aud": SERVICE, "exp": NOW_MS // 1_000 + 12 * 3_600, "sub": SUBJECT}
+    assert authorization.endswith(f", k={KEYS.public_key}")
+
+
+def test_a_token_is_kept_for_eleven_hours_and_then_renewed() -> None:
+    vapid = identity()
+    first = vapid.authorization(SERVICE, NOW_MS)
+
+    assert vapid.authorization(SERVICE, NOW_MS + 11 * HOUR_MS - 1) == first
+    renewed = vapid.authorization(SERVICE, NOW_MS + 11 * HOUR_MS)
+
+    assert claims(renewed)["exp"] == NOW_MS // 1_000 + 23 * 3_600
+
+
+def test_a_clock_that_is_set_back_makes_a_token_that_does_not_last_too_long() -> None:
+    vapid = identity()
+    vapid.authorization(SERVICE, NOW_MS)
+
+    earlier = vapid.authorization(SERVICE, NOW_MS - 24 * HOUR_MS)
+
+    assert claims(earlier)["exp"] == NOW_MS // 1_000 - 12 * 3_600
+
+
+def test_every_service_gets_a_token_of_its_own() -> None:
+    vapid = identity()
+
+    audiences = [f"https://push-{number}.example.net" for number in range(300)]
+    first = {audience: vapid.authorization(audience, NOW_MS) for audience in audiences}
+
+    assert [claims(first[audience])["aud"] for audience in audiences] == audiences
+    later_ms = NOW_MS + 1_000
+    assert vapid.authorization(audiences[-1], later_ms) == first[audiences[-1]]
+    assert vapid.authorization(audiences[0], later_ms) != first[audiences[0]]  # no longer remembered
+
+
+@each_row(
+    "subject", ["mailto:push@example.org", "https://example.org", "https://example.org/contact?about=push"]
+)
+def test_a_subject_that_can_be_reached_is_taken(subject: str) -> None:
+    assert checked_subject(subject) == subject
+
+
+FORM = "VAPID subject must be mailto: and an address, or an https URL"
+OUTSIDE = "reached from outside"
+
+
+@each_row(
+    ("subject", "reason"),
+    [
+        ("", FORM),
+        ("push@example.org", FORM),
+        ("mailto:", FORM),
+        ("mailto:push", FORM),
+        ("mailto: a@example.org", FORM),
+        ("http://example.org", FORM),
+        ("https://", FORM),
+        ("mailto:push@localhost", OUTSIDE),
+        ("mailto:push@bridge.localhost", OUTSIDE),
+        ("https://bridge", OUTSIDE),
+        ("https://bridge.invalid/", OUTSIDE),
+        ("mailto:a@b.TEST", OUTSIDE),
+    ],
+)
+def test_a_subject_that_apple_would_refuse_is_refused(subject: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        checked_subject(subject)

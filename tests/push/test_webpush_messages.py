@@ -1,0 +1,272 @@
+"""A message to a browser: the subscription, the payload, and the encryption."""
+
+from dataclasses import replace
+from secrets import token_bytes
+from typing import Any
+
+import orjson
+import pytest
+from Crypto.PublicKey import ECC
+from cryptography.exceptions import InvalidTag
+from hypothesis import given
+from hypothesis import strategies as some
+
+from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.messages import LARGEST_PLAINTEXT_BYTES, padding_for, write_payload
+from bridge_server.push.providers.webpush import SALT_BYTES, encrypt, read_subscription, write_subscription
+from tests.push.providers import WEB_NOTICE
+from tests.support.browser import Browser, base64url, from_base64url
+from tests.support.rows import each_row
+
+BROWSER = Browser()
+ENDPOINT = "https://push.example.net/send/abc%3AD_e-f"
+OFF_THE_CURVE = bytearray(BROWSER.point)
+OFF_THE_CURVE[-1] ^= 1
+
+
+def token(**changes: Any) -> str:
+    fields: dict[str, Any] = {
+        "endpoint": ENDPOINT,
+        "expirationTime": None,
+        "keys": {"p256dh": BROWSER.p256dh, "auth": BROWSER.auth},
+    }
+    return orjson.dumps(fields | changes).decode()
+
+
+def keys(**changes: Any) -> dict[str, Any]:
+    return {"p256dh": BROWSER.p256dh, "auth": BROWSER.auth} | changes
+
+
+def test_a_browsers_subscription_is_read() -> None:
+    subscription = read_subscription(token())
+
+    assert str(subscription.endpoint) == ENDPOINT
+    assert subscription.origin == "https://push.example.net"
+    assert subscription.receiver_key.export_key(format="raw") == BROWSER.point
+    assert base64url(subscription.auth_secret) == BROWSER.auth
+
+
+def test_subscription_has_one_spelling() -> None:
+    spellings = [
+        token(),
+        token(expirationTime=1_900_000_000_000, options={"userVisibleOnly": True}),
+        token(keys=keys(p256dh=BROWSER.p256dh + "=", auth=BROWSER.auth + "==")),
+        token(endpoint=ENDPOINT.replace("https://push", "https://PUSH")),
+        token(endpoint=ENDPOINT.replace("net/", "net:443/")),
+    ]
+
+    written = {write_subscription(read_subscription(text)) for text in spellings}
+
+    (only,) = written
+    assert orjson.loads(only) == {"endpoint": ENDPOINT, "keys": keys()}
+    assert write_subscription(read_subscription(only)) == only
+
+
+@each_row(
+    ("endpoint", "origin"),
+    [
+        ("https://push.example.net", "https://push.example.net"),
+        ("https://push.example.net:8443/a", "https://push.example.net:8443"),
+        ("https://push.example.net/a?b=c%20d&e", "https://push.example.net"),
+        ("https://[2001:db8::1]/a", "https://[2001:db8::1]"),
+    ],
+)
+def test_the_origin_is_the_audience(endpoint: str, origin: str) -> None:
+    subscription = read_subscription(token(endpoint=endpoint))
+
+    assert subscription.origin == origin
+    assert str(subscription.endpoint).rstrip("/") == endpoint
+
+
+def test_plain_http_is_for_development() -> None:
+    text = token(endpoint="http://127.0.0.1:8080/a")
+
+    with pytest.raises(ValueError, match="must be an https URL"):
+        read_subscription(text)
+    assert read_subscription(text, allow_http=True).origin == "http://127.0.0.1:8080"
+
+
+def test_nothing_of_it_is_shown() -> None:
+    text = repr(read_subscription(token()))
+
+    assert "push.example.net" not in text
+    assert "0x" not in text
+
+
+@each_row("text", ["", "fcm-token", "[]", '"a"', "{", '{"endpoint":NaN}', "[" * 2_000])
+def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a push subscription as JSON"):
+        read_subscription(text)
+
+
+@each_row(
+    ("changes", "reason"),
+    [
+        ({"endpoint": None}, "endpoint must be a URL"),
+        ({"endpoint": "push.example.net/a"}, "endpoint must be an absolute http or https URL"),
+        ({"endpoint": "ftp://push.example.net/a"}, "endpoint must be an absolute"),
+        ({"endpoint": "https://push.example.net/a b"}, "endpoint must be a URL of ASCII"),
+        ({"endpoint": "https://push.example.net:0/"}, "endpoint names port 0"),
+        ({"endpoint": "https://[::1/"}, "endpoint is not a URL"),
+        ({"endpoint": "https://user@push.example.net/"}, "no user name"),
+        ({"endpoint": "https://push.example.net/#a"}, "no fragment"),
+        ({"endpoint": "https://push.example.net/" + "a" * 2_048}, "at most 2048 characters"),
+        ({"keys": None}, "has no keys"),
+        ({"keys": {}}, "key p256dh is missing"),
+        ({"keys": {"p256dh": BROWSER.p256dh}}, "key auth is missing"),
+        ({"keys": keys(p256dh=7)}, "key p256dh is missing"),
+        ({"keys": keys(p256dh="+/+/")}, "key p256dh is not base64url"),
+        ({"keys": keys(p256dh=base64url(BROWSER.point[:64]))}, "p256dh must hold 65 bytes, and holds 64"),
+        ({"keys": keys(p256dh=base64url(bytes(65)))}, "p256dh is not a point"),
+        ({"keys": keys(p256dh=base64url(bytes(OFF_THE_CURVE)))}, "p256dh is not a point"),
+        ({"keys": keys(p256dh=base64url(b"\x04" + b"\xff" * 64))}, "p256dh is not a point"),
+        ({"keys": keys(p256dh=base64url(b"\x02" + BROWSER.point[1:]))}, "p256dh is not a point"),
+        ({"keys": keys(auth="")}, "auth must hold 16 bytes, and holds 0"),
+        ({"keys": keys(auth=base64url(bytes(17)))}, "auth must hold 16 bytes, and holds 17"),
+        ({"expirationTime": "soon"}, "expirationTime must be a number or null"),
+        ({"expirationTime": True}, "expirationTime must be a number or null"),
+        ({"more": "a" * 4_096}, "at most 4096 bytes"),
+    ],
+)
+def test_fault_of_a_subscription_is_named(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_subscription(token(**changes))
+
+
+def written(notice: PushNotice) -> bytes:
+    payload = write_payload(notice)
+    assert payload is not None
+    return payload
+
+
+def with_room(size: int) -> PushNotice:
+    """A notice whose JSON is so many bytes with an empty body."""
+    empty = replace(WEB_NOTICE, body="", data={"more": ""})
+    return replace(empty, data={"more": "a" * (size - len(written(empty)))})
+
+
+def test_the_notice_is_an_object_of_five_fields() -> None:
+    assert orjson.loads(written(WEB_NOTICE)) == {
+        "title": "New request",
+        "body": "Wallet asks für you 👋",
+        "url": "https://dapp.example.org/calls",
+        "id": "device-7.41",
+        "data": {"topic": "t-1"},
+    }
+
+
+def test_payload_that_just_fits_is_not_shortened() -> None:
+    notice = with_room(3_983)
+
+    assert len(written(replace(notice, body="0123456789"))) == 3_993
+    assert orjson.loads(written(replace(notice, body="0123456789")))["body"] == "0123456789"
+    assert orjson.loads(written(replace(notice, body="0123456789a")))["body"] == "0123456…"
+
+
+@given(some.text(max_size=300), some.integers(3_700, 3_990))
+def test_a_body_that_is_too_long_is_cut_at_a_character(body: str, size: int) -> None:
+    whole = replace(with_room(size), body=body)
+
+    payload = written(whole)
+
+    shown = orjson.loads(payload)["body"]
+    assert len(payload) <= 3_993
+    assert shown == body or (shown.endswith("…") and body.startswith(shown[:-1]))
+    if shown != body:
+        longer = replace(whole, body=body[: len(shown)] + "…")
+        assert len(orjson.dumps(longer.body)) - len(orjson.dumps(shown)) + len(payload) > 3_993
+
+
+def test_payload_too_large_without_its_body_is_not_written() -> None:
+    assert write_payload(replace(with_room(3_990), body="a" * 300)) is not None
+    assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
+
+
+@each_row("field", ["title", "body", "message_id"])
+def test_half_a_character_is_no_text(field: str) -> None:
+    assert write_payload(replace(WEB_NOTICE, **{field: "\ud83d"})) is None  # type: ignore[arg-type]
+
+
+@each_row(
+    ("size", "padding"),
+    [(0, 0), (1, 255), (255, 1), (256, 0), (257, 255), (3_840, 0), (3_841, 152), (3_993, 0)],
+)
+def test_sizes_are_rounded_up_as_far_as_there_is_room(size: int, padding: int) -> None:
+    assert padding_for(bytes(size)) == padding
+
+
+# RFC 8291, section 5 and appendix A.
+RFC_PLAINTEXT = b"When I grow up, I want to be a watermelon"
+RFC_AUTH = "BTBZMqHH6r4Tts7J_aSIgg"
+RFC_RECEIVER_PRIVATE = "q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94"
+RFC_RECEIVER_PUBLIC = (
+    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+)
+RFC_SENDER_PRIVATE = "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"
+RFC_SALT = "DGv6ra1nlYgDCS1FRnbzlw"
+RFC_BODY = (
+    "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml"
+    "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT"
+    "pK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+)
+
+
+def number(text: str) -> int:
+    return int.from_bytes(from_base64url(text), "big")
+
+
+def sealed(browser: Browser, plaintext: bytes, padding_bytes: int = 0) -> bytes:
+    return encrypt(
+        plaintext,
+        ECC.import_key(browser.point, curve_name="P-256"),
+        from_base64url(browser.auth),
+        sender_key=ECC.generate(curve="P-256"),
+        salt=token_bytes(SALT_BYTES),
+        padding_bytes=padding_bytes,
+    )
+
+
+def test_the_example_of_the_rfc_comes_out_byte_for_byte() -> None:
+    body = encrypt(
+        RFC_PLAINTEXT,
+        ECC.import_key(from_base64url(RFC_RECEIVER_PUBLIC), curve_name="P-256"),
+        from_base64url(RFC_AUTH),
+        sender_key=ECC.construct(curve="P-256", d=number(RFC_SENDER_PRIVATE)),
+        salt=from_base64url(RFC_SALT),
+    )
+
+    assert base64url(body) == RFC_BODY
+
+
+def test_the_decryption_of_these_tests_reads_the_example_too() -> None:
+    browser = Browser(number(RFC_RECEIVER_PRIVATE), from_base64url(RFC_AUTH))
+
+    assert browser.p256dh == RFC_RECEIVER_PUBLIC
+    assert browser.decrypt(from_base64url(RFC_BODY)) == RFC_PLAINTEXT
+
+
+@given(some.binary(max_size=3_900), some.integers(0, 93))
+def test_a_browser_reads_what_was_sent(plaintext: bytes, padding_bytes: int) -> None:
+    browser = Browser()
+
+    body = sealed(browser, plaintext, padding_bytes)
+
+    assert browser.decrypt(body) == plaintext
+    assert len(body) == 86 + len(plaintext) + padding_bytes + 17
+
+
+def test_the_largest_message_is_4096_bytes_and_no_more() -> None:
+    browser = Browser()
+
+    assert len(sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES))) == 4_096
+    with pytest.raises(ValueError, match="at most 3993 bytes"):
+        sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES + 1))
+    with pytest.raises(ValueError, match="at most 3993 bytes"):
+        sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES), 1)
+
+
+def test_another_browser_cannot_read_it() -> None:
+    body = sealed(Browser(), b"secret")
+
+    with pytest.raises(InvalidTag):
+        Browser().decrypt(body)

@@ -1,0 +1,251 @@
+"""Connections that end unnoticed, and what killed or frozen processes leave, are dealt with.
+
+The driver is asked itself: no client knows the moments at which a connection ends.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.storage.database import Turn, Turns
+from bridge_server.storage.postgres import connection
+from bridge_server.storage.postgres.connection import KeptConnection, connect
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.failures import LostConnectionError
+from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
+from bridge_server.storage.postgres.statements import Texts
+from tests.storage.notes import names, put, text_of
+from tests.storage.postgres.test_wake_ups import running
+from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
+from tests.support.eventually import eventually, soon
+from tests.support.postgres import connected, needs_postgres
+
+pytestmark = needs_postgres
+
+
+# A kept connection whose end asyncpg keeps to itself is replaced, as any other.
+
+NAME = "bridge-server/kept"
+NEVER = 1_000.0
+SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'"
+
+
+@pytest.fixture(autouse=True)
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at every half second is not seen by that."""
+    monkeypatch.setattr(connection, "_LOOK_SECONDS", NEVER)
+
+
+@pytest.fixture
+async def proxy(url: str) -> AsyncIterator[CuttingProxy]:
+    async with open_cutting_proxy(url) as proxy:
+        yield proxy
+
+
+@asynccontextmanager
+async def kept_connection(open_connection: Any) -> AsyncIterator[KeptConnection]:
+    link = KeptConnection(NAME, Texts({}), open_connection)
+    async with link.held():
+        await link.connect()
+        yield link
+
+
+async def hear_last_words(proxy: CuttingProxy, wires: Sequence[Any]) -> None:
+    """The proxy says them, and every one of these connections has heard them."""
+    silent = list(wires)
+    for wire in wires:
+        wire.add_log_listener(lambda heard, _: silent.remove(heard))
+    proxy.say_last_words()
+    await soon(lambda: not silent)
+
+
+async def test_a_connection_that_is_used_between_last_words_and_end_is_replaced(proxy: CuttingProxy) -> None:
+    async with kept_connection(partial(connect, proxy.url, NAME)) as link:
+        wire = link.wire
+        await hear_last_words(proxy, [wire])
+
+        with pytest.raises(asyncpg.InternalClientError):
+            await wire.fetchval("SELECT 1")
+
+        with pytest.raises(LostConnectionError):
+            link.wire  # noqa: B018 - it raises
+        await soon(lambda: link.is_open)
+        assert await link.wire.fetchval("SELECT 1") == 1
+
+
+async def test_a_database_has_its_connections_again(proxy: CuttingProxy, events: Events) -> None:
+    database = PostgresDatabase(proxy.url, events, {})
+    async with database.opened():
+        links = [database._lane_links[0], *database._readers._idle]
+        former = [link.wire for link in links]
+        await hear_last_words(proxy, former)
+
+        with pytest.raises(UnavailableError):
+            await database.transaction(put("a", "text"))
+        for _ in former[1:]:
+            with pytest.raises(UnavailableError):
+                await text_of(database, "a")
+
+        await soon(lambda: all(link.is_open and link.wire not in former for link in links))
+        assert await database.transaction(put("a", "text")) == "text"
+        assert await text_of(database, "a") == "text"
+
+
+async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
+    async with running(proxy.url) as process:
+        await process.touch(("session", "a"))
+        await soon(lambda: process.bell.rings > 0)
+        rings = process.bell.rings
+        await hear_last_words(proxy, [process.ear.wire, process.bell._wire])
+
+        async def is_rung() -> bool:
+            process.bell.prove()
+            return process.bell.rings > rings
+
+        process.ear.look_now()
+        await soon(lambda: process.gaps > 0)
+        await eventually(is_rung)
+        assert process.ear.troubles == []
+
+
+async def test_a_connection_that_has_ended_before_anyone_listens_is_none(url: str) -> None:
+    opened: list[Any] = []
+
+    async def open_connection() -> Any:
+        wire = await connect(url, NAME)
+        opened.append(wire)
+        if len(opened) == 2:
+            wire.terminate()
+        return wire
+
+    async with kept_connection(open_connection) as link:
+        link.drop()
+
+        await soon(lambda: link.is_open)
+        assert link.wire is opened[2]
+
+
+async def test_a_connection_that_is_dropped_twice_is_replaced(url: str) -> None:
+    async with kept_connection(partial(connect, url, NAME)) as link:
+        link.drop()
+        link.drop()
+
+        await soon(lambda: link.is_open)
+
+
+async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> None:
+    async with kept_connection(partial(connect, url, NAME)) as link, connected(url) as other:
+
+        async def is_sleeping() -> bool:
+            return bool(await other.fetchval(SLEEPS, NAME))
+
+        async def is_ended() -> bool:
+            return not await is_sleeping()
+
+        sleeping = asyncio.create_task(link.wire.execute("SELECT pg_sleep(60)"))
+        await eventually(is_sleeping)
+        for _ in range(2):
+            link.drop()
+            await soon(lambda: link.is_open)
+        await asyncio.gather(sleeping, return_exceptions=True)
+        assert await is_sleeping(), "the server does not miss a client while it sleeps"
+
+        await link.end_former(link.wire)
+
+        await eventually(is_ended)
+
+
+# What a frozen process has left in the database is ended by the others.
+
+
+@asynccontextmanager
+async def session(url: str, name: str, statement: str = "SELECT 1") -> AsyncIterator[Any]:
+    """A session of that name that has run the statement, and then asks nothing."""
+    wire = await asyncpg.connect(url, server_settings={"application_name": name})
+    try:
+        await wire.execute(statement)
+        yield wire
+    finally:
+        wire.terminate()
+
+
+async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_nothing_else(url: str) -> None:
+    frozen, other = "bridge-server/7", "bridge-server/70"
+    async with AsyncExitStack() as stack:
+        ear = await stack.enter_async_context(
+            session(url, name_of_ear(frozen), "SELECT pg_advisory_lock(1, 2)")
+        )
+        writing = await stack.enter_async_context(session(url, frozen, "BEGIN"))
+        left = [
+            await stack.enter_async_context(session(url, name, statement))
+            for name, statement in [(frozen, "SELECT 1"), (other, "BEGIN"), ("psql", "BEGIN")]
+        ]
+        async with connected(url) as wire:
+            assert not await end_silent_sessions(wire, 3_600)
+
+            assert await end_silent_sessions(wire, 0)
+
+            await soon(lambda: bool(ear.is_closed() and writing.is_closed()))
+            assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
+            assert not await end_silent_sessions(wire, 0)
+        assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]
+
+
+# What was answered is stored, however the process ends, and nothing of it keeps others waiting.
+# This module is the program that writes until it is killed, and prints each note that it was answered for.
+
+_ROOT = Path(__file__).parents[3]
+_ANSWERS = 400
+_WRITERS = 16
+
+
+async def write() -> None:
+    """Write with several writers, each with a turn of its own."""
+    database = PostgresDatabase(sys.argv[1], Events(), {})
+    async with database.opened():
+        await asyncio.gather(*(write_forever(database, number) for number in range(_WRITERS)))
+
+
+async def write_forever(database: PostgresDatabase, writer: int) -> None:
+    """Write one note after another."""
+    turns = Turns((Turn("writer", str(writer)),))
+    for number in count():
+        name = f"{writer} {number}"
+        await database.transaction(put(name, "x"), turns=turns)
+        print(name, flush=True)  # noqa: T201 - its answer
+
+
+async def test_answered_transactions_of_a_killed_process_are_stored(url: str, events: Events) -> None:
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __spec__.name, url, stdout=asyncio.subprocess.PIPE, cwd=_ROOT
+    )
+    assert writer.stdout is not None
+    answered = [(await writer.stdout.readline()).decode().strip() for _ in range(_ANSWERS)]
+    writer.kill()
+    answered += (await writer.stdout.read()).decode().splitlines()[:-1]  # the last line may be cut off
+    await writer.wait()
+
+    database = PostgresDatabase(url, events, {})
+    async with database.opened():
+        for number in range(_WRITERS):
+            await database.transaction(
+                put(f"after {number}", "x"), turns=Turns((Turn("writer", str(number)),))
+            )
+        stored = set(await names(database))
+
+    assert len(answered) >= _ANSWERS
+    assert set(answered) <= stored
+
+
+if __name__ == "__main__":
+    asyncio.run(write())

@@ -1,0 +1,500 @@
+"""Processes on one database: destinations, roles and sweeps are one process's at a time.
+
+Leases and roles are asked themselves: a server shows of them only that it works.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from structlog.testing import capture_logs
+
+from bridge_server.kernel.background import running
+from bridge_server.kernel.clock import MovableClock
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.storage.postgres import processes as leases_module
+from bridge_server.storage.postgres import processes as processes_module
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.migrate import migrate
+from bridge_server.storage.postgres.processes import (
+    LeasedDestinations,
+    OutsideCommits,
+    Processes,
+    Role,
+    opened_with_wake_ups,
+    sweeper_hold,
+)
+from bridge_server.wallet.models import Address, Caller, SendRequest, SignedTransaction, TransactionId
+from bridge_server.wallet.transactions.store import TransactionStore
+from tests.storage.notes import put
+from tests.support.clock import ManualClock
+from tests.support.drivers import notes_url
+from tests.support.eventually import eventually, soon
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+
+pytestmark = needs_postgres
+
+
+# A destination of the outbox is one process's at a time. A process is a database of its own here.
+
+
+HOOK, OTHER = "https://hook.example:443", "fcm"
+LEASE_SECONDS, DELIVERY_SECONDS = 60.0, 40.0
+ROWS = "SELECT destination FROM outbox_lanes ORDER BY destination"
+
+
+@dataclass
+class Holder:
+    """The leases of one process, and its clock."""
+
+    leases: LeasedDestinations
+    clock: ManualClock
+    in_use: set[str] = field(default_factory=set)
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    return await postgres.database("bridge", migrate)
+
+
+@asynccontextmanager
+async def holder_on(url: str, lease_seconds: float = LEASE_SECONDS) -> AsyncIterator[Holder]:
+    database, clock = PostgresDatabase(url, Events(), {}), ManualClock()
+    leases = LeasedDestinations(database, lambda: database.number, lease_seconds, DELIVERY_SECONDS, clock)
+    process = Holder(leases, clock)
+
+    def in_use() -> Collection[str]:
+        return process.in_use
+
+    async with database.opened(), leases.holding(in_use):
+        yield process
+
+
+@pytest.fixture
+async def first(url: str) -> AsyncIterator[Holder]:
+    async with holder_on(url) as process:
+        yield process
+
+
+@pytest.fixture
+async def second(url: str) -> AsyncIterator[Holder]:
+    async with holder_on(url) as process:
+        yield process
+
+
+async def rows(url: str) -> list[str]:
+    async with connected(url) as connection:
+        return [row[0] for row in await connection.fetch(ROWS)]
+
+
+async def end_all(url: str) -> None:
+    """Let the time of every lease pass, by the clock of the database."""
+    async with connected(url) as connection:
+        await connection.execute("UPDATE outbox_lanes SET until_ms = 0")
+
+
+async def test_a_destination_that_one_process_has_is_no_other_ones(first: Holder, second: Holder) -> None:
+    assert await first.leases.take(HOOK)
+
+    assert not await second.leases.take(HOOK)
+    assert second.leases.is_elsewhere(HOOK)
+    assert await second.leases.take(OTHER)
+    assert (first.leases.tenure(HOOK) > 0, second.leases.tenure(HOOK)) == (True, 0)
+    assert (first.leases.was_here(HOOK), second.leases.was_here(HOOK)) == (True, False)
+
+
+async def test_a_look_tells_what_is_elsewhere_and_only_for_a_moment(first: Holder, second: Holder) -> None:
+    await first.leases.take(HOOK)
+    await second.leases.take(OTHER)
+
+    await second.leases.refresh()
+
+    assert (second.leases.is_elsewhere(HOOK), second.leases.is_elsewhere(OTHER)) == (True, False)
+    second.clock.advance(1)
+    assert not second.leases.is_elsewhere(HOOK)
+
+
+async def test_nothing_begins_once_a_delivery_could_outlast_the_lease(first: Holder) -> None:
+    await first.leases.take(HOOK)
+
+    first.clock.advance(LEASE_SECONDS - DELIVERY_SECONDS - 0.1)
+    assert first.leases.tenure(HOOK)
+    first.clock.advance(0.1)
+    assert not first.leases.tenure(HOOK)
+
+
+async def test_a_lease_that_is_taken_again_has_another_tenure(first: Holder) -> None:
+    await first.leases.take(HOOK)
+    tenure = first.leases.tenure(HOOK)
+
+    first.clock.advance(LEASE_SECONDS)
+    assert await first.leases.take(HOOK)
+
+    assert first.leases.tenure(HOOK) not in (0, tenure)
+
+
+async def test_a_lease_that_has_ended_is_another_ones_and_its_former_holder_notices(
+    url: str, first: Holder, second: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await first.leases.take(HOOK)
+    await end_all(url)
+
+    assert await second.leases.take(HOOK)
+
+    await first.leases._renew()
+    assert not first.leases.tenure(HOOK)
+    assert not await first.leases.take(HOOK)
+
+
+async def test_leases_are_renewed_while_they_are_in_use(url: str) -> None:
+    async with holder_on(url, lease_seconds=DELIVERY_SECONDS + 0.2) as process:
+        process.in_use.add(HOOK)
+        await process.leases.take(HOOK)
+        tenure = process.leases.tenure(HOOK)
+        process.clock.advance(0.3)
+        assert not process.leases.tenure(HOOK)
+
+        await process.leases._renew()
+
+        assert process.leases.tenure(HOOK) == tenure
+
+
+async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 0.01)
+    async with holder_on(url) as process:
+        process.in_use |= {HOOK, OTHER}
+        assert await process.leases.take(HOOK)
+        assert await process.leases.take(OTHER)
+
+        process.in_use.remove(HOOK)
+
+        async def is_given_up() -> bool:
+            return await rows(url) == [OTHER]
+
+        await eventually(is_given_up)
+        assert (process.leases.tenure(HOOK), process.leases.was_here(HOOK)) == (0, True)
+        assert process.leases.tenure(OTHER)
+    assert await rows(url) == []
+
+
+async def test_many_are_taken_by_few_statements(first: Holder) -> None:
+
+    names = [f"https://{number}.example:443" for number in range(200)]
+
+    taken = await asyncio.gather(*(first.leases.take(name) for name in names))
+
+    assert all(taken)
+    assert len({first.leases.tenure(name) for name in names}) == 200
+
+
+async def test_leases_of_processes_that_crashed_are_forgotten_at_a_start(url: str) -> None:
+    async with holder_on(url) as crashed, holder_on(url):
+        await crashed.leases.take(HOOK)
+        await end_all(url)
+        async with holder_on(url):
+            assert await rows(url) == []
+
+
+# A role is one process's at a time, and what a former holder writes is refused.
+
+ALICE = Address("0x" + "a1" * 20)
+END_EAR = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
+"""
+
+
+@dataclass
+class Process:
+    """One process and its role."""
+
+    database: PostgresDatabase
+    role: Role
+    opened: int = 0
+    is_open: bool = False
+
+    @asynccontextmanager
+    async def resources(self) -> AsyncIterator[None]:
+        self.opened += 1
+        self.is_open = True
+        try:
+            yield
+        finally:
+            self.is_open = False
+
+
+@asynccontextmanager
+async def process_on(url: str, *, is_wanted: bool = True) -> AsyncIterator[Process]:
+    events = Events()
+    database = PostgresDatabase(url, events, {})
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(opened_with_wake_ups(database, events, ()))
+        process = Process(database, Role("wallet", database, is_wanted=is_wanted))
+        await stack.enter_async_context(running(process.role.serve_forever(process.resources)))
+        await process.role.known()
+        process.role.announce(f"http://{database.number}")
+        yield process
+
+
+async def until_served(process: Process) -> None:
+    await soon(lambda: process.role.is_served)
+
+
+async def until_url(process: Process, url: str | None) -> None:
+    async def is_told() -> bool:
+        return await process.role.holder_url() == url
+
+    await eventually(is_told)
+
+
+def reserve(process: Process, name: str) -> "asyncio.Task[object]":
+    store = TransactionStore(process.database, process.role.fence)
+    request = SendRequest(TransactionId(name), ALICE, b"{}", 0, Caller("192.0.2.1", None, "request"))
+
+    def sign(nonce: int) -> SignedTransaction:
+        return SignedTransaction(1, nonce, f"0xhash-{name}", f"0xraw-{name}")
+
+    async def work() -> object:
+        return await store.reserve(request, 1, None, 0, sign, 0)
+
+    return asyncio.create_task(work())
+
+
+async def test_the_first_has_the_role_and_tells_the_others_its_url(url: str) -> None:
+    async with process_on(url) as first, process_on(url) as second:
+        assert (first.role.is_served, second.role.is_served) == (True, False)
+        assert (first.is_open, second.is_open) == (True, False)
+        await until_url(second, f"http://{first.database.number}")
+        assert await first.role.holder_url() is None
+
+
+async def test_the_next_one_has_the_role_when_its_holder_leaves(url: str) -> None:
+    async with process_on(url) as waiting:
+        pass
+    async with process_on(url) as first:
+        async with process_on(url) as second:
+            assert not second.role.is_served
+        assert first.role.is_served
+    async with process_on(url) as third:
+        assert third.role.is_served
+    assert not any(process.is_open for process in (waiting, first, second, third))
+
+
+async def test_a_process_that_does_not_want_the_role_leaves_it(url: str) -> None:
+    async with process_on(url, is_wanted=False) as process:
+        assert not process.role.is_served
+        assert await process.role.holder_url() is None
+        with pytest.raises(UnavailableError, match="Nothing was stored"):
+            await reserve(process, "refused")
+
+
+async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed(url: str) -> None:
+    async with process_on(url) as process:
+        assert process.opened == 1
+
+        async with connected(url) as connection:
+
+            async def has_ended() -> bool:
+                return bool(await connection.fetchval(END_EAR) == 1)
+
+            await eventually(has_ended)
+
+        await soon(lambda: process.opened == 2 and process.role.is_served)
+        await reserve(process, "again")
+
+
+async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has_looked(url: str) -> None:
+    async with process_on(url) as process:
+        ear, clock = process.database.ear, MovableClock()
+        assert ear is not None
+        ear._clock = clock
+        ear.look_now()
+        await until_served(process)
+
+        clock.advance(7_500_000)
+        assert not process.role.is_held
+        assert not process.role.is_served
+
+        ear.look_now()
+        await until_served(process)
+        assert process.opened == 1
+
+
+async def test_a_reservation_of_a_former_holder_is_refused(url: str) -> None:
+    async with process_on(url) as former, process_on(url) as next_one:
+        await reserve(former, "a")
+        # The former holder has not noticed yet that the role is another's.
+        async with connected(url) as connection:
+            await connection.execute("UPDATE roles SET epoch = epoch + 1")
+
+        with pytest.raises(UnavailableError, match="another process has taken over the wallet"):
+            await reserve(former, "b")
+        with pytest.raises(UnavailableError, match="another process has taken over the wallet"):
+            await TransactionStore(former.database, former.role.fence).refuse(TransactionId("a"), "no", 0)
+        assert not next_one.role.is_served
+
+
+async def test_taking_over_waits_for_a_write_that_is_under_way(url: str) -> None:
+    async with connected(url) as connection:
+        await connection.execute("INSERT INTO roles (name, epoch) VALUES ('wallet', 6)")
+        writing = connection.transaction()
+        await writing.start()
+        await connection.execute("SELECT 1 FROM roles WHERE name = 'wallet' AND epoch = 6 FOR SHARE")
+        async with process_on(url) as process:
+            assert not process.role.is_served
+            await writing.commit()
+            await until_served(process)
+            assert await connection.fetchval("SELECT epoch FROM roles") == 7
+
+
+async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes_module, "_ROLE_PAUSE_SECONDS", 0.01)
+    failures = [ConnectionResetError("lost"), UnavailableError("not now"), ValueError("a bug")]
+
+    class Failing(Process):
+        @asynccontextmanager
+        async def resources(self) -> AsyncIterator[None]:
+            if failures:
+                raise failures.pop()
+            yield
+
+    events = Events()
+    database = PostgresDatabase(url, events, {})
+    with capture_logs() as lines:
+        async with opened_with_wake_ups(database, events, ()):
+            process = Failing(database, Role("wallet", database, is_wanted=True))
+            async with running(process.role.serve_forever(process.resources)):
+                await until_served(process)
+    assert failures == []
+    told = [line for line in lines if line["event"] == "role_not_served"]
+    assert [(line.get("reason"), "exc_info" in line) for line in told] == [
+        (None, True),
+        ("not now", False),
+        ("lost", False),
+    ]
+    with suppress(UnavailableError):
+        await reserve(process, "after")
+
+
+# Of several processes one sweeps at a time, whatever happens to the one that does.
+
+Sweepers = Sequence[PostgresDatabase]
+
+
+@pytest.fixture
+async def sweepers(postgres: PostgresServer) -> AsyncIterator[Sweepers]:
+    url = await postgres.database("bridge", migrate)
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(2):
+            events = Events()
+            database = PostgresDatabase(url, events, {})
+            await stack.enter_async_context(opened_with_wake_ups(database, events, []))
+            found.append(database)
+        yield found
+
+
+async def may_sweep(database: PostgresDatabase) -> bool:
+    try:
+        async with sweeper_hold(database)() as is_held:
+            return is_held
+    except UnavailableError:
+        return False
+
+
+async def test_two_processes_never_sweep_at_once(sweepers: Sweepers) -> None:
+    first, second = sweepers
+    async with sweeper_hold(first)() as is_held:
+        assert is_held
+        assert not await may_sweep(second)
+
+    assert await may_sweep(second)
+    assert await may_sweep(first)
+
+
+async def test_sweepers_of_two_processes_take_turns(sweepers: Sweepers) -> None:
+    sweeping: set[int] = set()
+    most, done = 0, [0, 0]
+
+    def sweep_of(number: int) -> Sweeper:
+        async def sweep(_: int) -> int:
+            nonlocal most
+            sweeping.add(number)
+            most = max(most, len(sweeping))
+            await sweepers[number].read("SELECT 1")
+            sweeping.discard(number)
+            done[number] += 1
+            return 0
+
+        return Sweeper([sweep], ManualClock(), 0.001, hold=sweeper_hold(sweepers[number]))
+
+    async def both_have() -> bool:
+        return min(done) >= 5
+
+    async with running(sweep_of(0).run_forever()), running(sweep_of(1).run_forever()):
+        await eventually(both_have)
+
+    assert most == 1
+
+
+async def test_a_process_that_loses_its_connection_loses_the_hold(sweepers: Sweepers) -> None:
+    first, second = sweepers
+    async with sweeper_hold(first)():
+        assert first.ear is not None
+        first.ear.wire.terminate()
+
+        await eventually(lambda: may_sweep(second))
+
+    await eventually(lambda: may_sweep(first))
+
+
+async def test_a_failed_sweep_lets_go(sweepers: Sweepers) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with sweeper_hold(sweepers[0])():
+            raise ZeroDivisionError
+
+    assert await may_sweep(sweepers[1])
+
+
+async def test_a_process_that_hears_no_others_does_not_sweep(postgres: PostgresServer) -> None:
+    database = PostgresDatabase(await postgres.database("bridge", migrate), Events(), {})
+    async with database.opened():
+        assert not await may_sweep(database)
+
+
+# A server looks again for what the operator's commands have committed, and not for what servers have.
+
+
+@pytest.fixture
+async def three(postgres: PostgresServer) -> AsyncIterator[Sequence[PostgresDatabase]]:
+    """A database as two servers and a command have it."""
+    url = await notes_url(postgres)
+    async with AsyncExitStack() as stack:
+        found = [PostgresDatabase(url, Events(), {}) for _ in range(3)]
+        for number, each in enumerate(found):
+            await stack.enter_async_context(each.opened())
+            if number < 2:
+                await Processes(each).announce(f"http://server-{number}")
+        yield found
+
+
+async def test_commits_of_commands_are_seen_and_those_of_servers_are_not(
+    three: Sequence[PostgresDatabase],
+) -> None:
+    server, other, command = three
+    outside = OutsideCommits(server)
+    assert not await outside.have_come()
+
+    for number in range(3):
+        await server.transaction(put(f"own {number}", "x"))
+        await other.transaction(put(f"other {number}", "x"))
+    assert not await outside.have_come()
+    await command.transaction(put("command", "x"))
+    assert await outside.have_come()
+    assert not await outside.have_come()

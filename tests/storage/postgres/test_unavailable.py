@@ -1,0 +1,402 @@
+"""What a server says when its PostgreSQL database cannot be used, at its start or later."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import asyncpg
+import pytest
+
+from bridge_server.assembly.command_line import operations
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError
+from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.postgres import failures as refusals
+from bridge_server.storage.postgres.failures import CONNECTIONS
+from bridge_server.storage.postgres.migrate import examined
+from tests.support.command import run_command
+from tests.support.engines import make_rooms
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres_cluster import PostgresCluster
+from tests.support.rows import each_row
+from tests.support.server import RunningServer, running_server
+from tests.support.write_load import Ledger, PatientLoad, WriteLoad
+from tests.test_crash import Inspection
+
+pytestmark = needs_postgres
+
+
+# What a server says at its start when its PostgreSQL database cannot be used.
+
+
+@pytest.fixture
+async def bare(postgres: PostgresServer) -> str:
+    """A database without tables."""
+    return await postgres.bare_database("refusals")
+
+
+@pytest.fixture
+async def weak_user(postgres: PostgresServer, bare: str) -> AsyncIterator[str]:
+    """The URL of that database for a user who owns nothing, and may hold two connections."""
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP ROLE IF EXISTS weak")
+        await connection.execute("CREATE ROLE weak LOGIN CONNECTION LIMIT 20")
+    async with connected(bare) as connection:
+        await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    yield bare.replace("bridge@", "weak@", 1)
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP ROLE weak")
+
+
+async def refusal_of(url: str, tmp_path: Path) -> str:
+    """What a server says that is started on the database."""
+    with pytest.raises((DatabaseRefusedError, NewerSchemaError)) as caught:
+        async with running_server(tmp_path / "data", database=url):
+            pass
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+async def count_of_connections(url: str) -> int:
+    async with connected(url) as connection:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid()"
+        )
+        return count
+
+
+async def test_a_server_on_an_empty_database_makes_its_tables_and_lets_go_of_it(
+    bare: str, tmp_path: Path
+) -> None:
+    async with running_server(tmp_path / "data", database=bare) as server:
+        await server.open_session()
+
+    async with connected(bare) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM sessions") == 1
+
+    async def all_closed() -> bool:
+        return await count_of_connections(bare) == 0
+
+    await eventually(all_closed)
+
+
+async def test_a_command_does_not_make_the_tables(bare: str, tmp_path: Path) -> None:
+    with pytest.raises(DatabaseRefusedError, match="has no tables: start the server"):
+        async with operations(Settings(data_dir=tmp_path, database=bare), may_create=False):
+            pass
+
+
+async def test_no_server_there(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"postgresql://bridge:sesame@127.0.0.1:{unused.getsockname()[1]}/bridge"
+
+        said = await refusal_of(url, tmp_path)
+
+    assert "cannot be reached" in said
+    assert "start it, or correct the host and the port" in said
+    assert "sesame" not in said
+
+
+async def test_no_such_database(postgres: PostgresServer, tmp_path: Path) -> None:
+    assert "is not there" in await refusal_of(postgres.url_of("nowhere"), tmp_path)
+
+
+async def test_a_user_who_may_not_log_in(bare: str, tmp_path: Path) -> None:
+    said = await refusal_of(bare.replace("bridge@", "nobody-knows@", 1), tmp_path)
+
+    assert "refuses the login" in said
+
+
+async def test_a_user_without_permission(weak_user: str, tmp_path: Path) -> None:
+    said = await refusal_of(weak_user, tmp_path)
+
+    assert "permission denied" in said
+    assert "must be allowed to create tables" in said
+
+
+async def test_too_few_connections(postgres: PostgresServer, weak_user: str, tmp_path: Path) -> None:
+    async with connected(postgres.url) as connection:
+        await connection.execute("ALTER ROLE weak CONNECTION LIMIT 2")
+
+    assert "allows 2 connections, and each process of the server needs 9" in await refusal_of(
+        weak_user, tmp_path
+    )
+
+
+async def test_a_database_that_only_reads(bare: str, tmp_path: Path) -> None:
+    async with connected(bare) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+
+    said = await refusal_of(bare, tmp_path)
+
+    assert "is a standby that only reads: name the primary" in said
+
+
+async def test_a_newer_schema(bare: str, tmp_path: Path) -> None:
+    async with connected(bare) as connection:
+        await make_rooms(connection)
+        await connection.execute("INSERT INTO schema_versions VALUES (9999, 9999, 0)")
+
+    assert "schema version 9999" in await refusal_of(bare, tmp_path)
+
+
+async def test_a_server_that_is_too_old(bare: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "_OLDEST_SERVER", 99)
+
+    with pytest.raises(DatabaseRefusedError, match="99 is the oldest that works: upgrade its server"):
+        async with examined(bare):
+            pass
+
+
+async def test_another_encoding(postgres: PostgresServer) -> None:
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP DATABASE IF EXISTS ascii")
+        await connection.execute(
+            "CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
+        )
+    try:
+        with pytest.raises(DatabaseRefusedError, match="is encoded as SQL_ASCII: create it anew"):
+            async with examined(postgres.url_of("ascii")):
+                pass
+    finally:
+        async with connected(postgres.url) as connection:
+            await connection.execute("DROP DATABASE ascii")
+
+
+@each_row(
+    ("error", "said", "passes"),
+    [
+        (asyncpg.InvalidPasswordError("password authentication failed"), "refuses the login", False),
+        (asyncpg.InvalidCatalogNameError("database does not exist"), "is not there", False),
+        (asyncpg.ProtocolViolationError("unsupported startup parameter: jit"), "refuses settings", False),
+        (asyncpg.exceptions.ClientConfigurationError("bad sslmode"), "correct `database`", False),
+        (ssl.SSLCertVerificationError("self-signed certificate"), "fails the TLS handshake", False),
+        (ConnectionError('PostgreSQL server at "db:5432" rejected SSL upgrade'), "has no TLS", False),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients already"), "has no free connection", True),
+        (asyncpg.CannotConnectNowError("the database system is starting up"), "try again shortly", True),
+        (asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT"), "only reads", True),
+        (asyncpg.AdminShutdownError("terminating connection"), "cannot be used", True),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed"), "ended the connection", True),
+        (asyncpg.InterfaceError("connection is closed"), "ended the connection", True),
+        (asyncpg.ProtocolViolationError("server login has been failing"), "behind a pooler", True),
+        (ssl.SSLEOFError("EOF occurred"), "ended the connection", True),
+        (refusals.StandbyError(), "is a standby", True),
+        (ConnectionRefusedError(111, "Connection refused"), "cannot be reached", True),
+        (TimeoutError(), "does not answer", True),
+    ],
+)
+def test_errors_of_the_server_and_the_network_have_texts_and_some_pass(
+    error: Exception, said: str, passes: bool
+) -> None:
+    with (
+        pytest.raises(DatabaseRefusedError, match=said) as caught,
+        refusals.refusals_told("postgresql://b:c@h/d"),
+    ):
+        raise error
+
+    assert isinstance(caught.value, DatabaseAwayError) is passes
+
+
+@each_row(("command", "instead"), [("backup", "pg_dump"), ("restore", "pg_restore")])
+def test_copies_of_the_file_are_refused(tmp_path: Path, command: str, instead: str) -> None:
+    environment = {"BRIDGE_DATABASE": "postgresql://bridge@127.0.0.1:1/bridge"}
+
+    finished = run_command(
+        command, tmp_path / "file", "--data-dir", tmp_path / "data", environment=environment
+    )
+
+    assert finished.exit_code == 2
+    assert instead in finished.err
+
+
+async def test_config_check_and_doctor_connect(bare: str, tmp_path: Path) -> None:
+    environment = {"BRIDGE_DATABASE": bare}
+
+    def run(*arguments: str) -> Any:
+        return run_command(*arguments, "--data-dir", str(tmp_path), environment=environment)
+
+    checked = await asyncio.to_thread(run, "config", "check")
+    examined_ = await asyncio.to_thread(run, "doctor")
+
+    assert (checked.exit_code, checked.err) == (0, "")
+    assert f"host={parse_qs(urlsplit(bare).query)['host'][0]}" in checked.out
+    assert any("database" in line and "answers" in line for line in examined_.out.splitlines())
+
+
+# The database crashes under load and comes back: 503 meanwhile, and what was answered is there.
+
+_CLIENTS = 8
+_RETURN_SECONDS = 60
+
+
+@asynccontextmanager
+async def loaded(load: WriteLoad) -> AsyncIterator[None]:
+    """Clients write until the end of the block."""
+    writing = asyncio.create_task(load.run(_CLIENTS))
+    try:
+        yield
+        assert not writing.done(), writing.exception()
+    finally:
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+
+async def status_of(server: RunningServer, path: str) -> int:
+    async with server.client.get(f"{server.url}{path}") as response:
+        return response.status
+
+
+async def test_a_database_that_crashes_under_load_and_returns_loses_nothing(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    ledger = Ledger()
+    async with (
+        running_server(
+            tmp_path / "data", database=cluster.url(), requests_burst=1_000_000, sessions_burst=1_000_000
+        ) as server,
+        aiohttp.ClientSession() as client,
+    ):
+        load = PatientLoad(client, server.url, ledger, Random(1))
+
+        async def is_ready() -> bool:
+            return await status_of(server, "/readyz") == 200
+
+        async def is_away() -> bool:
+            return await status_of(server, "/readyz") == 503
+
+        session_id = await server.open_session()
+        async with loaded(load):
+            for _ in range(2):
+                await ledger.reaches(ledger.answers + 100)
+                await asyncio.to_thread(cluster.stop, "immediate")
+                await eventually(is_away, _RETURN_SECONDS)
+                assert await status_of(server, "/livez") == 200
+                assert await status_of(server, f"/session/{session_id}") == 503
+                await asyncio.to_thread(cluster.start)
+                await eventually(is_ready, _RETURN_SECONDS)
+            await ledger.reaches(ledger.answers + 100)
+
+        assert await Inspection(client, server.url, ledger).find_losses() == []
+
+
+async def test_requests_that_a_limit_cannot_be_asked_about_are_503(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with running_server(
+        tmp_path / "data", database=cluster.url(), quota_exempt=(), requests_burst=100
+    ) as server:
+        assert await status_of(server, "/hello") == 200
+        await asyncio.to_thread(cluster.stop, "immediate")
+
+        async def is_unavailable() -> bool:
+            return await status_of(server, "/hello") == 503
+
+        await eventually(is_unavailable)
+        async with server.client.post(f"{server.url}/session/new") as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "2")
+        assert await status_of(server, "/livez") == 200
+
+        await asyncio.to_thread(cluster.start)
+
+        async def is_back() -> bool:
+            return await status_of(server, "/hello") == 200
+
+        await eventually(is_back, _RETURN_SECONDS)
+
+
+async def test_a_server_whose_database_is_away_stops_in_time(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(120):
+        async with running_server(tmp_path / "data", database=cluster.url()) as server:
+            await server.open_session()
+            await asyncio.to_thread(cluster.stop, "immediate")
+        assert not cluster.is_running
+
+
+async def said_by(server: RunningServer, path: str) -> tuple[int, str]:
+    async with server.client.get(f"{server.url}{path}") as response:
+        return response.status, await response.text()
+
+
+async def count_of_sessions(url: str) -> int:
+    async with connected(url) as wire:
+        count: int = await wire.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bridge-server/%'"
+        )
+        return count
+
+
+async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once_it_is_promoted(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    with (cluster.data / "postgresql.conf").open("a") as options:
+        options.write("wal_level = replica\n")
+    await asyncio.to_thread(cluster.stop)
+    await asyncio.to_thread(cluster.start)
+    async with running_server(tmp_path / "data", database=cluster.url()) as server:
+        await server.open_session()
+        await asyncio.to_thread(cluster.stop, "fast")
+        (cluster.data / "standby.signal").touch()
+        await asyncio.to_thread(cluster.start)
+
+        async def is_named() -> bool:
+            status, said = await said_by(server, "/readyz")
+            return status == 503 and "is a standby that only reads: name the primary" in said
+
+        await eventually(is_named, _RETURN_SECONDS)
+        with pytest.raises(DatabaseRefusedError, match="is a standby that only reads: name the primary"):
+            async with running_server(tmp_path / "other", database=cluster.url()):
+                pass
+
+        await asyncio.to_thread(cluster.promote)
+
+        async def all_are_back() -> bool:
+            return await count_of_sessions(cluster.url()) == CONNECTIONS
+
+        await eventually(all_are_back, _RETURN_SECONDS)
+        assert await said_by(server, "/readyz") == (200, "ready\n")
+        await server.open_session()
+
+
+async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, tmp_path: Path) -> None:
+    access = cluster.data / "pg_hba.conf"
+    access.write_text(f"local all guarded scram-sha-256\n{access.read_text()}")
+    url = cluster.url().replace("bridge@", "guarded:sesame@", 1)
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'"
+    async with connected(cluster.url()) as wire:
+        await wire.execute("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'sesame'")
+        await wire.execute("SELECT pg_reload_conf()")
+        async with running_server(tmp_path / "data", database=url) as server:
+            await wire.execute("ALTER ROLE guarded PASSWORD 'another'")
+            await wire.execute(end)
+
+            async def is_named() -> bool:
+                status, said = await said_by(server, "/readyz")
+                assert "sesame" not in said
+                return status == 503 and "refuses the login: correct the user and the password" in said
+
+            await eventually(is_named, _RETURN_SECONDS)
+            with pytest.raises(DatabaseRefusedError, match=r"refuses the login .*: correct the user"):
+                async with running_server(tmp_path / "other", database=url):
+                    pass
+
+            await wire.execute("ALTER ROLE guarded PASSWORD 'sesame'")
+
+            async def is_ready() -> bool:
+                return await said_by(server, "/readyz") == (200, "ready\n")
+
+            await eventually(is_ready, _RETURN_SECONDS)

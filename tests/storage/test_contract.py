@@ -1,0 +1,484 @@
+"""The contract of every driver: transactions are whole, durable and alone, and reads see what was answered.
+
+It has no public door of its own: rooms reach a database through it, and meet its races only by chance.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Signals, Touched
+from bridge_server.storage.database import Database, ForEach, Row, Statement, Transaction, Turn, Turns, Value
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.storage.notes import (
+    EVENTS,
+    PUT,
+    TEXT,
+    Begin,
+    NoteError,
+    break_a_rule_after_writing,
+    break_a_rule_at_once,
+    clear,
+    fail_after_reading,
+    fail_after_writing,
+    fail_at_once,
+    names,
+    put,
+    text_of,
+    turn,
+)
+from tests.support.eventually import eventually
+from tests.support.rows import each_row
+
+FAILING = [
+    fail_at_once,
+    fail_after_reading,
+    fail_after_writing,
+    break_a_rule_at_once,
+    break_a_rule_after_writing,
+]
+# So many turns of the event loop after the start: before, while and after the commit is on its way.
+TURNS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100, 200, 400, 800)
+SLOW = """
+WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000000)
+SELECT count(*) FROM numbers
+"""
+VALUES: list[tuple[str, Value]] = [
+    *(("text", text) for text in ("", "text", "naïve 🎉", "quo'te\n\x00", None)),
+    *(("data", data) for data in (b"", b"\x00\xff bytes", bytes(70_000), None)),
+    *(("number", number) for number in (0, 1, 2**63 - 1, None)),
+]
+
+
+async def write_at_once(database: Database, count: int) -> list[Any]:
+    writes = (database.transaction(put(f"{number:04}", "x")) for number in range(count))
+    return await asyncio.gather(*writes, return_exceptions=True)
+
+
+# Results
+
+
+async def test_a_transaction_returns_its_result_whether_it_asks_for_something_or_not(
+    database: Database,
+) -> None:
+    def work() -> Transaction[int]:
+        yield from ()
+        return 7
+
+    assert await database.transaction(put("a", "text")) == "text"
+    assert await database.transaction(work) == 7
+
+
+async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_changes(
+    database: Database,
+) -> None:
+    def work() -> Transaction[list[object]]:
+        before = yield Statement(TEXT, ("a",))
+        written = yield Statement("INSERT INTO notes (name, text) VALUES (?, ?) RETURNING name", ("a", "x"))
+        after = yield Statement(TEXT, ("a",))
+        return [before, written, after]
+
+    assert await database.transaction(work) == [[], [("a",)], [("x",)]]
+
+
+async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_changed(
+    database: Database,
+) -> None:
+    def work() -> Transaction[int]:
+        ((changed,),) = yield ForEach(PUT, [(f"{number}", "x") for number in range(5)])
+        yield Touched(("note", "0"))
+        return int(changed)
+
+    found = await asyncio.gather(*(database.transaction(work) for _ in range(3)))
+
+    assert found == [5] * 3
+    assert await names(database) == [f"{number}" for number in range(5)]
+
+
+@each_row(
+    ("sql", "changed"),
+    [
+        ("UPDATE notes SET number = 1", 3),
+        ("\nUPDATE notes SET number = 1 WHERE name > 'a'", 2),
+        ("UPDATE notes SET number = 1 WHERE name = 'none'", 0),
+        ("DELETE FROM notes", 3),
+        ("DELETE FROM notes WHERE name = 'b'", 1),
+        ("INSERT INTO notes (name) VALUES ('d')", 1),
+        ("INSERT INTO notes (name) VALUES ('a'), ('d') ON CONFLICT (name) DO UPDATE SET text = 'x'", 2),
+        ("INSERT INTO notes (name) VALUES ('a'), ('d') ON CONFLICT (name) DO NOTHING", 1),
+        ("INSERT INTO notes (name) SELECT text || name FROM notes WHERE name < 'c'", 2),
+        ("WITH old AS (SELECT name FROM notes) DELETE FROM notes WHERE name IN (SELECT name FROM old)", 3),
+    ],
+)
+async def test_a_statement_without_rows_is_answered_with_how_many_it_changed(
+    database: Database, sql: str, changed: int
+) -> None:
+    def work() -> Transaction[list[Row]]:
+        return (yield Statement(sql))
+
+    await clear(database)
+    for name in "abc":
+        await database.transaction(put(name, "text"))
+
+    assert await database.transaction(work) == [(changed,)]
+
+
+@each_row(("column", "value"), VALUES)
+async def test_a_value_comes_back_as_it_was(database: Database, column: str, value: Value) -> None:
+    def work() -> Transaction[None]:
+        yield Statement(f"INSERT INTO notes (name, {column}) VALUES (?, ?)", ("a", value))
+
+    await clear(database)
+    await database.transaction(work)
+
+    assert await database.read(f"SELECT {column} FROM notes") == [(value,)]
+
+
+# Failures
+
+
+@each_row("bad", FAILING)
+async def test_a_transaction_that_fails_raises_why_and_changes_nothing(
+    database: Database, heard: list[Key], bad: Begin
+) -> None:
+    await clear(database)
+    await database.transaction(put("before", "text"))
+    heard.clear()
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one depends on the driver
+        await database.transaction(bad)
+
+    assert not isinstance(caught.value, NoteError) or str(caught.value) in bad.__name__.replace("_", " ")
+    assert await names(database) == ["before"]
+    assert await database.read(EVENTS) == [("before",)]
+    assert heard == []
+
+
+@each_row(("bad", "place"), product(FAILING, [0, 1, 2]))
+async def test_a_failing_transaction_harms_none_that_share_its_commit(
+    database: Database, heard: list[Key], bad: Begin, place: int
+) -> None:
+    await clear(database)
+    heard.clear()
+    begins = [put("a", "1"), put("b", "2")]
+    begins.insert(place, bad)
+
+    outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
+
+    assert isinstance(outcomes.pop(place), Exception)
+    assert outcomes == ["1", "2"]
+    assert await names(database) == ["a", "b"]
+    assert await database.read(EVENTS) == [("a",), ("b",)]
+    assert heard == [("note", "a"), ("note", "b")]
+
+
+async def test_of_many_at_once_exactly_the_failing_ones_are_left_out(
+    database: Database, heard: list[Key]
+) -> None:
+    begins = [FAILING[number % 5] if number % 3 == 0 else put(f"{number:03}", "x") for number in range(300)]
+
+    outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
+
+    good = [f"{number:03}" for number in range(300) if number % 3]
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [
+        number % 3 == 0 for number in range(300)
+    ]
+    assert await names(database) == good
+    assert heard == [("note", name) for name in good]
+
+
+@each_row("turns", TURNS)
+async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[Key], turns: int) -> None:
+    await clear(database)
+    heard.clear()
+    await left(database, put("a", "text"), turns)
+
+    await database.transaction(put("b", "text"))
+
+    stored = ["a", "b"] if turns > 0 else ["b"]
+    assert await names(database) == stored
+    assert await database.read(EVENTS) == [(name,) for name in stored]
+    assert heard == [("note", name) for name in stored]
+
+
+@each_row("turns", TURNS)
+async def test_a_failing_transaction_whose_caller_left_leaves_no_trace(
+    database: Database, heard: list[Key], turns: int
+) -> None:
+    await clear(database)
+    heard.clear()
+    await left(database, fail_after_writing, turns)
+
+    await database.transaction(put("b", "text"))
+
+    assert await names(database) == ["b"]
+    assert heard == [("note", "b")]
+
+
+async def called(database: Database, begin: Callable[[], Transaction[Any]]) -> Any:
+    """A caller, who may leave before it has begun."""
+    return await database.transaction(begin)
+
+
+async def left(database: Database, begin: Callable[[], Transaction[Any]], turns: int) -> None:
+    """Begin the transaction, and leave after so many turns of the event loop."""
+    task = asyncio.create_task(called(database, begin))
+    await turn(turns)
+    task.cancel()
+    await asyncio.wait([task])
+    task.cancelled() or task.exception()
+
+
+async def test_every_second_caller_may_leave_while_the_others_are_answered(database: Database) -> None:
+    tasks = [asyncio.create_task(called(database, put(f"{number:04}", "x"))) for number in range(400)]
+    await turn(1)
+    for number, task in enumerate(tasks[::2]):
+        task.cancel()
+        await turn(number % 4)
+
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert outcomes[1::2] == ["x"] * 200
+    assert await names(database) == [f"{number:04}" for number in range(400)]
+
+
+async def test_a_transaction_of_many_steps_is_whole_though_its_caller_left(database: Database) -> None:
+    def work() -> Transaction[None]:
+        for number in range(2_000):
+            yield Statement("INSERT INTO notes (name) VALUES (?)", (f"{number:04}",))
+
+    tasks = []
+    for turns in TURNS:
+        tasks.append(asyncio.create_task(called(database, work)))
+        await turn(turns + 1)
+        tasks[-1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await database.transaction(put("last", "text"))
+
+    assert len(await names(database)) == 2_001
+
+
+# Order, and transactions that share a commit
+
+
+async def test_transactions_take_effect_in_the_order_in_which_they_were_asked_for(database: Database) -> None:
+    await asyncio.gather(*(database.transaction(put("a", str(number))) for number in range(500)))
+
+    assert await text_of(database, "a") == "499"
+
+
+async def test_two_transactions_with_a_turn_in_common_never_change_one_state(
+    database: Database,
+) -> None:
+    def increment() -> Transaction[int]:
+        ((number,),) = yield Statement("SELECT number FROM notes WHERE name = ?", ("counter",))
+        assert isinstance(number, int)
+        yield Statement("UPDATE notes SET number = ? WHERE name = ?", (number + 1, "counter"))
+        return number + 1
+
+    def begin_at_zero() -> Transaction[None]:
+        yield Statement("INSERT INTO notes (name, number) VALUES (?, ?)", ("counter", 0))
+
+    await database.transaction(begin_at_zero)
+    turns = Turns((Turn("counter"),))
+    results = await asyncio.gather(*(database.transaction(increment, turns=turns) for _ in range(200)))
+
+    assert sorted(results) == list(range(1, 201))
+
+
+@pytest.mark.parametrize("full", [0, 1, 4])
+async def test_transactions_that_wait_together_share_a_commit(database: Database, full: int) -> None:
+    """A commit has room for 256 transactions in a file, and for 128 in PostgreSQL."""
+    most = 256 if isinstance(database, SqliteDatabase) else 128
+    count = full * most + 1
+
+    await write_at_once(database, count)
+
+    figures = database.figures()  # type: ignore[attr-defined]
+    assert (figures["transactions"], figures["commits"]) == (count, full + 1)
+    assert figures.get("runs_again", 0) == 0
+
+
+async def test_a_commit_that_is_just_full_is_one(database: Database) -> None:
+    most = 256 if isinstance(database, SqliteDatabase) else 128
+
+    await write_at_once(database, most)
+
+    assert database.figures()["commits"] == 1  # type: ignore[attr-defined]
+
+
+async def test_writers_who_go_on_writing_keep_sharing(database: Database) -> None:
+    async def writer(number: int) -> None:
+        for turn_number in range(20):
+            await database.transaction(put(f"{number}", str(turn_number)))
+
+    await asyncio.gather(*(writer(number) for number in range(64)))
+
+    figures = database.figures()  # type: ignore[attr-defined]
+    assert figures["transactions"] == 64 * 20
+    assert figures["commits"] <= 64 * 20 / 8
+
+
+@pytest.fixture
+def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten writes may wait. To be named before the database."""
+    for driver in ("sqlite", "postgres.database"):
+        monkeypatch.setattr(f"bridge_server.storage.{driver}._WAITING_WRITES_LIMIT", 10)
+
+
+async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
+    few_may_wait: None, database: Database
+) -> None:
+    outcomes = await write_at_once(database, 11)
+
+    assert outcomes[:10] == ["x"] * 10
+    assert isinstance(outcomes[10], UnavailableError)
+    assert outcomes[10].retry_after_seconds > 0
+    assert "too many writes" in outcomes[10].detail
+    assert len(await names(database)) == 10
+    assert await database.transaction(put("later", "text")) == "text"
+
+
+# Announcements
+
+
+async def test_a_change_is_announced_when_others_can_read_it(database: Database, events: Events) -> None:
+    reads: list[asyncio.Task[Value]] = []
+    events.subscribe(
+        Touched, lambda event: reads.append(asyncio.create_task(text_of(database, event.key[1])))
+    )
+
+    await asyncio.gather(*(database.transaction(put(f"note {number}", "x")) for number in range(100)))
+
+    assert await asyncio.gather(*reads) == ["x"] * 100
+
+
+async def test_an_announcement_reaches_its_waiter_before_the_writer_goes_on(
+    database: Database, heard: list[Key]
+) -> None:
+    await database.transaction(put("a", "text"))
+
+    assert heard == [("note", "a")]
+
+
+async def test_everyone_of_5000_who_wake_after_a_commit_reads_the_new_value(
+    database: Database, events: Events
+) -> None:
+    await database.transaction(put("a", "old"))
+    signals = Signals()
+    signals.subscribe_to(events)
+
+    async def new_text() -> Value:
+        text = await text_of(database, "a")
+        return text if text != "old" else None
+
+    waiters = [asyncio.create_task(signals.wait_for(("note", "a"), new_text, 60)) for _ in range(5_000)]
+    while signals.waiting < 5_000:
+        await turn(1)
+    await database.transaction(put("a", "new"))
+
+    assert await asyncio.gather(*waiters) == ["new"] * 5_000
+
+
+# Reads
+
+
+async def test_a_read_returns_all_rows_in_their_order(database: Database) -> None:
+    await asyncio.gather(*(database.transaction(put(name, name.upper())) for name in "cab"))
+
+    rows = await database.read("SELECT name, text FROM notes WHERE name <> ? ORDER BY name", ("b",))
+
+    assert rows == [("a", "A"), ("c", "C")]
+
+
+async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
+    before, wrong, after = await asyncio.gather(
+        database.read("SELECT 1"),
+        database.read("SELECT nonsense FROM nowhere"),
+        database.read("SELECT 2"),
+        return_exceptions=True,
+    )
+
+    assert isinstance(wrong, Exception)
+    assert (before, after) == ([(1,)], [(2,)])
+
+
+async def test_reads_that_began_before_a_commit_do_not_keep_later_ones_in_the_past(
+    database: Database,
+) -> None:
+    for number in range(40):
+        earlier = [asyncio.create_task(text_of(database, "a")) for _ in range(100)]
+        await turn(number % 5)
+        await database.transaction(put("a", str(number)))
+
+        later = await asyncio.gather(*(text_of(database, "a") for _ in range(100)))
+
+        assert later == [str(number)] * 100
+        await asyncio.gather(*earlier)
+
+
+async def test_a_slow_read_holds_up_neither_reads_nor_writes(database: Database) -> None:
+    slow = asyncio.ensure_future(database.read(SLOW))
+    await turn(3)
+
+    for number in range(5):
+        await database.transaction(put("a", str(number)))
+        assert await text_of(database, "a") == str(number)
+
+    assert not slow.done()
+    assert await slow == [(3_000_000,)]
+
+
+async def test_a_reader_does_not_see_half_of_a_transaction(database: Database) -> None:
+    async def write() -> None:
+        for number in range(100):
+            await database.transaction(put(f"{number}", "x"))
+
+    writing = asyncio.create_task(write())
+    while not writing.done():
+        ((notes, events),) = await database.read(
+            "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM events)"
+        )
+
+        assert notes == events
+    await writing
+
+
+@each_row("readers", [1, 64, 65, 1_000])
+async def test_any_number_may_read_at_once(database: Database, readers: int) -> None:
+    await database.transaction(put("a", "text"))
+
+    assert await asyncio.gather(*(text_of(database, "a") for _ in range(readers))) == ["text"] * readers
+
+
+@each_row("turns", TURNS)
+async def test_reads_may_be_left_at_any_moment(database: Database, turns: int) -> None:
+    await database.transaction(put("a", "text"))
+    tasks = [asyncio.create_task(text_of(database, "a")) for _ in range(200)]
+    await turn(turns)
+    for task in tasks[::2]:
+        task.cancel()
+
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert outcomes[1::2] == ["text"] * 100
+    assert await asyncio.gather(*(text_of(database, "a") for _ in range(200))) == ["text"] * 200
+
+
+async def test_a_database_is_busy_while_it_writes_or_reads(database: Database) -> None:
+    async def is_idle() -> bool:
+        return not database.is_busy
+
+    assert await is_idle()
+    for work in (called(database, put("a", "text")), text_of(database, "a")):
+        under_way = asyncio.create_task(work)
+        await turn(2)
+
+        assert database.is_busy
+        await under_way
+        await eventually(is_idle)

@@ -1,0 +1,344 @@
+"""The relay's store: what expires is swept in slices, and the end of a session answers every poll.
+
+The store is asked on both engines: a sweep meets a renewed session only by chance.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import pytest
+
+from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.signals import Key
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.outbox import topics
+from bridge_server.outbox.topics import Topic
+from bridge_server.relay import store as relay_sql
+from bridge_server.relay.models import (
+    CallId,
+    CallNotFoundError,
+    Keep,
+    Payload,
+    SessionId,
+    SessionNotFoundError,
+    SessionUpdate,
+    StoredCall,
+)
+from bridge_server.relay.service import relay_sweeps
+from bridge_server.relay.store import RelayStore, RelaySweepStore
+from bridge_server.storage.database import (
+    NO_TURNS,
+    Database,
+    Result,
+    Transaction,
+    Turns,
+    Value,
+)
+from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
+from bridge_server.storage.postgres.statements import swept, translated
+from tests.storage.notes import turn
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually, soon
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.rows import each_row
+
+
+class Interrupted:
+    """A database that does something else before each transaction, which has a number."""
+
+    def __init__(self, database: Database, before: Callable[[int], Awaitable[None]]) -> None:
+        self._database = database
+        self._before = before
+        self._numbers = count(1)
+        self.takes_turns = database.takes_turns
+        self.is_busy = self.is_full = False
+        self.require_room = database.require_room
+        self.read = database.read
+
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
+        await self._before(next(self._numbers))
+        return await self._database.transaction(begin, adds=adds, turns=turns)
+
+
+# Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing.
+
+TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
+PAYLOAD = Payload(b'"sealed"')
+CALLS_END_MS, SESSIONS_END_MS = 1_000, 2_000
+
+
+@pytest.fixture
+def store(rooms: Database) -> RelayStore:
+    return RelayStore(rooms)
+
+
+async def add_call(store: RelayStore, session_id: SessionId, call_id: str, ends_ms: int) -> CallId:
+    call = StoredCall(CallId(call_id), session_id, PAYLOAD, ends_ms, SESSIONS_END_MS, 0)
+    await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
+    return call.call_id
+
+
+async def fill(store: RelayStore, sessions: int, calls_each: int) -> None:
+    """Sessions with calls, every second one answered, and each with a webhook."""
+    for number in range(sessions):
+        session_id = SessionId(f"session-{number}")
+        await store.create_session(session_id, SESSIONS_END_MS)
+        for call_number in range(calls_each):
+            call_id = await add_call(store, session_id, f"{session_id}-{call_number}", CALLS_END_MS)
+            if call_number % 2:
+                await store.set_status(call_id, PAYLOAD, now_ms=0, expires_at_ms=1_200)
+        await store.subscribe(Topic(session_id), "https://example.org", 0, 1_500, webhook_limit=16)
+
+
+async def sweep(store: RelayStore, now_ms: int) -> None:
+    await Sweeper(
+        relay_sweeps(RelaySweepStore(store.database)), ManualClock(now_ms), interval_seconds=1
+    ).sweep()
+
+
+async def counts(database: Database) -> dict[str, Value]:
+    return {table: (await database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
+
+
+async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_than_that(
+    rooms: Database, store: RelayStore
+) -> None:
+    await fill(store, sessions=2, calls_each=4)
+    expected = {
+        CALLS_END_MS - 1: (2, 8, 4, 2),
+        CALLS_END_MS: (2, 4, 4, 2),
+        1_199: (2, 4, 4, 2),
+        1_200: (2, 0, 0, 2),
+        1_500: (2, 0, 0, 0),
+        SESSIONS_END_MS - 1: (2, 0, 0, 0),
+        SESSIONS_END_MS: (0, 0, 0, 0),
+    }
+
+    left = {}
+    for now_ms in expected:
+        await sweep(store, now_ms)
+        left[now_ms] = tuple((await counts(rooms)).values())
+
+    assert left == expected
+
+
+@each_row(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
+async def test_slice_after_slice_everything_goes(
+    rooms: Database, store: RelayStore, span: int, limit: int
+) -> None:
+    await fill(store, sessions=3, calls_each=4)
+
+    sweeps = RelaySweepStore(rooms)
+    for sweep_slice in (sweeps.sweep_calls, sweeps.sweep_sessions):
+        after: int | None = 0
+        while after is not None:
+            swept = await sweep_slice(SESSIONS_END_MS, after, span, limit)
+            assert swept.deleted <= limit
+            assert swept.last is None or swept.last > after
+            after = swept.last
+
+    assert await counts(rooms) == {**dict.fromkeys(TABLES, 0), "topic_webhooks": 3}
+
+
+async def test_a_living_row_is_passed_over_wherever_it_stands(rooms: Database, store: RelayStore) -> None:
+    await fill(store, sessions=60, calls_each=1)
+    living = [SessionId(f"session-{number}") for number in (0, 1, 30, 31, 59)]
+    update = SessionUpdate(PAYLOAD, Keep.KEEP)
+    for session_id in living:
+        await store.update_session(session_id, update, now_ms=0, expires_at_ms=9_000)
+    kept = await add_call(store, living[0], "kept", ends_ms=9_000)
+    await store.set_status(CallId("session-30-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
+
+    await sweep(store, 5_000)
+
+    assert list((await counts(rooms)).values()) == [5, 2, 1, 0]
+    assert (await store.call(living[0], kept, 5_000)).payload == PAYLOAD
+    assert [call.call_id for call in (await store.pending_calls(living[0], 5_000)).calls] == [kept]
+    for session_id in living:
+        assert (await store.session(session_id, 5_000)).payload == PAYLOAD
+    assert (await store.status(CallId("session-30-0"), 5_000)).payload == PAYLOAD
+
+
+async def test_a_session_renewed_after_it_was_found_expired_is_kept(
+    rooms: Database, store: RelayStore
+) -> None:
+    await fill(store, sessions=1, calls_each=1)
+    await store.create_session(SessionId("newest"), 9_000)
+
+    async def prolong(_: int) -> None:  # by requests that were on their way when the session expired
+        update = SessionUpdate(PAYLOAD, Keep.KEEP)
+        await store.update_session(SessionId("session-0"), update, now_ms=0, expires_at_ms=9_000)
+
+    async def answer(_: int) -> None:
+        await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
+
+    calls = await RelaySweepStore(Interrupted(rooms, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelaySweepStore(Interrupted(rooms, prolong)).sweep_sessions(5_000, 0, 10, 10)
+
+    assert (calls.deleted, sessions.deleted) == (0, 0)
+    assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD
+
+
+async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
+    rooms: Database, store: RelayStore
+) -> None:
+    ended, new = SessionId("ended"), SessionId("new")
+    await store.create_session(ended, SESSIONS_END_MS)
+    call_id = await add_call(store, ended, "call", ends_ms=9_000)
+    await store.delete_session(ended, now_ms=0)
+    await sweep(store, 5_000)
+
+    await store.create_session(new, 9_000)
+    await sweep(store, 5_000)
+
+    assert (await store.pending_calls(new, 5_000)).calls == ()
+    assert await counts(rooms) == {**dict.fromkeys(TABLES, 0), "sessions": 1, "calls": 1}
+    with pytest.raises(CallNotFoundError):
+        await store.status(call_id, 5_000)
+    await sweep(store, 9_000)
+    assert await counts(rooms) == dict.fromkeys(TABLES, 0)
+
+
+# A sweep of PostgreSQL spares a row that another process prolongs or answers at that moment.
+
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+@needs_postgres
+async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: PostgresServer) -> None:
+    url = await postgres.database("bridge", migrate_postgres)
+    async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
+        for webhook in ("https://a.example", "https://b.example"):
+            await prolonging.execute(translated(topics.UPSERT), "topic", webhook, 1_000)
+        async with prolonging.transaction():
+            await prolonging.execute(translated(topics.UPSERT), "topic", "https://a.example", 9_000)
+            deleting = asyncio.create_task(sweeping.execute(translated(OVERRIDES[topics.SWEEP]), 2_000, 500))
+
+            await until_waiting(watching)
+
+        assert await deleting == "DELETE 1"
+        assert [row[0] for row in await watching.fetch("SELECT webhook FROM topic_webhooks")] == [
+            "https://a.example"
+        ]
+
+
+async def until_waiting(watching: Any) -> None:
+    """Return once a statement waits for the lock of another."""
+
+    async def waits() -> Any:
+        return await watching.fetchval(_WAITING)
+
+    await eventually(waits)
+
+
+_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES ('s', 9000) RETURNING id"
+_CALL = """
+INSERT INTO calls (call_id, session, expires_at_ms, listed, payload) VALUES ('c', $1, 1000, 1, '')
+RETURNING id
+"""
+
+
+@needs_postgres
+@each_row("has_one_before", [False, True])
+async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
+    postgres: PostgresServer, has_one_before: bool
+) -> None:
+    url = await postgres.database("bridge", migrate_postgres)
+    async with connected(url) as answering, connected(url) as sweeping, connected(url) as watching:
+        call = await answering.fetchval(_CALL, await answering.fetchval(_SESSION))
+        if has_one_before:
+            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 2_000, b"first")
+        async with answering.transaction():
+            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 9_000, b"last")
+            sweep = translated(OVERRIDES[relay_sql.SWEEP_CALL])
+            deleting = asyncio.create_task(sweeping.execute(sweep, call, 3_000, 3_000))
+
+            await until_waiting(watching)
+
+        assert await deleting == "DELETE 0"
+        assert await watching.fetchval("SELECT payload FROM call_statuses") == b"last"
+
+        assert await sweeping.execute(sweep, call, 9_000, 9_000) == "DELETE 1"
+        assert await watching.fetchval("SELECT count(*) FROM call_statuses") == 0
+
+
+def test_a_sweep_names_rows_by_their_places() -> None:
+    rows = "(SELECT c, d FROM a WHERE e <= ? ORDER BY e LIMIT ?)"
+    statement = f"DELETE FROM a WHERE b <= ? AND (c, d) IN\n {rows}\nRETURNING c"
+
+    assert swept(statement) == (
+        "DELETE FROM a WHERE b <= ?1 AND e <= ?2 AND ctid = ANY (ARRAY("
+        "SELECT ctid FROM a WHERE e <= ?2 ORDER BY e LIMIT ?3))\nRETURNING c"
+    )
+
+
+def test_another_statement_is_no_sweep() -> None:
+    with pytest.raises(ValueError, match="is no sweep"):
+        swept("DELETE FROM a WHERE b = ?")
+
+
+# Ending a session answers every poll for it, whatever becomes of the deleting client.
+
+SESSION = SessionId("session")
+CALLS = [CallId(f"call-{number}") for number in range(3)]
+
+
+async def add_session(store: RelayStore) -> None:
+    """A session that has three calls."""
+    await store.create_session(SESSION, SESSIONS_END_MS)
+    for call_id in CALLS:
+        await add_call(store, SESSION, call_id, CALLS_END_MS)
+
+
+async def test_the_session_its_calls_and_their_statuses_are_announced(
+    store: RelayStore, heard: list[Key]
+) -> None:
+    await add_session(store)
+    await store.set_status(CALLS[0], PAYLOAD, now_ms=0, expires_at_ms=1_000)
+    heard.clear()
+
+    await store.delete_session(SESSION, now_ms=0)
+
+    whole = {(kind, SESSION) for kind in ("session", "calls", "statuses")}
+    assert set(heard) == whole | {("status", call) for call in CALLS}
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 10, 30, 100, 300])
+async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
+    store: RelayStore, heard: list[Key], turns: int
+) -> None:
+    await add_session(store)
+    heard.clear()
+    ending = asyncio.ensure_future(store.delete_session(SESSION, now_ms=0))
+    await turn(turns)
+    ending.cancel()
+    with suppress(asyncio.CancelledError):
+        await ending
+
+    await soon(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
+
+
+async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(
+    rooms: Database, store: RelayStore, heard: list[Key]
+) -> None:
+    await add_session(store)
+    heard.clear()
+
+    async def fail_midway(number: int) -> None:
+        if number == 2:
+            raise UnavailableError("Nothing was stored: the disk is full.")
+
+    with suppress(UnavailableError):
+        await RelayStore(Interrupted(rooms, fail_midway)).delete_session(SESSION, now_ms=0)
+
+    with pytest.raises(SessionNotFoundError):
+        await store.session(SESSION, now_ms=0)
+    assert {key for kind, key in heard if kind == "status"} == set(CALLS)

@@ -1,0 +1,342 @@
+"""The SQLite driver: many transactions in one commit, a file that is full, and no thread that outlives it.
+
+Commit hooks, failures of a disk and threads are seen at the driver alone: no client brings them about.
+"""
+
+import asyncio
+import gc
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
+from bridge_server.storage import connection, group_commit, sqlite
+from bridge_server.storage.connection import open_connection, passing_failure, run
+from bridge_server.storage.database import Statement, Transaction
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.storage.notes import TEXT, fail_after_writing, names, put, text_of, turn
+from tests.support.drivers import make_notes_file
+from tests.support.eventually import eventually
+from tests.support.locks import locked
+from tests.support.rows import each_row
+
+_UNLIMITED = 2**32 - 2
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return make_notes_file(tmp_path)
+
+
+@pytest.fixture
+async def database(file: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(file, events)
+    async with database.opened():
+        yield database
+
+
+# Commits
+
+
+async def test_the_file_is_in_wal_mode_with_full_syncing_and_foreign_keys(database: SqliteDatabase) -> None:
+    pragmas = {
+        name: (await database.read(f"PRAGMA {name}"))[0][0]
+        for name in ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
+    }
+
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "wal_autocheckpoint": 0}
+
+
+async def test_nothing_is_announced_before_another_process_could_read_it(
+    database: SqliteDatabase, file: Path, events: Events
+) -> None:
+    seen: list[object] = []
+
+    def look(event: Touched) -> None:
+        with closing(sqlite3.connect(file)) as other:
+            seen.append(other.execute(TEXT, (event.key[1],)).fetchone())
+
+    events.subscribe(Touched, look)
+    await asyncio.gather(*(database.transaction(put(f"{number}", "x")) for number in range(20)))
+
+    assert seen == [("x",)] * 20
+
+
+async def test_a_commit_that_is_refused_announces_and_stores_nothing_and_the_next_one_succeeds(
+    impatient: None, database: SqliteDatabase, file: Path, heard: list[Key]
+) -> None:
+    with locked(file):
+        outcomes = await asyncio.gather(
+            *(database.transaction(put(name, "refused")) for name in "abc"), return_exceptions=True
+        )
+
+    assert all(isinstance(outcome, UnavailableError) and "locked" in str(outcome) for outcome in outcomes)
+    failed = [database.last_commit_failed]
+    assert heard == []
+    assert await names(database) == []
+
+    await database.transaction(put("a", "stored"))
+
+    assert [*failed, database.last_commit_failed] == [True, False]
+    assert await text_of(database, "a") == "stored"
+    assert heard == [("note", "a")]
+
+
+async def test_a_lock_that_is_let_go_in_time_is_waited_for_while_reads_go_on(
+    database: SqliteDatabase, file: Path
+) -> None:
+    await database.transaction(put("a", "old"))
+    with locked(file):
+        write = asyncio.ensure_future(database.transaction(put("a", "new")))
+        await turn(20)
+
+        assert await text_of(database, "a") == "old"
+        assert not write.done()
+
+    assert await write == "new"
+    assert await text_of(database, "a") == "new"
+
+
+async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) -> None:
+    database = SqliteDatabase(file, events)
+    async with database.opened():
+        tasks = [
+            asyncio.ensure_future(database.transaction(put(f"{number:03}", "x"))) for number in range(600)
+        ]
+        await turn(1)
+
+    assert await asyncio.gather(*tasks) == ["x"] * 600
+    with closing(sqlite3.connect(file)) as other:
+        assert other.execute("SELECT count(*) FROM notes").fetchone() == (600,)
+
+
+async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_is_part_of_it(
+    database: SqliteDatabase,
+) -> None:
+    trips = iter(["first", None, "third"])
+
+    def hook() -> Callable[[], Transaction[str]] | None:
+        trip = next(trips)
+        return None if trip is None else put(f"hook {trip}", "text")
+
+    database.add_commit_hook(hook)
+    for name in "abc":
+        await database.transaction(put(name, "text"))
+
+    assert await names(database) == ["a", "b", "c", "hook first", "hook third"]
+    figures = database.figures()
+    assert (figures["transactions"], figures["commits"]) == (5, 3)
+
+
+async def test_a_commit_hook_that_fails_harms_no_transaction(database: SqliteDatabase) -> None:
+    database.add_commit_hook(lambda: fail_after_writing)
+
+    assert await database.transaction(put("a", "text")) == "text"
+
+    assert await names(database) == ["a"]
+
+
+# A file that is full
+
+
+async def allow_pages(database: SqliteDatabase, pages: int) -> None:
+    """From now on the file may have so many pages, and is full beyond them."""
+
+    def work() -> Transaction[None]:
+        yield Statement(f"PRAGMA max_page_count = {pages}")
+
+    await database.transaction(work)
+
+
+def put_much(name: str) -> Transaction[None]:
+    yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", (name, bytes(200_000)))
+
+
+async def test_a_full_file_refuses_what_does_not_fit_and_recovers(
+    database: SqliteDatabase, heard: list[Key]
+) -> None:
+    await database.transaction(put("before", "text"))
+    await allow_pages(database, 10)
+    heard.clear()
+
+    with pytest.raises(UnavailableError, match="full"):
+        await database.transaction(lambda: put_much("large"))
+
+    assert database.last_commit_failed
+    await database.transaction(put("small", "text"))
+    await allow_pages(database, _UNLIMITED)
+    await database.transaction(lambda: put_much("large"))
+    assert await names(database) == ["before", "large", "small"]
+    assert heard == [("note", "small")]
+
+
+@each_row("other", [put("b", "text"), fail_after_writing], ids=["good", "run again one by one"])
+async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
+    database: SqliteDatabase, heard: list[Key], other: Callable[[], Transaction[str]]
+) -> None:
+    await allow_pages(database, 10)
+    begins: list[Callable[[], Transaction[Any]]] = [put("a", "text"), lambda: put_much("large"), other]
+
+    outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 3
+    assert await names(database) == []
+    assert heard == []
+
+
+@each_row(
+    ("code", "reason"),
+    [
+        (sqlite3.SQLITE_BUSY, "locked"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "locked"),
+        (sqlite3.SQLITE_LOCKED, "locked"),
+        (sqlite3.SQLITE_FULL, "full"),
+        (sqlite3.SQLITE_IOERR, "does not accept"),
+        (sqlite3.SQLITE_IOERR_FSYNC, "does not accept"),
+        (sqlite3.SQLITE_IOERR_WRITE, "does not accept"),
+        (sqlite3.SQLITE_READONLY, "not writable"),
+        (sqlite3.SQLITE_CANTOPEN, "cannot be opened"),
+        (sqlite3.SQLITE_NOMEM, "memory"),
+        (sqlite3.SQLITE_ERROR, None),
+        (sqlite3.SQLITE_CONSTRAINT, None),
+        (sqlite3.SQLITE_CORRUPT, None),
+    ],
+)
+def test_a_failure_that_passes_is_answered_as_unavailable_and_a_lasting_one_is_not(
+    code: int, reason: str | None
+) -> None:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+
+    found = passing_failure(error)
+
+    assert found is None if reason is None else reason in str(found)
+
+
+@each_row("error", [sqlite3.OperationalError("no code"), OSError(28, "no space"), ValueError()])
+def test_an_error_without_an_sqlite_code_is_not_taken_for_one(error: Exception) -> None:
+    assert passing_failure(error) is None
+
+
+# Connections and their threads
+
+
+async def test_work_is_done_in_the_thread_of_its_connection_and_returned_or_raised(tmp_path: Path) -> None:
+    def count(raw: sqlite3.Connection) -> int:
+        raw.execute("CREATE TABLE a (b)")
+        raw.execute("INSERT INTO a VALUES (1), (2)")
+        return len(raw.execute("SELECT b FROM a").fetchall())
+
+    wire = await open_connection(tmp_path / "file.db")
+    try:
+        first, second = [await run(wire, lambda _: threading.get_ident()) for _ in range(2)]
+        assert first == second != threading.get_ident()
+        assert await run(wire, count) == 2
+        assert await run(wire, lambda raw: raw.in_transaction) is False
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            await run(wire, lambda raw: raw.execute("SELECT * FROM nowhere"))
+        assert await run(wire, lambda raw: raw.execute("SELECT 1").fetchall()) == [(1,)]
+    finally:
+        await wire.close()
+
+
+@pytest.fixture
+def threads_are_gone() -> Callable[[], Any]:
+    """Waits until there are as few threads as before."""
+    before = threading.active_count()
+
+    async def as_few() -> bool:
+        return threading.active_count() <= before
+
+    return lambda: eventually(as_few)
+
+
+async def test_leaving_ends_every_thread_after_a_failure_too(
+    file: Path, events: Events, threads_are_gone: Callable[[], Any]
+) -> None:
+    async def fail_inside() -> None:
+        async with SqliteDatabase(file, events).opened():
+            assert threading.active_count() > 1
+            raise LookupError
+
+    async with SqliteDatabase(file, events).opened():
+        pass
+    await threads_are_gone()
+    with pytest.raises(LookupError):
+        await fail_inside()
+    await threads_are_gone()
+
+
+@each_row("refused", ["PRAGMA nonsense syntax", "SELECT * FROM nowhere"])
+async def test_a_connection_that_cannot_be_prepared_ends_its_thread(
+    file: Path, threads_are_gone: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    monkeypatch.setattr(connection, "_PRAGMAS", refused)
+
+    with pytest.raises(sqlite3.Error):
+        await connection.open_connection(file)
+
+    await threads_are_gone()
+
+
+async def test_a_file_that_cannot_be_opened_leaves_no_thread(
+    tmp_path: Path, events: Events, threads_are_gone: Callable[[], Any]
+) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        async with SqliteDatabase(tmp_path, events).opened():
+            pass
+
+    await threads_are_gone()
+
+
+# aiosqlite leaves a connection whose opening is cancelled to the garbage collector, which complains.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 30, 60, 100, 200, 400])
+async def test_opening_and_closing_may_be_cancelled_at_any_moment(
+    file: Path, events: Events, threads_are_gone: Callable[[], Any], turns: int
+) -> None:
+    async def open_and_write() -> None:
+        database = SqliteDatabase(file, events)
+        async with database.opened():
+            await database.transaction(put("a", "text"))
+
+    task = asyncio.create_task(open_and_write())
+    await turn(turns)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+    await threads_are_gone()
+    gc.collect()
+    database = SqliteDatabase(file, events)
+    async with database.opened():
+        assert await names(database) in ([], ["a"])
+        assert await database.transaction(put("b", "text")) == "text"
+
+
+async def test_when_the_thread_of_a_connection_fails_every_caller_is_answered(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: aiosqlite.Connection, __: Callable[[sqlite3.Connection], object]) -> object:
+        raise RuntimeError("the thread is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(group_commit, "run", broken)
+        patch.setattr(sqlite, "run", broken)
+        outcomes = await asyncio.gather(
+            *(database.transaction(put("a", "lost")) for _ in range(3)),
+            *(text_of(database, "a") for _ in range(100)),
+            return_exceptions=True,
+        )
+
+    assert [type(outcome) for outcome in outcomes] == [RuntimeError] * 103
+    assert await database.transaction(put("a", "text")) == "text"
+    assert await text_of(database, "a") == "text"

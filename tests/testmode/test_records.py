@@ -1,0 +1,269 @@
+"""The records of test mode: messages that left the server, and requests that it answered."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+from standardwebhooks import Webhook
+
+from bridge_server.kit.testing.server import RecordedRequest
+from tests.support.figures import until_waiting
+from tests.support.inbox_client import sign_in
+from tests.support.project import opened_app
+from tests.support.rows import each_row
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.webhook_receiver import open_receiver, status
+from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+async def registered(controlled: Controlled, channel: str, token: str = "any token") -> str:
+    """A session whose calls are pushed through the channel."""
+    session_id = await controlled.server.open_session()
+    answer = await controlled.push.register(type=channel, topic=session_id, token=token)
+    assert answer.status == 200, answer
+    return session_id
+
+
+async def test_a_webhook_is_kept_with_headers_and_signature(tmp_path: Path) -> None:
+    async with (
+        controlling(tmp_path / "data", webhook_secret=SECRET) as controlled,
+        open_receiver() as receiver,
+    ):
+        session_id = await webhook_for(controlled, receiver)
+        await controlled.server.request_call(session_id)
+
+        (sent,) = await controlled.control.sent(channel="webhook", topic=session_id, wait=20)
+
+        (received,) = receiver.requests
+        assert (sent.url, sent.payload, sent.outcome) == (receiver.url(), {"topic": session_id}, "delivered")
+        assert dict(sent.headers).items() <= dict(received.headers).items()
+        moment = datetime.fromtimestamp(int(sent.headers["webhook-timestamp"]), UTC)
+        signature = Webhook(SECRET).sign(sent.id, moment, received.body.decode())
+        assert sent.headers["webhook-signature"] == signature
+
+
+async def test_a_push_by_fcm_is_the_message_that_google_would_have(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "fcm", "tokén of any form {}")
+    await controlled.server.request_call(session_id, dapp_name="Example")
+
+    (sent,) = await controlled.control.sent(channel="fcm", wait=20)
+
+    message = sent.payload["message"]
+    assert (sent.token, message["token"]) == ("tokén of any form {}", "tokén of any form {}")
+    assert (sent.title, sent.body) == (message["notification"]["title"], message["notification"]["body"])
+    assert (sent.topic, sent.outcome) == (session_id, "delivered")
+
+
+async def test_a_push_by_apns_has_its_headers_and_payload(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "apn")
+    await controlled.server.request_call(session_id)
+
+    (sent,) = await controlled.control.sent(channel="apns", wait=20)
+
+    assert sent.headers["apns-push-type"] == "alert"
+    assert sent.payload["aps"]["alert"] == {"title": sent.title, "body": sent.body}
+
+
+async def test_a_web_push_is_what_the_service_worker_would_read(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "webpush", "no subscription at all")
+    await controlled.server.request_call(session_id)
+
+    (sent,) = await controlled.control.sent(channel="webpush", wait=20)
+
+    assert (sent.payload["title"], sent.payload["data"]["topic"]) == (sent.title, session_id)
+
+
+async def test_a_webhook_that_stands_for_a_device_has_a_channel_of_its_own(controlled: Controlled) -> None:
+    async with open_receiver() as receiver:
+        session_id = await registered(controlled, "webhook", receiver.url())
+        await controlled.server.request_call(session_id)
+
+        (sent,) = await controlled.control.sent(channel="webhook-push", wait=20)
+
+        assert sent.url == receiver.url()
+        assert await controlled.control.sent(channel="webhook") == []
+
+
+async def test_a_notification_to_a_device_is_found_by_its_account(tmp_path: Path) -> None:
+    async with controlling(tmp_path / "data") as controlled, opened_app(controlled.server) as app:
+        reader = await sign_in(controlled.server)
+        await reader.add_device("fcm", "the device")
+        await reader.subscribe(app.project_id)
+        await app.notify([reader.account])
+
+        (sent,) = await controlled.control.sent(account=reader.account, wait=20)
+
+        assert (sent.channel, sent.token, sent.title) == ("fcm", "the device", "Title")
+        assert await controlled.control.sent(account=reader.account.rpartition(":")[2].upper()) == [sent]
+        assert await controlled.control.sent(account="0x00") == []
+
+
+async def test_a_waiting_request_is_answered_with_the_first_match(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "fcm")
+    waiting = asyncio.create_task(controlled.control.sent(channel="fcm", topic=session_id, wait=20))
+    await until_waiting(controlled.server, 1)
+
+    await controlled.server.request_call(session_id)
+
+    assert [each.topic for each in await waiting] == [session_id]
+
+
+async def test_nothing_is_there_when_the_wait_is_over(controlled: Controlled) -> None:
+    assert await controlled.control.sent(channel="apns", wait=0.05) == []
+
+
+async def test_sent_messages_are_forgotten_on_demand(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "fcm")
+    await controlled.server.request_call(session_id)
+    await controlled.control.sent(wait=20)
+
+    assert await controlled.control.forget_sent() == 1
+    assert await controlled.control.sent() == []
+
+
+@each_row("query", ["channel=fmc", "wait=soon", "wait=-1", "wait=", "channel="])
+async def test_a_query_that_cannot_be_read_is_refused(controlled: Controlled, query: str) -> None:
+    answer = await controlled.send("GET", f"/_test/sent?{query}")
+
+    assert answer.problem(400)["detail"]
+
+
+async def test_unknown_members_of_the_answer_do_not_break_the_client(controlled: Controlled) -> None:
+    session_id = await registered(controlled, "fcm")
+    await controlled.server.request_call(session_id)
+    await controlled.control.sent(wait=20)
+
+    (raw,) = orjson.loads((await controlled.send("GET", "/_test/sent")).body)["sent"]
+
+    assert raw.keys() >= {"id", "channel", "at", "outcome", "topic", "token", "title", "body", "payload"}
+
+
+async def recorded(controlled: Controlled) -> list[RecordedRequest]:
+    """The recorded requests, but for those of the metrics that tests read."""
+    requests = (await controlled.control.traffic()).requests
+    return [each for each in requests if each.route != "metrics"]
+
+
+async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    call_id = await controlled.server.request_call(session_id)
+
+    first, second = await recorded(controlled)
+
+    assert (first.number, second.number) == (1, 2)
+    assert (first.who, first.method, first.route, first.status) == ("dapp", "POST", "open-session", 200)
+    assert second.path == f"/session/{session_id}/call/new"
+    assert second.request["body"] == '{"encryptionPayload": "call", "dappName": "Dapp"}'
+    assert second.request["headers"]["Content-Type"] == "application/json"
+    assert second.answer["body"] == f'{{"callId":"{call_id}"}}'
+    assert second.summary == f"call {call_id[:8]} · Dapp · payload 49 B"
+    assert second.milliseconds >= 0
+
+
+async def test_the_wallets_side_and_its_pushes(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    body = b'{"encryptionPayload":"x","push":{"type":"fcm","token":"t","webhook":"https://push.example"}}'
+    await controlled.send("PUT", f"/session/{session_id}", body)
+
+    _, put = await recorded(controlled)
+
+    assert (put.who, put.route, put.summary) == (
+        "wallet",
+        "update-session",
+        f"payload {len(body)} B · push fcm",
+    )
+
+
+async def test_a_long_poll_says_how_long_it_was_held(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
+        await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "there"}')
+        await poll
+
+    polled = next(each for each in await recorded(controlled) if each.route == "session")
+
+    assert polled.waited > 0
+    assert [each.waited for each in await recorded(controlled) if each.route != "session"] == [0, 0]
+
+
+async def test_a_refusal_says_why(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    await controlled.send("POST", f"/session/{session_id}/call/new", b'{"encryptionPayload": "x"}')
+    await controlled.get("/nowhere")
+
+    _, refused, unrouted = await recorded(controlled)
+
+    assert (refused.status, refused.summary.split()[0]) == (400, "#/dappName")
+    assert (unrouted.status, unrouted.route) == (404, "unrouted")
+
+
+async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) -> None:
+    async with controlling(tmp_path / "data", dev_accounts=True) as controlled:
+        rpc = RpcClient(controlled.server)
+        await rpc.call("personal_sign", "0x68", DEVELOPMENT_ADDRESS)
+        await rpc.error("eth_sign", DEVELOPMENT_ADDRESS)
+        await controlled.send("POST", "/rpc", b"{}", Origin="https://evil.example")
+
+        signed, refused, page = await recorded(controlled)
+
+        assert (signed.who, signed.summary) == ("rpc", "personal_sign")
+        assert refused.summary.startswith("eth_sign · -32602 ")
+        assert (page.who, page.status) == ("page", 403)
+        assert "https://evil.example" in page.summary
+
+
+async def test_secrets_are_left_out(controlled: Controlled) -> None:
+    await controlled.send("GET", "/info", Authorization="Bearer secret", Cookie="secret")
+
+    (request,) = await recorded(controlled)
+
+    assert {name: request.request["headers"][name] for name in ("Authorization", "Cookie")} == {
+        "Authorization": "…",
+        "Cookie": "…",
+    }
+
+
+async def test_a_large_body_is_cut(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    body = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000)
+    await controlled.send("PUT", f"/session/{session_id}", body)
+
+    _, put = await recorded(controlled)
+
+    assert (len(put.request["body"]), put.request["bytes"]) == (16 * 1024, len(body))
+
+
+async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> None:
+    async with open_receiver() as receiver:
+        receiver.script.append(status(503))
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await controlled.control.sent(wait=20)
+
+        sent = next(each for each in await recorded(controlled) if each.who == "bridge")
+
+        assert (sent.path, sent.status, sent.route) == (receiver.url(), 503, "webhook")
+        assert sent.summary == "the receiver answered 503"
+
+
+async def test_a_waiting_request_is_answered_with_the_next_exchange(controlled: Controlled) -> None:
+    waiting = asyncio.create_task(controlled.control.traffic(wait=20))
+
+    await controlled.get("/hello")
+
+    assert [each.route for each in (await waiting).requests] == ["hello"]
+
+
+async def test_the_control_routes_are_not_recorded(controlled: Controlled) -> None:
+    await controlled.control.clock.now()
+
+    assert (await controlled.control.traffic()).requests == []
+
+
+@each_row("query", ["after=x", "after=-1", "wait=x"])
+async def test_malformed_query_of_the_traffic_is_refused(controlled: Controlled, query: str) -> None:
+    answer = await controlled.send("GET", f"/_test/traffic?{query}")
+
+    assert answer.problem(400)

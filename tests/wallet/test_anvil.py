@@ -1,0 +1,434 @@
+"""The wallet and a real node, anvil, in a process of its own, which tests start, kill and set back."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import structlog
+
+from bridge_server.wallet.models import RpcCall, TransactionRefusedError
+from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
+from tests.support.node_packages import PACKAGES, needs_anvil
+from tests.support.rows import each_row
+from tests.support.rpc_client import RpcClient
+from tests.support.server import running_server
+from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
+
+CHAIN_ID = 31_337
+# The program itself: killing the script that npm puts before it would leave it running.
+_PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
+_STOP_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Anvil:
+    """A node that mines a block for each transaction, on one port all its lives."""
+
+    state_file: Path
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self, *arguments: str, keeps_state: bool = True) -> None:
+        """Start it, with the state that the last life left unless it forgets, and wait until it answers."""
+        if not _PROGRAMS:
+            pytest.skip("there is no anvil for this machine")
+        state = ["--state", str(self.state_file)] if keeps_state else []
+        self._begin([str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments])
+        await eventually(self._answers, within_seconds=60)
+
+    def stop(self) -> None:
+        """End it so that it keeps its state."""
+        self._end(subprocess.Popen.terminate)
+
+    def kill(self) -> None:
+        """End it with SIGKILL: unwritten state is lost."""
+        self._end(subprocess.Popen.kill)
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """The result of a call, without the wallet."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with aiohttp.ClientSession() as client, client.post(self.url, json=request) as response:
+            answer = await response.json()
+            assert "error" not in answer, answer
+            return answer["result"]
+
+    async def receipt(self, transaction_hash: str) -> Any:
+        """The receipt of a transaction, once it is mined."""
+
+        async def is_mined() -> bool:
+            return await self.call("eth_getTransactionReceipt", transaction_hash) is not None
+
+        await eventually(is_mined)
+        return await self.call("eth_getTransactionReceipt", transaction_hash)
+
+    async def count(self, address: str, count: int) -> None:
+        """Return once so many transactions of the account are mined."""
+
+        async def are_mined() -> bool:
+            return bool(await self.call("eth_getTransactionCount", address, "latest") == hex(count))
+
+        await eventually(are_mined)
+
+    async def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "anvil has ended"
+        try:
+            return bool(await self.call("eth_chainId"))
+        except aiohttp.ClientError:
+            return False
+
+    def _begin(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def _end(self, how: Any) -> None:
+        if self._process is not None:
+            how(self._process)
+            self._process.wait(_STOP_SECONDS)
+            self._process = None
+
+
+@asynccontextmanager
+async def open_anvil(directory: Path, *arguments: str) -> AsyncIterator[Anvil]:
+    """A node that runs until the block is left, unless the test ends it before."""
+    anvil = Anvil(directory / "anvil.json")
+    try:
+        await anvil.start(*arguments)
+        yield anvil
+    finally:
+        anvil.kill()
+
+
+pytestmark = needs_anvil
+
+# Copies the byte that follows into memory and returns it: the contract's code is one STOP.
+CREATION = "0x6001600c60003960016000f300"
+
+
+@pytest.fixture
+async def anvil(tmp_path: Path) -> AsyncIterator[Anvil]:
+    async with open_anvil(tmp_path) as anvil:
+        yield anvil
+
+
+@pytest.fixture
+async def rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, anvil.url) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def idle_rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Nothing is sent or looked at but by a send."""
+    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def dapp(anvil: Anvil, tmp_path: Path) -> AsyncIterator[RpcClient]:
+    async with running_server(tmp_path / "data", dev_accounts=True, node_url=anvil.url) as server:
+        yield RpcClient(server)
+
+
+@each_row(
+    ("fields", "kind"),
+    [
+        ({"gasPrice": "0xb2d05e00"}, "0x0"),
+        ({"accessList": [{"address": BOB, "storageKeys": ["0x" + "01" * 32]}]}, "0x1"),
+        ({"maxFeePerGas": "0xb2d05e00"}, "0x2"),
+        ({"maxPriorityFeePerGas": "0x1"}, "0x2"),
+        ({"type": "0x2"}, "0x2"),
+    ],
+    ids=["legacy", "access list", "its maximum", "its tip", "its type alone"],
+)
+async def test_every_type_is_sent(rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str) -> None:
+    sent = await rig.send(**fields)
+
+    assert (await anvil.call("eth_getTransactionByHash", sent))["type"] == kind
+
+
+async def test_an_underpriced_replacement_is_refused_and_the_first_stays(rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    first = await rig.send(gasPrice="0xb2d05e00")
+
+    with pytest.raises(TransactionRefusedError, match="underpriced"):
+        await rig.send(gasPrice="0xb2d05e00", nonce="0x0", value="0x2")
+
+    assert (await rig.queued())["state"] == "refused"
+    assert (await rig.queued(first))["state"] == "sent"
+    assert (await rig.queued(await rig.send()))["nonce"] == "0x1"
+
+
+async def test_each_send_around_the_death_of_the_node_arrives_once(anvil: Anvil, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, anvil.url) as rig:
+        await anvil.call("evm_setAutomine", False)
+        sends = [asyncio.create_task(rig.send(value=hex(number))) for number in range(100)]
+        await asyncio.wait(sends[:30])
+        anvil.kill()
+        answers = await asyncio.gather(*sends)
+        assert ZERO_HASH in answers
+        await anvil.start(keeps_state=False)
+
+        rig.clock.advance(61)
+        await anvil.count(ALICE, 100)
+
+        found = [await rig.queued(transaction(value=hex(number))) for number in range(100)]
+        assert {int(each["nonce"], 16) for each in found} == set(range(100))
+        told = [(each["hash"], answer) for each, answer in zip(found, answers, strict=True)]
+        assert all(answer in (ZERO_HASH, transaction_hash) for transaction_hash, answer in told)
+        for each in found:
+            assert await anvil.call("eth_getTransactionReceipt", each["hash"]) is not None
+
+
+async def pass_on(rig: Rig, method: str, *params: Any) -> Any:
+    """Ask the node through the wallet."""
+    (answer,) = await rig.wallet.node.forward([RpcCall(method, list(params))])
+    return answer
+
+
+async def states(rig: Rig, *transactions: str) -> list[tuple[str, str]]:
+    found = [await rig.queued(each) for each in transactions]
+    return [(each["nonce"], each["state"]) for each in found]
+
+
+async def mined(rig: Rig, anvil: Anvil, value: str) -> str:
+    sent = await rig.send(value=value)
+    await see_mined(rig, anvil, sent)
+    return sent
+
+
+async def see_mined(rig: Rig, anvil: Anvil, sent: str) -> None:
+    """Have the wallet look once the block is there: the node answers a send before it mines, and on a clock
+    that stands still the wallet does not look again.
+    """
+    await anvil.receipt(sent)
+    rig.clock.advance(61)
+    await rig.until("mined", sent)
+
+
+async def test_transactions_that_the_node_has_lost_go_before_new_ones(idle_rig: Rig, anvil: Anvil) -> None:
+    rig = idle_rig
+    snapshot = await anvil.call("evm_snapshot")
+    lost = [await rig.send(value="0x1"), await rig.send(value="0x2")]
+    await anvil.call("evm_revert", snapshot)
+
+    sent = await rig.send(value="0x3")
+
+    assert await states(rig, *lost, sent) == [("0x0", "sent"), ("0x1", "sent"), ("0x2", "sent")]
+    await anvil.count(ALICE, 3)
+
+
+async def test_a_chain_set_back_through_the_wallet_gets_no_transaction_again(rig: Rig, anvil: Anvil) -> None:
+    kept = await rig.send(value="0x1")
+    await anvil.receipt(kept)
+    snapshot = await anvil.call("evm_snapshot")
+    undone = [await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
+    await anvil.receipt(undone[1])  # a transaction that waits for its block outlives the revert
+
+    await pass_on(rig, "evm_revert", snapshot)
+
+    assert await states(rig, kept, *undone) == [("0x0", "mined"), ("0x1", "forgotten"), ("0x2", "forgotten")]
+    sent = await rig.send(value="0x4")
+    assert (await rig.queued(sent))["nonce"] == "0x1"
+    await see_mined(rig, anvil, sent)
+    await anvil.count(ALICE, 2)
+    assert (await rig.queued(undone[0]))["error"] == "The node's chain was set back."
+
+
+async def test_a_transaction_that_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    other, dropped = await rig.send(value="0x1"), await rig.send(value="0x2")
+
+    await pass_on(rig, "anvil_dropTransaction", dropped)
+
+    assert await states(rig, other, dropped) == [("0x0", "sent"), ("0x1", "forgotten")]
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x1"
+
+
+async def test_a_queued_transaction_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> None:
+    anvil.kill()
+    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
+        await rig.send(value="0x1")
+        await anvil.start()
+
+        await pass_on(rig, "anvil_reset")
+
+        assert (await rig.queued())["state"] == "queued"
+
+
+async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil: Anvil) -> None:
+    first = await mined(rig, anvil, "0x1")
+
+    await pass_on(rig, "anvil_setNonce", ALICE, "0x9")
+    second = await rig.send(value="0x2")
+    assert (await rig.queued(second))["nonce"] == "0x9"
+    await anvil.receipt(second)
+    await pass_on(rig, "anvil_setNonce", ALICE, "0x4")
+
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x4"
+    assert (await rig.queued(first))["state"] == "mined"
+
+
+async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil: Anvil) -> None:
+    snapshot = await anvil.call("evm_snapshot")
+    undone = [await mined(rig, anvil, "0x1"), await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
+    await anvil.receipt(undone[2])
+    await anvil.call("evm_revert", snapshot)
+
+    with structlog.testing.capture_logs() as logs:
+        sent = await rig.send(value="0x4")
+
+    assert (await rig.until("arrived", sent))["nonce"] == "0x0"
+    assert await states(rig, *undone) == [("0x0", "forgotten"), ("0x1", "forgotten"), ("0x2", "forgotten")]
+    warnings = [each for each in logs if each["event"] == "transactions_lost"]
+    assert [(each["account"], each["count"]) for each in warnings] == [(ALICE, 3)]
+    await anvil.count(ALICE, 1)
+
+
+async def test_a_node_started_anew_gets_no_transaction_of_its_former_chain(rig: Rig, anvil: Anvil) -> None:
+    first = await mined(rig, anvil, "0x1")
+    await anvil.call("evm_setAutomine", False)
+    second = await rig.send(value="0x2")
+    anvil.kill()
+    await anvil.start(keeps_state=False)
+
+    rig.clock.advance(61)
+    await rig.until("forgotten", first)
+
+    assert await states(rig, second) == [("0x1", "forgotten")]
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x0"
+
+
+async def test_a_nonce_used_outside_the_wallet_replaces_the_transaction(idle_rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    sent = await idle_rig.send()
+    await anvil.call("anvil_dropTransaction", sent)
+    await anvil.call("eth_sendRawTransaction", signed_elsewhere())
+    await anvil.call("evm_mine")
+
+    await idle_rig.wallet.worker.work()
+
+    replaced = await idle_rig.queued(sent)
+    assert replaced["state"] == "replaced"
+    assert replaced["error"] == "Its nonce is used on the chain, and the node does not know it."
+
+
+async def test_a_chain_set_back_for_one_account_is_set_back_for_all(rig: Rig, anvil: Anvil) -> None:
+    snapshot = await anvil.call("evm_snapshot")
+    await mined(rig, anvil, "0x1")
+    others = await rig.send(from_=BOB, to=ALICE)
+    await anvil.receipt(others)
+    await anvil.call("evm_revert", snapshot)
+    await rig.send(value="0x2")
+
+    rig.clock.advance(1)
+
+    await rig.until("forgotten", others)
+    await anvil.count(BOB, 0)
+
+
+async def test_a_dapp_sends_and_reads_the_receipt(dapp: RpcClient, anvil: Anvil) -> None:
+    (sender, *_) = await dapp.call("eth_accounts")
+    assert await dapp.call("eth_chainId") == hex(CHAIN_ID)
+    assert await dapp.call("net_version") == str(CHAIN_ID)
+
+    sent = await dapp.call("eth_sendTransaction", {"from": sender, "to": BOB, "value": "0x5"})
+
+    await anvil.receipt(sent)
+    assert (await dapp.call("eth_getTransactionReceipt", sent))["status"] == "0x1"
+    assert (await dapp.call("wallet_getQueuedTransaction", sent))["state"] in ("sent", "mined")
+    assert await dapp.call("wallet_getQueuedTransactions") == []
+
+
+async def test_a_created_contract_is_found_by_its_receipt(dapp: RpcClient, anvil: Anvil) -> None:
+    sent = await dapp.call("eth_sendTransaction", {"from": ALICE, "data": CREATION})
+
+    await anvil.receipt(sent)
+    address = (await dapp.call("eth_getTransactionReceipt", sent))["contractAddress"]
+    assert await dapp.call("eth_getCode", address, "latest") == "0x00"
+
+
+async def test_signed_bytes_are_sent_with_eth_send_raw_transaction(dapp: RpcClient, anvil: Anvil) -> None:
+    raw = await dapp.call("eth_signTransaction", transaction(data="0x1234"))
+
+    sent = await dapp.call("eth_sendRawTransaction", raw)
+
+    assert (await anvil.receipt(sent))["from"] == ALICE
+
+
+async def test_two_hundred_requests_at_once_have_consecutive_nonces(dapp: RpcClient, anvil: Anvil) -> None:
+    sends = (dapp.call("eth_sendTransaction", transaction(value=hex(number))) for number in range(100))
+    batch = [("eth_sendTransaction", transaction(value=hex(number))) for number in range(100, 200)]
+
+    sent, answers = await asyncio.gather(asyncio.gather(*sends), dapp.batch(batch))
+
+    in_batch = [answer["result"] for answer in answers]
+    assert len({*sent, *in_batch}) == 200
+    await anvil.count(ALICE, 200)
+    found = await dapp.batch([("wallet_getQueuedTransaction", each) for each in in_batch])
+    nonces = [int(answer["result"]["nonce"], 16) for answer in found]
+    assert nonces == sorted(nonces)
+
+
+async def test_refusals_are_json_rpc_errors(dapp: RpcClient) -> None:
+    error = await dapp.error("eth_sendTransaction", transaction(value=hex(10**30)))
+    assert (error.code, error.message.lower()[:18]) == (-32003, "insufficient funds")
+
+    error = await dapp.error("eth_sendTransaction", transaction(chainId="0x1"))
+    assert error.code == -32602
+
+    error = await dapp.error("eth_sendTransaction", transaction(from_="0x" + "12" * 20))
+    assert error.code == 4100
+
+    error = await dapp.error("eth_sendRawTransaction", "0x1234")
+    assert (error.code, error.message[:9]) == (-32602, "params[0]")
+
+
+async def test_a_reverted_call_keeps_its_data(dapp: RpcClient, anvil: Anvil) -> None:
+    reverts = "0x" + "63deadbeef60005260046" + "01cfd"
+
+    error = await dapp.error("eth_call", {"from": ALICE, "data": reverts}, "latest")
+
+    assert error.data == "0xdeadbeef"
+
+
+async def test_the_zero_hash_becomes_a_real_one_when_the_node_is_back(dapp: RpcClient, anvil: Anvil) -> None:
+    anvil.kill()
+    assert await dapp.call("eth_sendTransaction", transaction()) == ZERO_HASH
+    error = await dapp.error("eth_blockNumber")
+    assert error.code == 4900
+
+    await anvil.start()
+    dapp.server.clock.advance(61)
+
+    async def has_arrived() -> bool:
+        found = await dapp.call("wallet_getQueuedTransaction", transaction())
+        return found["state"] in ("sent", "mined")
+
+    await eventually(has_arrived)
+    found = await dapp.call("wallet_getQueuedTransaction", transaction())
+    assert (await anvil.receipt(found["hash"]))["to"] == BOB
+
+
+async def test_a_known_nonce_replaces_for_a_higher_price(idle_rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    replaced = await idle_rig.send(gasPrice=hex(10**10))
+
+    sent = await idle_rig.send(gasPrice=hex(2 * 10**10), nonce="0x0")
+
+    await anvil.call("evm_mine")
+    await anvil.receipt(sent)
+    assert await anvil.call("eth_getTransactionReceipt", replaced) is None
+    found = await idle_rig.queued(replaced)
+    assert (found["state"], found["error"]) == ("replaced", f"Transaction {sent} has its nonce.")

@@ -1,0 +1,590 @@
+"""Transactions: their fields are read strictly and filled in, and refused; their states and lists.
+
+The table of states and the pages of rows are held against SQL: no client sees every state of a row.
+"""
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.ethereum.address import data_of
+from bridge_server.ethereum.transactions import RawTransaction, read_raw_transaction
+from bridge_server.kernel.events import Events
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
+from bridge_server.storage.database import Database, Statement, Transaction
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.wallet.models import (
+    Address,
+    Caller,
+    InvalidParamsError,
+    NoChainError,
+    NodeError,
+    NoNodeError,
+    SendRequest,
+    TransactionId,
+    TransactionState,
+    UnknownAccountError,
+)
+from bridge_server.wallet.models import TransactionState as State
+from bridge_server.wallet.transactions import store
+from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
+from bridge_server.wallet.transactions.states import (
+    FOLLOWED,
+    LIVE,
+    SETTLED,
+    TRANSITIONS,
+    WAITING,
+    TransactionEvent,
+    is_in,
+    next_state,
+    state_after,
+    states_before,
+)
+from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionStore
+from tests.support.rows import each_row
+from tests.support.schema_databases import ENGINES, schema_database
+from tests.wallet.rig import ALICE, ALICES_KEY, BOB, Rig, open_rig, signed_elsewhere, transaction
+
+CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+KEY = "0x" + "07" * 32
+PAGE = Path(__file__).parents[2] / "docs" / "wallet.md"
+HEADER = "States of a transaction, and what each becomes:"
+SENDER = Address("0x" + "11" * 20)
+COUNT = 23
+MINED_EVERY = 5
+
+
+def fault_of(**fields: Any) -> str:
+    with pytest.raises(InvalidParamsError) as refused:
+        read_transaction(transaction(**fields))
+    return refused.value.detail
+
+
+def test_the_contracts_fields_are_read() -> None:
+    request = read_transaction(
+        {
+            "from": ALICE,
+            "to": CHECKSUMMED,
+            "gas": "0x76c0",
+            "gasPrice": "0x9184e72a000",
+            "value": "0x9184e72a",
+            "data": "0xd46e",
+            "nonce": "0x5",
+            "chainId": "0x1",
+        }
+    )
+
+    assert (request.sender, request.to, request.data) == (ALICE, BOB, b"\xd4\x6e")
+    assert (request.gas, request.gas_price, request.value) == (0x76C0, 0x9184E72A000, 0x9184E72A)
+    assert (request.nonce, request.chain_id, request.type) == (5, 1, 0)
+
+
+def test_a_missing_or_null_field_is_open() -> None:
+    request = read_transaction(
+        transaction(value=None) | dict.fromkeys(["gas", "gasPrice", "nonce", "data", "accessList", "type"])
+    )
+
+    assert (request.gas, request.gas_price, request.nonce, request.chain_id) == (None, None, None, None)
+    assert (request.value, request.data, request.type) == (0, b"", 0)
+
+
+@each_row(
+    ("fields", "fault"),
+    [
+        ({"from_": None}, "params[0].from is missing"),
+        *(({"to": value}, "params[0].to must be an address") for value in ("0x", "0x12", 7)),
+        *(
+            ({"value": value}, "params[0].value must be a QUANTITY")
+            for value in (5, "0x", "0x01", "10", "-0x1", True, "0x1" + "0" * 64)
+        ),
+        *(({name: 1}, f"params[0].{name} must be a QUANTITY") for name in ("gas", "gasPrice", "chainId")),
+        *(({"type": value}, "params[0].type must be a QUANTITY") for value in (True, "2")),
+        *(({"type": value}, "params[0].type must be 0x0, 0x1 or 0x2") for value in ("0x3", 3, -1)),
+        *(({"data": value}, "params[0].data must be DATA") for value in ("0x1", "d46e", ["0x"])),
+        ({"input": ["0x"]}, "params[0].input must be DATA"),
+        ({"from_": ALICE.replace("f39f", "F39F")}, "params[0].from has a wrong checksum"),
+        ({"gas": "0x10000000000000000"}, "params[0].gas must be at most 0xffffffffffffffff"),
+        ({"nonce": "0x8000000000000000"}, "params[0].nonce must be at most 0x7fffffffffffffff"),
+        ({"chainId": "0x0"}, "params[0].chainId must not be 0x0"),
+        ({"data": "0x01", "input": "0x02"}, "params[0].input must be the same as data"),
+        ({"to": None}, "params[0].data is missing: without to"),
+        ({"to": None, "data": "0x"}, "params[0].data is empty: without to"),
+        ({"to": None, "input": "0x"}, "params[0].input is empty: without to"),
+        ({"gasLimit": "0x5208"}, "params[0].gasLimit is called gas"),
+        ({"gasLimit": "0x5208", "gas": "0x5209"}, "params[0].gasLimit is called gas"),
+        ({"gasPrice": "0x1", "maxFeePerGas": "0x1"}, "params[0].gasPrice does not belong to a fee market"),
+        ({"gasPrice": "0x1", "type": "0x2"}, "params[0].gasPrice does not belong to a fee market"),
+        ({"maxFeePerGas": "0x1", "type": "0x0"}, "params[0].maxFeePerGas does not belong to a legacy"),
+        ({"maxPriorityFeePerGas": "0x1", "type": "0x1"}, "does not belong to a transaction with an access"),
+        ({"accessList": [], "type": "0x0"}, "params[0].accessList does not belong to a legacy"),
+        ({"maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2"}, "must not be greater than maxFeePerGas"),
+        ({"accessList": {}}, "params[0].accessList must be an array"),
+        ({"accessList": [7]}, "params[0].accessList[0] must be an object"),
+        ({"accessList": [{"storageKeys": []}]}, "params[0].accessList[0].address must be an address"),
+        (
+            {"accessList": [{"address": BOB}, {"address": BOB, "storageKeys": 1}]},
+            "params[0].accessList[1].storageKeys must be an array",
+        ),
+        (
+            {"accessList": [{"address": BOB, "storageKeys": [KEY, "0x01"]}]},
+            "params[0].accessList[0].storageKeys[1] must have 32 bytes",
+        ),
+        ({"blobVersionedHashes": []}, "params[0].blobVersionedHashes belongs to a blob transaction"),
+        ({"maxFeePerBlobGas": "0x1"}, "params[0].maxFeePerBlobGas belongs to a blob transaction"),
+        ({"authorizationList": []}, "params[0].authorizationList hands an account"),
+        ({"privateFor": ["x"]}, "params[0].privateFor asks for a private transaction"),
+        ({"feeCurrency": BOB}, "params[0].feeCurrency belongs to a chain"),
+    ],
+)
+def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -> None:
+    assert fault in fault_of(**fields)
+
+
+@each_row("kind", ["2", "0x02", 2.0, "0x3", [], True])
+def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
+    with pytest.raises(InvalidParamsError) as refused:
+        read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
+
+    assert [fault.pointer for fault in refused.value.faults] == ["params[0].type"]
+
+
+@each_row("value", [None, [], "0x", 1, True])
+def test_a_transaction_that_is_no_object_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidParamsError, match=r"params\[0\] must be a transaction object"):
+        read_transaction(value)
+
+
+def test_every_fault_is_named() -> None:
+    with pytest.raises(InvalidParamsError) as refused:
+        read_transaction({"to": "x", "value": 1, "blobs": []})
+
+    assert [fault.pointer for fault in refused.value.faults] == [
+        f"params[0].{name}" for name in ("blobs", "to", "value", "from")
+    ]
+
+
+@each_row(
+    ("fields", "kind"),
+    [
+        ({}, 0),
+        ({"gasPrice": "0x1"}, 0),
+        ({"accessList": []}, 1),
+        ({"type": "0x1"}, 1),
+        ({"maxFeePerGas": "0x1"}, 2),
+        ({"maxPriorityFeePerGas": "0x1", "accessList": []}, 2),
+        ({"type": "0x2"}, 2),
+        ({"type": "0x0", "gasPrice": "0x1"}, 0),
+        ({"type": 0, "gasPrice": "0x1"}, 0),
+        ({"type": 1, "accessList": []}, 1),
+        ({"type": 2, "maxFeePerGas": "0x1"}, 2),
+    ],
+)
+def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> None:
+    assert read_transaction(transaction(**fields)).type == kind
+
+
+@each_row(
+    "fields",
+    [{"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}],
+    ids=["data", "input", "both"],
+)
+def test_data_and_input_are_one_field(fields: dict[str, Any]) -> None:
+    assert read_transaction(transaction(**fields)).data == b"\1\2"
+
+
+def test_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
+    request = read_transaction(transaction(gas="0x5208", gasLimit="0x5208", memo="hello", hash=None))
+
+    assert request.gas == 0x5208
+
+
+@each_row(
+    "fields",
+    [
+        {"gas": "0x1", "gasPrice": "0x2", "nonce": "0x3", "chainId": "0x4", "data": "0x05"},
+        {"to": None, "data": "0x6001", "accessList": [{"address": BOB, "storageKeys": [KEY]}]},
+        {"maxFeePerGas": "0x7", "maxPriorityFeePerGas": "0x6", "accessList": []},
+    ],
+)
+def test_a_written_transaction_is_read_as_the_same(fields: dict[str, Any]) -> None:
+    request = read_transaction(transaction(**fields))
+
+    assert read_transaction(write_transaction(request)) == request
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just(ALICE),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ("from", "to", "gas", "gasPrice", "maxFeePerGas", "value", "data", "nonce", "type", "accessList")
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JSON) | JSON)
+def test_any_json_is_a_request_or_an_invalid_params_error(value: Any) -> None:
+    with suppress(InvalidParamsError):
+        assert read_transaction(value).sender == ALICE
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as fake:
+        fake.results |= {
+            "eth_gasPrice": "0x64",
+            "eth_maxPriorityFeePerGas": "0x5",
+            "eth_getBlockByNumber": {"baseFeePerGas": "0x32"},
+            "eth_getTransactionCount": "0x9",
+        }
+        yield fake
+
+
+@pytest.fixture
+async def rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, fake.url) as rig:
+        yield rig
+
+
+async def signed(rig: Rig, **fields: Any) -> RawTransaction:
+    return read_raw_transaction(data_of(await rig.sign(**fields)))
+
+
+async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: FakeNode) -> None:
+    transaction = await signed(rig)
+
+    assert (transaction.gas, transaction.max_fee_per_gas, transaction.nonce) == (90_000, 100, 9)
+    assert transaction.chain_id == 31_337
+    assert "eth_estimateGas" not in fake.methods
+
+
+@each_row(
+    ("fields", "tip", "most"),
+    [
+        ({"type": "0x2"}, 5, 2 * 50 + 5),
+        ({"maxPriorityFeePerGas": "0x7"}, 7, 2 * 50 + 7),
+        ({"maxFeePerGas": "0x63"}, 5, 99),
+        ({"maxFeePerGas": "0x3"}, 3, 3),
+        ({"maxFeePerGas": "0x63", "maxPriorityFeePerGas": "0x0"}, 0, 99),
+    ],
+)
+async def test_fees_of_the_fee_market(rig: Rig, fields: dict[str, Any], tip: int, most: int) -> None:
+    transaction = await signed(rig, **fields)
+
+    assert (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas) == (tip, most)
+
+
+async def test_a_given_field_is_not_asked_of_the_node(rig: Rig, fake: FakeNode) -> None:
+    await signed(rig, gasPrice="0x1", nonce="0x2", gas="0x3")
+    await signed(rig, maxFeePerGas="0x1", maxPriorityFeePerGas="0x1", nonce="0x2")
+
+    assert set(fake.methods) <= {"eth_chainId"}
+
+
+async def test_a_node_without_a_suggestion_gets_the_usual_tip(rig: Rig, fake: FakeNode) -> None:
+    del fake.results["eth_maxPriorityFeePerGas"]
+
+    assert (await signed(rig, type="0x2")).max_priority_fee_per_gas == 10**9
+
+
+async def test_on_a_chain_without_a_base_fee_the_old_price_is_asked_for(rig: Rig, fake: FakeNode) -> None:
+    fake.results["eth_getBlockByNumber"] = {"number": "0x1"}
+
+    with pytest.raises(InvalidParamsError, match="no base fee"):
+        await rig.sign(type="0x2")
+
+
+@each_row(("method", "fields"), [("eth_gasPrice", {}), ("eth_getBlockByNumber", {"type": "0x2"})])
+async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]) -> None:
+    fake.results[method] = RpcFailure(-32000, "no such thing")
+
+    for attempt in (rig.sign, rig.send):
+        with pytest.raises(NodeError, match="no such thing"):
+            await attempt(**fields)
+    assert await rig.queued() is None
+
+
+@each_row("answer", ["100", 100, None, "0x", {"a": 1}])
+async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
+    fake.results["eth_gasPrice"] = answer
+
+    with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
+        await rig.sign()
+
+
+async def test_an_impossible_transaction_count_is_refused(rig: Rig, fake: FakeNode) -> None:
+    fake.results["eth_getTransactionCount"] = "0xffffffffffffffff"
+
+    with pytest.raises(NoNodeError, match="eth_getTransactionCount must be at most 0x7fffffffffffffff"):
+        await rig.sign()
+
+
+async def test_signing_alone_skips_taken_nonces_and_reserves_none(rig: Rig, fake: FakeNode) -> None:
+    await rig.send()
+
+    assert [(await signed(rig)).nonce for _ in range(2)] == [10, 10]
+
+
+async def test_sending_bytes_again_is_one_transaction(rig: Rig, fake: FakeNode) -> None:
+    raw = await rig.sign()
+    first = await rig.send_raw(raw)
+
+    assert await rig.send_raw(raw) == first
+    assert len(set(fake.sent())) == 1
+
+
+async def test_reserved_nonces_and_given_nonces_do_not_collide(rig: Rig) -> None:
+    await asyncio.gather(*(rig.send(nonce=hex(number)) for number in range(19, 29)))
+
+    sent = await asyncio.gather(*(rig.send() for _ in range(30)))
+
+    nonces = sorted([int((await rig.queued(each))["nonce"], 16) for each in sent])
+    assert nonces == [*range(9, 19), *range(29, 49)]
+
+
+async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests(rig: Rig) -> None:
+    prices = [None, "0xb2d05e00", None, "0xb2d05e01"]  # some are asked for, and some are not
+
+    sent = await asyncio.gather(*(rig.send(gasPrice=price) for price in prices * 10))
+
+    nonces = [int((await rig.queued(each))["nonce"], 16) for each in sent]
+    assert nonces == list(range(9, 49))
+
+
+async def test_nothing_is_signed_for_other_chains_and_unknown_accounts(rig: Rig, fake: FakeNode) -> None:
+    for attempt in (rig.send, rig.sign):
+        with pytest.raises(InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"):
+            await attempt(chainId="0x1")
+        with pytest.raises(UnknownAccountError):
+            await attempt(from_="0x" + "12" * 20)
+    with pytest.raises(InvalidParamsError, match="is for chain 5, and the wallet is on chain 31337"):
+        await rig.send_raw(signed_elsewhere(chain_id=5))
+
+    assert await rig.queued() is None
+    assert (rig.audited(), fake.sent()) == ([], [])
+
+
+@each_row(
+    ("raw", "fault"),
+    [
+        ("0x", "is not a signed transaction"),
+        ("0x05", "is not a signed transaction"),
+        ("f86180", "must be DATA"),
+        (7, "must be DATA"),
+        (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
+    ],
+    ids=["nothing", "a type", "no DATA", "a number", "a nonce"],
+)
+async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: str) -> None:
+    with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
+        await rig.send_raw(raw)
+
+    assert await rig.queued() is None
+
+
+@each_row("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
+async def test_a_lookup_by_a_malformed_parameter_is_refused(rig: Rig, which: Any) -> None:
+    with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
+        await rig.queued(which)
+
+
+async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None:
+    sent = await rig.send(value="0x7")
+    await rig.send(value="0x8")
+
+    for which in (transaction(value="0x7"), dict(reversed(transaction(value="0x7").items())), sent):
+        assert (await rig.queued(which))["hash"] == sent
+    assert (await rig.queued(ALICE))["transaction"] == transaction(value="0x8")
+    assert await rig.queued(BOB) is None
+
+
+async def test_without_a_node_nothing_is_sent(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, chain_id=1) as rig:
+        raw = await rig.sign(nonce="0x0", gasPrice="0x1")
+        for attempt, missing in (
+            (rig.send(gasPrice="0x1"), "set node_url"),
+            (rig.send_raw(raw), "set node_url"),
+            (rig.sign(nonce="0x0"), "no node to ask for gasPrice"),
+            (rig.sign(gasPrice="0x1"), "no node to ask for the nonce"),
+        ):
+            with pytest.raises(NoNodeError, match=missing):
+                await attempt
+
+        assert await rig.queued() is None
+
+
+async def test_without_a_node_and_a_chain_the_request_names_its_chain(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, dev_accounts=False, private_keys=ALICES_KEY) as rig:
+        with pytest.raises(NoChainError):
+            await rig.sign(gasPrice="0x1", nonce="0x0")
+
+        assert (await signed(rig, gasPrice="0x1", nonce="0x0", chainId="0x5")).chain_id == 5
+
+
+def rows_of_the_page() -> Iterator[tuple[str, set[str]]]:
+    """Each state that the page lists, with the states that it says it becomes."""
+    _, _, table = PAGE.read_text("utf-8").partition(f"{HEADER}\n\n")
+    for item in table.split("\n\n")[0].replace("\n  ", " ").splitlines():
+        states, _, becomes = item.rpartition(": ")
+        for state in re.findall(r"`(\w+)`", states):
+            yield state, set(re.findall(r"`(\w+)`", becomes)) & set(State)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    migrate(tmp_path / "bridge.db", packaged_migrations())
+    with closing(sqlite3.connect(tmp_path / "bridge.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def state_after_statement(database: sqlite3.Connection, state: State, statement: str, *values: object) -> str:
+    """The state of a row that was in `state` before the statement."""
+    database.execute("DELETE FROM wallet_transactions")
+    database.execute(
+        "INSERT INTO wallet_transactions (transaction_id, sender, params, caller, request_id, asked_at_ms,"
+        " state, chain_id, nonce, transaction_hash, raw, next_attempt_at_ms)"
+        " VALUES ('one', '0xa1', '{}', '', '', 0, ?, 1, 0, '0xhash', '0xraw', 0)",
+        (state,),
+    )
+    database.execute(statement, values).fetchall()
+    ((after,),) = database.execute("SELECT state FROM wallet_transactions")
+    return str(after)
+
+
+def test_the_documentation_has_the_table_of_states() -> None:
+    assert list(rows_of_the_page()) == [
+        (state, {after for after in TRANSITIONS[state].values() if after is not state}) for state in State
+    ]
+
+
+def test_the_table_has_every_state_and_event_and_each_state_is_reached() -> None:
+    reached = {State.QUEUED, State.SIGNED}  # a request begins in one of them
+    for _ in State:
+        reached |= {after for state in reached for after in TRANSITIONS[state].values()}
+    final = {state for state, row in TRANSITIONS.items() if not row}
+
+    assert list(TRANSITIONS) == list(State)
+    assert {event for row in TRANSITIONS.values() for event in row} == set(TransactionEvent)
+    assert reached == set(State)
+    assert final == {State.REPLACED, State.REFUSED, State.FORGOTTEN}
+    assert set(SETTLED) == final | {State.MINED}
+    assert set(WAITING) | set(FOLLOWED) | final == set(State)
+    assert set(LIVE) == set(FOLLOWED) - {State.MINED}
+
+
+def test_an_event_with_two_outcomes_has_no_state_after_it() -> None:
+    with pytest.raises(ValueError, match="too many values"):
+        state_after(TransactionEvent.POSTPONE)
+
+
+def test_conditions_are_spelled_as_the_indexes_spell_them(database: sqlite3.Connection) -> None:
+    indexes = {text for (text,) in database.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
+    conditions = {text.partition(" WHERE ")[2] for text in indexes if text and "wallet_transactions" in text}
+
+    assert {is_in(WAITING), is_in(FOLLOWED), is_in([State.SENT])} <= {
+        " ".join(each.split()) for each in conditions
+    }
+
+
+@each_row("state", State)
+@each_row(
+    ("event", "statement", "values"),
+    [
+        (TransactionEvent.ACCEPT, store.ACCEPT, ("one",)),
+        (TransactionEvent.REFUSE, store.REFUSE, ("no", 1, "one")),
+        (TransactionEvent.POSTPONE, store.POSTPONE, (1, 2, "away", "one")),
+        (TransactionEvent.REPLACE, store.REPLACE_OTHERS, ("another", 1, 1, "0xa1", 0, "0xother")),
+    ],
+)
+def test_a_statement_moves_a_row_as_the_table_says(
+    database: sqlite3.Connection,
+    state: State,
+    event: TransactionEvent,
+    statement: str,
+    values: tuple[object, ...],
+) -> None:
+    assert state_after_statement(database, state, statement, *values) == next_state(state, event)
+
+
+@each_row("state", State)
+def test_only_a_queued_transaction_becomes_signed(database: sqlite3.Connection, state: State) -> None:
+    values = ("one", "0xa1", "{}", 0, "", None, "", 1, State.SIGNED, 7, "0xnew", "0xnew", 0)
+
+    after = state_after_statement(database, state, store.UPSERT, *values)
+
+    assert after == next_state(state, TransactionEvent.SIGN)
+    ((nonce,),) = database.execute("SELECT nonce FROM wallet_transactions")
+    assert nonce == (7 if state in states_before(TransactionEvent.SIGN) else 0)
+
+
+@pytest.fixture(params=ENGINES)
+async def engine_database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    async with schema_database(request, tmp_path, Events()) as engine_database:
+        yield engine_database
+
+
+async def keep(engine_database: Database, *params: bytes) -> None:
+    for number, each in enumerate(params):
+        request = SendRequest(TransactionId(f"t{number}"), SENDER, each, number, Caller("192.0.2.1"))
+        await TransactionStore(engine_database).keep(request, 1, None, number)
+
+
+async def all_pages(
+    listing: TransactionListing, state: TransactionState | None, limit: int
+) -> list[ListedTransaction]:
+    found: list[ListedTransaction] = []
+    before = None
+    while True:
+        page = await listing.page(state, before, limit)
+        assert len(page.transactions) <= limit
+        found += page.transactions
+        if page.rest is None:
+            return found
+        before = page.rest
+
+
+@each_row("rows_per_page", [1, 4, 10_000])
+@each_row("limit", [1, 100])
+@each_row("state", [None, TransactionState.MINED, TransactionState.QUEUED, TransactionState.SENT])
+async def test_pages_have_every_wanted_transaction_once_newest_first(
+    engine_database: Database, state: TransactionState | None, limit: int, rows_per_page: int
+) -> None:
+    await keep(engine_database, *[b'{"to":"0x"}'] * COUNT)
+
+    def mine() -> Transaction[None]:
+        yield Statement(f"UPDATE wallet_transactions SET state = 'mined' WHERE id % {MINED_EVERY} = 0")
+
+    await engine_database.transaction(mine)
+
+    found = await all_pages(TransactionListing(engine_database, rows_per_page), state, limit)
+
+    mined = {number for number in range(1, COUNT + 1) if number % MINED_EVERY == 0}
+    every = set(range(1, COUNT + 1))
+    wanted = {TransactionState.MINED: mined, TransactionState.QUEUED: every - mined, None: every}
+    assert [each.number for each in found] == sorted(wanted.get(state, set()), reverse=True)
+
+
+async def test_large_data_stays_in_the_database(engine_database: Database) -> None:
+    large = b'"0x' + b"00" * 10_000 + b'"'
+    await keep(
+        engine_database,
+        large,
+        b'"0x00"',
+        b'{"to":"0xab","value":"0x1","data":' + large + b"}",
+        b'{"to":"0xab"}',
+    )
+
+    found = await all_pages(TransactionListing(engine_database), None, 10)
+
+    assert [(each.to, each.value, each.raw) for each in found] == [
+        ("0xab", "0x0", None),
+        ("0xab", "0x1", None),
+        (None, None, b'"0x00"'),
+        (None, None, None),
+    ]

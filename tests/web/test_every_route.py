@@ -1,0 +1,366 @@
+"""The rules that hold on every route: methods, origins, ids of requests, problems."""
+
+import pytest
+from multidict import CIMultiDict
+from structlog.testing import CapturingLogger
+
+from bridge_server.kernel import errors
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.relay.service import Relay
+from bridge_server.web import request_log
+from bridge_server.web.problems import STATUS_OF_KIND, status_of
+from tests.support.asking import Answer, ask
+from tests.support.failures import every_failure
+from tests.support.figures import METRICS_TOKEN
+from tests.support.raw_http import ask_raw, spell
+from tests.support.rows import each_row
+from tests.support.server import RunningServer
+from tests.web.table import ANY_ORIGIN, EVERY_ENDPOINT, NO_ORIGIN, SESSION_ID, Endpoint
+
+METHODS = {
+    *("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"),
+    *("TRACE", "PROPFIND", "M-SEARCH", "LOCK"),
+}
+
+
+@each_row(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
+async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
+    server: RunningServer, path: str, methods: set[str]
+) -> None:
+    also = ({"HEAD"} if "GET" in methods else set()) | ({"OPTIONS"} if path in ANY_ORIGIN else set())
+    taken = methods | also
+
+    for method in sorted(METHODS - taken):
+        answer = await ask(server, method, path, b"{}", {"Origin": "https://dapp.example"})
+
+        assert (answer.status, answer.headers["Allow"]) == (405, ", ".join(sorted(taken)))
+        if method == "HEAD":
+            assert answer.body == b""
+        else:
+            answer.problem(405)
+
+
+@each_row("path", ["/hello", "/info", "/livez", "/readyz"])
+async def test_head_says_what_get_would_without_the_body(server: RunningServer, path: str) -> None:
+    read = await ask(server, "GET", path)
+
+    answer = await ask(server, "HEAD", path)
+
+    assert (answer.status, answer.body) == (200, b"")
+    for name in ("Content-Type", "Content-Length"):
+        assert answer.headers[name] == read.headers[name]
+
+
+@each_row(
+    "path",
+    [
+        "//", "/nope", "/Hello", "/hello/..", "/./hello", "/info.json", "/session", "/session/",
+        "/session/a/b", "/session/a/call", "/session/a/call/b/c", "/call-status", "/call-status/a/b",
+        "/notify", "/subscribers", "/a/notify/", "/a//notify", "/a/b/notify", "/v1/a/notify",
+        "/v1/a/subscribers/", "/v2/a/subscribers", "/a/mark-all-as-read", "/metrics/", "//admin",
+        "//admin/projects", "/livez/", "//rpc", "/rpc/", "//a/notify", "/v1//a/subscribers",
+        "/inbox//nonce", "//push", "/new/", "/%68ello%2f", "/hello%00", "/hello;x=1", "/favicon.ico",
+        "/" + "long/" * 500,
+    ],
+)  # fmt: skip
+async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        answer = await ask(server, method, path, b"{}" if method == "POST" else None)
+
+        assert answer.problem(404)["type"].endswith(":not-found")
+
+
+@each_row(
+    ("request_line", "statuses"),
+    [
+        ("GET /line%0Abreak", {400, 404, 405}),
+        ("POST /session/new%0A", {400, 404, 405}),
+        ("GET http://bridge.example/nope", {404}),
+        ("OPTIONS *", {404}),
+        ("CONNECT example.org:443", {404}),
+        ("GET http://bridge.example/*", {404}),
+    ],
+)
+async def test_an_unusual_target_is_a_problem(
+    server: RunningServer, request_line: str, statuses: set[int]
+) -> None:
+    method, target = request_line.split()
+
+    answer = await ask_raw(server, spell(method, target, b"", b"Connection: close"))
+
+    assert answer.status in statuses
+    answer.problem(answer.status)
+
+
+@each_row("target", ["/hello", "/hello?a=http://b", "", "?a=b", "//hello"])
+async def test_a_target_may_name_the_server(server: RunningServer, target: str) -> None:
+    answer = await ask_raw(server, spell("GET", f"http://bridge.example:8080{target}"))
+
+    assert answer.status == 200
+
+
+FORGIVEN = ["//hello", "/hello/", "///hello//", "/session//new", "//session/new/", "/session/new//"]
+
+
+@each_row("prefix", ["", "/compat/v0.7", "//compat//v0.7"])
+@each_row("path", FORGIVEN)
+async def test_the_bridge_forgives_slashes(server: RunningServer, prefix: str, path: str) -> None:
+    method = "GET" if "hello" in path else "POST"
+
+    answer = await ask(server, method, prefix + path, headers={"Origin": "https://dapp.example"})
+    refused = await ask(server, "PATCH", prefix + path)
+
+    assert answer.status == 200
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert method in refused.headers["Allow"]
+    refused.problem(405)
+
+
+async def test_ids_are_found_between_more_slashes(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    call_id = await server.request_call(session_id)
+
+    answers = [
+        await ask(server, "PUT", f"//session//{session_id}/", b'{"encryptionPayload":"x"}'),
+        await ask(server, "GET", f"/session/{session_id}//calls/"),
+        await ask(server, "GET", f"//session/{session_id}/call//{call_id}"),
+        await ask(server, "POST", f"/call-status//{call_id}/new/", b'{"encryptionPayload":"x"}'),
+        await ask(server, "GET", f"/call-status/{call_id}/"),
+    ]
+
+    assert [answer.status for answer in answers] == [200] * 5
+
+
+ORIGIN = {"Origin": "https://dapp.example"}
+USUAL = "Content-Type, Prefer, X-Request-ID"
+EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
+
+
+def preflight_headers(headers: str | None, method: str = "PUT") -> dict[str, str]:
+    sent = {**ORIGIN, "Access-Control-Request-Method": method}
+    return sent if headers is None else {**sent, "Access-Control-Request-Headers": headers}
+
+
+@each_row(("path", "methods"), ANY_ORIGIN.items())
+async def test_every_path_has_a_preflight(server: RunningServer, path: str, methods: set[str]) -> None:
+    for method in ("GET", "PUT", "PATCH"):
+        answer = await ask(server, "OPTIONS", path, headers=preflight_headers("content-type", method))
+
+        assert (answer.status, answer.body) == (204, b"")
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert answer.headers["Access-Control-Allow-Methods"] == ", ".join(sorted(methods))
+        assert answer.headers["Access-Control-Allow-Headers"] == "content-type"
+        assert answer.headers["Access-Control-Max-Age"] == "86400"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+ALLOWED = ["prefer", "content-type,x-request-id", "Content-Type, Prefer", "a" * 1024, "x-!#$%&'*+.^_`|~9"]
+FAULTY = [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
+
+
+@each_row("headers", [*ALLOWED, *FAULTY])
+async def test_headers_that_a_page_wants_to_send_are_allowed_and_faulty_names_not_repeated(
+    server: RunningServer, headers: str | None
+) -> None:
+    answer = await ask(server, "OPTIONS", "/info", headers=preflight_headers(headers))
+
+    assert answer.status == 204
+    assert answer.headers["Access-Control-Allow-Headers"] == (headers if headers in ALLOWED else USUAL)
+
+
+@each_row("endpoint", EVERY_ENDPOINT, ids=str)
+async def test_any_origin_may_read_answers_of_the_bridge(server: RunningServer, endpoint: Endpoint) -> None:
+    headers = {**ORIGIN, "Authorization": f"Bearer {METRICS_TOKEN}"}
+
+    answer = await ask(server, endpoint.method, endpoint.path, headers=headers)
+
+    is_open = endpoint.path in ANY_ORIGIN
+    assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if is_open else None)
+    assert answer.headers.get("Access-Control-Expose-Headers") == (EXPOSED if is_open else None)
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+@each_row("origin", ["null", "https://other.example", "nonsense", "*", "é"])
+async def test_the_origin_is_never_repeated(server: RunningServer, origin: str) -> None:
+    answer = await ask(server, "GET", "/hello", headers={"Origin": origin})
+
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+async def test_every_refusal_may_be_read_by_any_origin(server: RunningServer) -> None:
+    session = f"/session/{SESSION_ID}"
+    requests = [
+        (400, await ask(server, "PUT", session, b"not JSON", ORIGIN)),
+        (400, await ask(server, "GET", f"{session}?wait=x", headers=ORIGIN)),
+        (404, await ask(server, "GET", session, headers=ORIGIN)),
+        (404, await ask(server, "GET", "/nope", headers=ORIGIN)),
+        (405, await ask(server, "PATCH", session, headers=ORIGIN)),
+        (413, await ask(server, "PUT", session, bytes(262_145), ORIGIN)),
+        (415, await ask(server, "PUT", session, b"{}", ORIGIN, content_type="text/plain")),
+    ]
+
+    for status, answer in requests:
+        answer.problem(status)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert answer.headers["Access-Control-Expose-Headers"] == EXPOSED
+
+
+async def test_a_request_without_an_origin_needs_no_leave(server: RunningServer) -> None:
+    answer = await ask(server, "GET", "/hello")
+
+    assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+
+
+@each_row("path", NO_ORIGIN)
+async def test_other_routes_let_no_web_page_read_refusals(server: RunningServer, path: str) -> None:
+    for method in ("OPTIONS", "POST", "GET"):
+        answer = await ask(server, method, path, headers=preflight_headers("authorization"))
+
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+
+
+async def named(server: RunningServer, path: str, *ids: str) -> Answer:
+    headers = CIMultiDict([("X-Request-ID", request_id) for request_id in ids])
+    return await ask(server, "GET", path, headers=headers)
+
+
+@each_row(
+    "request_id",
+    ["x", "X" * 128, "0192f0c1-2d3e-7f00-8000-000000000000", "a.b_c:d/e+f=g-h", "Root=1-67891233-abcdef"],
+)
+async def test_a_sane_id_is_taken_over(server: RunningServer, request_id: str) -> None:
+    found = await named(server, "/hello", request_id)
+    missing = await named(server, "/nope", request_id)
+    secret = await named(server, "/metrics", request_id)
+
+    assert [answer.headers["X-Request-ID"] for answer in (found, missing, secret)] == [request_id] * 3
+    assert missing.problem(404)["instance"] == request_id
+    assert secret.problem(401)["instance"] == request_id
+
+
+@each_row(
+    "request_id",
+    ["", "X" * 129, "a b", "<script>", 'a"b', "a,b", "a;b", "é", "😀", "٣", "a\tb", "{}", "a\\b", "%0a"],
+)
+async def test_an_odd_id_is_replaced(server: RunningServer, request_id: str) -> None:
+    answer = await named(server, "/nope", request_id)
+
+    assert answer.headers["X-Request-ID"] not in ("", request_id)
+    answer.problem(404)
+
+
+async def test_bytes_that_are_no_text_are_replaced(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "/nope", b"", b"X-Request-ID: \xff\xfe"))
+
+    assert answer.headers["X-Request-ID"].isascii()
+    answer.problem(404)
+
+
+async def test_every_made_id_is_another(server: RunningServer) -> None:
+    answers = [await named(server, "/hello") for _ in range(100)]
+
+    assert len({answer.headers["X-Request-ID"] for answer in answers}) == 100
+
+
+async def test_two_servers_make_different_ids(server: RunningServer, other_server: RunningServer) -> None:
+    ids = {(await named(each, "/hello")).headers["X-Request-ID"] for each in (server, other_server)}
+
+    assert len(ids) == 2
+
+
+async def test_every_kind_of_answer_has_an_id(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    answers = [
+        await ask(server, "GET", f"/session/{session_id}"),
+        await ask(server, "OPTIONS", "/info", headers={"Origin": "https://dapp.example"}),
+        await ask(server, "PUT", f"/session/{session_id}", bytes(262_145)),
+        await ask(server, "PATCH", "/info"),
+        await ask(server, "GET", "/metrics"),
+        await ask(server, "HEAD", "/hello"),
+        await ask(server, "POST", "/a/notify"),
+        await ask(server, "DELETE", f"/session/{session_id}"),
+    ]
+
+    assert [answer.status for answer in answers] == [204, 204, 413, 405, 401, 200, 401, 200]
+    assert all(answer.headers["X-Request-ID"] for answer in answers)
+
+
+async def test_of_two_ids_at_most_one_is_taken_over(server: RunningServer) -> None:
+    answer = await named(server, "/nope", "one", "two")
+
+    assert len(answer.headers.getall("X-Request-ID")) == 1
+    answer.problem(404)
+
+
+_ORIGIN = {"Origin": "https://dapp.example"}
+
+
+@each_row("failure", every_failure(), ids=lambda failure: failure.__name__)
+def test_every_failure_has_a_status_and_a_name(failure: type[BridgeError]) -> None:
+    status = status_of(failure.__new__(failure))
+
+    assert 400 <= status < 600
+    assert failure.code != BridgeError.code
+    assert failure.title != BridgeError.title
+
+
+def test_every_kind_of_failure_is_in_the_table_once() -> None:
+    kinds = {kind for kind in BridgeError.__subclasses__() if kind.__module__ == errors.__name__}
+
+    assert set(STATUS_OF_KIND) == kinds
+    assert len(set(STATUS_OF_KIND.values())) == len(kinds)
+    assert len({kind.code for kind in kinds}) == len(kinds)
+
+
+async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def break_down(_: Relay) -> None:
+        raise RuntimeError("the inside")
+
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+    monkeypatch.setattr(Relay, "open_session", break_down)
+
+    answer = await ask(server, "POST", "/session/new", headers={"X-Request-ID": "mine", **_ORIGIN})
+
+    problem = answer.problem(500)
+    assert problem["type"].endswith(":server-error")
+    assert "inside" not in answer.body.decode()
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    (failure,) = [call for call in log.calls if "request_failed" in call.args]
+    assert failure.kwargs["request_id"] == "mine"
+    assert isinstance(failure.kwargs["exc_info"], RuntimeError)
+    assert (await ask(server, "GET", "/hello")).status == 200
+
+
+@each_row(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("PUT", "/session/a", b"{", 400, "invalid-input"),
+        ("GET", "/metrics", None, 401, "not-authenticated"),
+        ("POST", "/a/notify", b"{", 401, "not-authenticated"),
+        ("GET", "/a/subscribers", None, 401, "not-authenticated"),
+        ("GET", "/session/a", None, 404, "session-not-found"),
+        ("GET", "/call-status/a", None, 404, "call-not-found"),
+        ("GET", "/nope", None, 404, "not-found"),
+        ("PATCH", "/hello", None, 405, "method-not-allowed"),
+        ("PUT", "/session/a", bytes(262_145), 413, "too-large"),
+    ],
+)
+async def test_a_problem_has_a_stable_type(
+    server: RunningServer, method: str, path: str, body: bytes | None, status: int, code: str
+) -> None:
+    problem = (await ask(server, method, path, body)).problem(status)
+
+    assert problem["type"] == f"urn:bridge-server:problem:{code}"
+
+
+async def test_no_success_is_logged_by_itself(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+
+    for path in ("/hello", "/nope", "/session/a"):
+        await ask(server, "GET", path)
+
+    assert log.calls == []

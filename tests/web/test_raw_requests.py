@@ -1,0 +1,449 @@
+"""Whatever comes in on the port: answered or refused in the server's words, and never its fault."""
+
+import logging
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pytest
+from aiohttp import web
+from structlog.testing import CapturedCall, CapturingLogger
+
+from bridge_server.cli.process import is_not_a_client_fault
+from bridge_server.web import connection as refusals
+from bridge_server.web import request_log
+from tests.support.asking import ask
+from tests.support.eventually import eventually
+from tests.support.figures import until_waiting
+from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.rows import each_row
+from tests.support.rpc_client import RpcClient
+from tests.support.server import RunningServer, running_server
+
+_CLOSE = b"Connection: close"
+
+REFUSED = {
+    "an unknown method": (400, spell("NONSENSE", "/hello")),
+    "a small method": (400, spell("get", "/hello")),
+    "a header without a colon": (400, spell("GET", "/hello", b"", b"nonsense")),
+    "no host": (400, b"GET /hello HTTP/1.1\r\n\r\n"),
+    "two hosts": (400, b"GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+    "1,000 headers": (400, spell("GET", "/hello", b"", *[b"X-%d: a" % each for each in range(1_000)])),
+    "no path": (400, spell("GET", "hello")),
+    "a URL with a wrong port": (400, spell("GET", "http://a:99999/hello")),
+    "a URL without a host": (400, spell("GET", "http:///hello")),
+    "HTTP/2": (400, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)),
+    "too long a target": (414, spell("GET", "/" + "a" * 10_240)),
+    "too long a header": (431, spell("GET", "/hello", b"", b"X-A: " + b"a" * 10_240)),
+    "nowhere": (404, spell("OPTIONS", "*")),
+    "a tunnel": (404, spell("CONNECT", "example.org:443")),
+}
+
+GARBAGE: dict[str, bytes] = {
+    **{name: request for name, (_, request) in REFUSED.items()},
+    "nothing": b"",
+    "zeros": bytes(1_000),
+    "text": b"hello?\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.2p1\r\n",
+    "no version": b"GET /hello\r\n\r\n",
+    "an unknown version": b"GET /hello HTTP/9.9\r\n\r\n",
+    "a bare line feed in a header": b"GET /hello HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
+    "a NUL in a header": spell("GET", "/hello", b"", b"X-A: a\x00b"),
+    "a space before the colon": spell("GET", "/hello", b"", b"X-A : b"),
+    "raw bytes in the path": b"GET /session/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a negative length": spell("PUT", "/session/a", b"", b"Content-Length: -5"),
+    "two lengths": spell("PUT", "/session/a", b"hello", b"Content-Length: 6"),
+    "a length and chunks": spell("PUT", "/session/a", b"0\r\n\r\n", b"Transfer-Encoding: chunked"),
+    "broken chunks": spell("PUT", "/session/a", b"", b"Transfer-Encoding: chunked") + b"ZZ\r\nhello\r\n",
+    "an unknown transfer encoding": spell("PUT", "/session/a", b"", b"Transfer-Encoding: rot13") + b"hello",
+    "a broken host": b"GET /hello HTTP/1.1\r\nHost: [[[::\r\n\r\n",
+}
+
+
+Faults: TypeAlias = Callable[[], list[str]]
+
+
+@pytest.fixture
+def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
+    """Faults that the server, or the library under it, has logged, as its operator sees them.
+
+    A line about a slow request is no fault.
+    """
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+    caplog.handler.addFilter(is_not_a_client_fault)
+    caplog.set_level(logging.INFO)
+
+    def logged() -> list[str]:
+        own = [str(call.args) for call in log.calls if _level(call) > logging.INFO]
+        return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    yield logged
+    caplog.handler.removeFilter(is_not_a_client_fault)
+
+
+def _level(call: CapturedCall) -> int:
+    if call.method_name == "log":
+        return int(call.args[0])
+    return logging.getLevelNamesMapping()[call.method_name.upper()]
+
+
+async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
+    assert (await ask(server, "GET", "/hello")).status == 200
+    await until_waiting(server, 0)
+    assert faults() == []
+
+
+@each_row("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: bytes, faults: Faults) -> None:
+    async with raw_connection(server) as connection:
+        await connection.send(garbage)
+        connection.writer.write_eof()
+
+        said = await connection.rest()
+
+    assert b" 500 " not in said
+    assert b"Traceback" not in said
+    await assert_unharmed(server, faults)
+
+
+@each_row("cut", [1, 20, 60, -20, -1])
+async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
+    session_id = await server.open_session()
+    request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
+
+    for hang_up in (False, True):
+        async with raw_connection(server) as connection:
+            await connection.send(request[:cut])
+            if hang_up:
+                connection.writer.write_eof()
+                assert b"HTTP/1.1 200" not in await connection.rest()
+
+    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
+    await assert_unharmed(server, faults)
+
+
+async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningServer, faults: Faults) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        await connection.send(spell("GET", f"/session/{session_id}?wait=20"))
+        await until_waiting(server, 1)
+
+        linger_not = struct.pack("ii", 1, 0)
+        sock: socket.socket = connection.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+        connection.writer.transport.abort()
+        await until_waiting(server, 0)
+
+    await assert_unharmed(server, faults)
+
+
+async def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    path = f"/session/{session_id}"
+    async with raw_connection(server) as connection:
+        await connection.send(
+            spell("PUT", path, b'{"encryptionPayload":"one"}')
+            + spell("GET", path)
+            + spell("HEAD", "/hello")
+            + spell("GET", "/nope")
+            + spell("DELETE", path)
+            + spell("GET", path)
+        )
+        answers = [await connection.answer(to_head=number == 2) for number in range(6)]
+
+    assert [answer.status for answer in answers] == [200, 200, 200, 404, 200, 404]
+    assert answers[1].body == b'{"encryptionPayload":"one"}'
+
+
+@each_row("coding", [b"gzip, chunked", b"GZIP,chunked", b"identity, chunked", b", chunked"])
+@each_row(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
+async def test_a_body_in_another_transfer_coding_is_refused(
+    server: RunningServer, coding: bytes, method: str, path: str
+) -> None:
+    session_id = await server.open_session()
+    chunks = b"1b\r\n" + b'{"encryptionPayload":"one"}' + b"\r\n0\r\n\r\n"
+    head = f"{method} {path.format(session_id)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    async with raw_connection(server) as connection:
+        await connection.send(head.encode() + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + chunks)
+        refusal = await connection.answer()
+        await connection.send(head.encode() + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks)
+        answer = await connection.answer()
+
+    assert refusal.status == 400
+    assert b"without another transfer coding" in refusal.body
+    assert answer.status == (404 if path == "/nope" else 200)
+
+
+async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        for byte in spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"one"}'):
+            await connection.send(bytes([byte]))
+
+        answer = await connection.answer()
+
+    assert answer.status == 200
+
+
+async def test_bytes_after_a_bad_request_are_not_read(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        await connection.send(b"\x00\r\n\r\n" + spell("DELETE", f"/session/{session_id}"))
+        connection.writer.write_eof()
+
+        await connection.rest()
+
+    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
+
+
+async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) -> None:
+    path = f"/session/{await server.open_session()}"
+    body = b'{"encryptionPayload":"asked"}'
+    async with raw_connection(server) as connection:
+        await connection.send(
+            spell("PUT", path, b"", b"Expect: 100-continue", b"Content-Length: %d" % len(body))
+        )
+        interim = await connection.answer()
+        await connection.send(body)
+        answer = await connection.answer()
+
+    assert (interim.status, answer.status) == (100, 200)
+    assert (await ask(server, "GET", path)).body == body
+
+
+async def test_an_unknown_expectation_is_ignored(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "/hello", b"", b"Expect: miracles"))
+
+    assert answer.status == 200
+
+
+@each_row("headers", [[], [b"Connection: keep-alive"], [b"Host: bridge.example"]])
+async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -> None:
+    request = b"\r\n".join([b"GET /hello HTTP/1.0", *headers, b"", b""])
+
+    answer = await ask_raw(server, request)
+
+    assert answer.status == 200
+    assert answer.body.startswith(b"Hello World")
+
+
+@each_row("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
+async def test_an_upgrade_is_declined_and_its_request_served(server: RunningServer, protocol: bytes) -> None:
+    path = f"/session/{await server.open_session()}"
+    upgrade = [
+        b"Connection: Upgrade",
+        b"Upgrade: " + protocol,
+        b"Sec-WebSocket-Key: eA==",
+        b"Sec-WebSocket-Version: 13",
+    ]
+
+    read = await ask_raw(server, spell("GET", "/hello", b"", *upgrade))
+    written = await ask_raw(server, spell("PUT", path, b'{"encryptionPayload":"up"}', *upgrade))
+
+    assert (read.status, written.status) == (200, 200)
+
+
+@each_row("method", ["GET", "PUT"])
+async def test_a_broken_encoding_is_no_fault(server: RunningServer, method: str, faults: Faults) -> None:
+    path = f"/session/{await server.open_session()}"
+    request = spell(method, path, b"not gzip", b"Content-Encoding: gzip", _CLOSE)
+    async with raw_connection(server) as connection:
+        await connection.send(request)
+
+        answer = await connection.answer()
+        await connection.rest()
+
+    assert answer.status == (204 if method == "GET" else 415)
+    await assert_unharmed(server, faults)
+
+
+async def test_silent_connections_do_not_keep_clients_out(server: RunningServer) -> None:
+    silent = [raw_connection(server) for _ in range(100)]
+    for each in silent:
+        await each.__aenter__()
+
+    async def served() -> bool:
+        return (await ask_raw(server, spell("GET", "/hello", b"", _CLOSE))).status == 200
+
+    await eventually(served)
+    for each in silent:
+        await each.__aexit__(None, None, None)
+
+
+async def test_an_unknown_subprotocol_is_declined(server: RunningServer, faults: Faults) -> None:
+    async with server.client.ws_connect(server.url, protocols=["wc"]) as socket:
+        assert socket.protocol is None
+
+    await assert_unharmed(server, faults)
+
+
+_UPGRADE = (b"Connection: Upgrade", b"Upgrade: h2c")
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+    return log
+
+
+@pytest.fixture
+def debugging() -> Iterator[None]:
+    before = logging.getLogger().level
+    logging.getLogger().setLevel(logging.DEBUG)
+    yield
+    logging.getLogger().setLevel(before)
+
+
+@each_row(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
+    server: RunningServer, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with raw_connection(server) as connection:
+        await connection.send(request_)
+        answer = await connection.answer()
+
+    answer.problem(status)
+    assert answer.headers["Server"] == "Bridge-Server"
+    assert b"aiohttp" not in answer.body
+    assert b"Python" not in answer.body
+    assert not caplog.records
+
+
+async def test_each_refusal_has_its_own_id_and_ends_the_connection(server: RunningServer) -> None:
+    ids = []
+    for _ in range(2):
+        async with raw_connection(server) as connection:
+            await connection.send(spell("NONSENSE", "/hello") + spell("GET", "/hello"))
+            ids.append((await connection.answer()).headers["X-Request-ID"])
+            assert await connection.rest() == b""
+
+    assert len(set(ids)) == 2
+
+
+async def test_a_web_page_of_any_origin_may_read_why_its_target_is_refused(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "/" + "a" * 10_240, b"", b"Origin: https://dapp.example"))
+
+    answer.problem(414)
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "X-Request-ID" in answer.headers["Access-Control-Expose-Headers"]
+
+
+async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(refusals, "log", log)
+    monkeypatch.setattr(web.RequestHandler, "handle_error", lambda *_: None)
+    refusals.is_as_known.cache_clear()
+
+    assert not refusals.is_as_known()
+    async with running_server(server.settings.data_dir.with_name("unknown")) as other:
+        assert (await ask(other, "GET", "/hello")).status == 200
+
+    refusals.is_as_known.cache_clear()
+    assert [call.args for call in log.calls] == [("aiohttp_unknown",)]
+
+
+@pytest.mark.usefixtures("debugging")
+async def test_a_refusal_is_one_line_at_level_debug(server: RunningServer, log: CapturingLogger) -> None:
+    await ask(server, "PUT", "/session/a", b'{"push":1}')
+    await ask(server, "GET", "/nope")
+    await ask_raw(server, spell("NONSENSE", "/hello"))
+    await ask(server, "GET", "/hello")
+
+    lines = [call.kwargs for call in log.calls if call.method_name == "debug"]
+    assert [(line["route"], line["status"], line["code"], line["pointers"]) for line in lines] == [
+        ("update-session", 400, "invalid-input", ["#/encryptionPayload", "#/push"]),
+        ("unrouted", 404, "not-found", []),
+        ("refused", 400, "bad-request", []),
+    ]
+    assert all(line["request_id"] for line in lines)
+
+
+async def test_without_that_level_it_is_none(server: RunningServer, log: CapturingLogger) -> None:
+    await ask(server, "PUT", "/session/a", b"{}")
+
+    assert log.calls == []
+
+
+@each_row("length", [0, 5, 200_000])
+@each_row("protocol", [b"h2c", b"websocket"])
+@each_row(("method", "path"), [("PUT", "/session/a"), ("GET", "/hello"), ("POST", "/nope")])
+async def test_a_declined_upgrade_ends_the_connection_in_good_order(
+    server: RunningServer, method: str, path: str, protocol: bytes, length: int
+) -> None:
+    upgrade = (b"Connection: Upgrade", b"Upgrade: " + protocol, b"Content-Length: %d" % length)
+    async with raw_connection(server) as connection:
+        await connection.send(spell(method, path, b"", *upgrade))
+        await connection.send(b"x" * (length // 2))
+        await connection.send(b"x" * (length - length // 2))
+        await connection.send(spell("GET", "/hello"))
+
+        answer = await connection.answer()
+        await connection.rest()
+
+    assert answer.status in (200, 400, 404)
+    assert answer.headers["Connection"] == "close"
+
+
+async def test_a_client_that_expected_to_be_asked_may_leave(
+    server: RunningServer, log: CapturingLogger, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = spell("PUT", "/session/a", b"", b"Expect: 100-continue", b"Content-Length: 9")
+    for _ in range(5):
+        async with raw_connection(server) as connection:
+            sock: socket.socket = connection.writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await connection.send(request * 3)
+            connection.writer.transport.abort()
+
+    async def served() -> bool:
+        return (await ask(server, "GET", "/hello")).status == 200
+
+    await eventually(served)
+    assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
+    assert [call.args for call in log.calls if call.method_name != "debug"] == []
+
+
+@each_row(
+    ("target", "host", "status"),
+    [
+        ("http://localhost/rpc", b"evil.example", 200),
+        ("http://127.0.0.1:1234/rpc", b"evil.example", 200),
+        ("http://[::1]:80/rpc", b"evil.example", 200),
+        ("http://evil.example/rpc", b"localhost", 403),
+        ("http://localhost@evil.example/rpc", b"localhost", 403),
+        ("http://evil.example", b"localhost", 405),
+    ],
+)
+async def test_the_host_of_a_target_that_is_a_url_counts(
+    server: RunningServer, target: str, host: bytes, status: int
+) -> None:
+    rpc = RpcClient(server)
+    body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
+    request = b"\r\n".join(
+        [
+            b"POST %b HTTP/1.1" % target.encode(),
+            b"Host: " + host,
+            b"Content-Type: application/json",
+            b"Content-Length: %d" % len(body),
+            _CLOSE,
+            b"",
+            body,
+        ]
+    )
+
+    answer = await ask_raw(rpc.server, request)
+
+    assert answer.status == status
+
+
+async def test_a_target_that_is_a_url_without_a_path_is_the_root(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "http://bridge.example", b"", _CLOSE))
+
+    assert answer.status == 200
+    assert b"<!DOCTYPE html>" in answer.body

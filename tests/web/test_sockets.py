@@ -1,0 +1,286 @@
+"""WebSockets over aiohttp's readers of frames, and over an aiohttp without the private names."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import aiohttp
+import pytest
+from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.http_websocket import WebSocketReader
+from aiohttp.test_utils import TestServer
+from yarl import URL
+
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kit.testing.server import ServerProcess
+from bridge_server.web.aiohttp_internals import has_known_sockets
+from bridge_server.web.sockets import Socket, text_frame
+from tests.support.socket_client import SocketClient
+
+_PATIENCE_SECONDS = 60.0
+
+
+class Party:
+    """Answers each frame with itself, `later` when it may go on, and `refused` and `broken` with an error."""
+
+    def __init__(self) -> None:
+        self.outlet: Socket | None = None
+        self.heard_by: list[asyncio.Task[None] | None] = []
+        self.may_go_on = asyncio.Event()
+        self.has_begun = asyncio.Event()
+        self.has_left = asyncio.Event()
+        self.was_cancelled = False
+
+    def join(self, outlet: Socket) -> None:
+        self.outlet = outlet
+
+    def hear(self, text: bytes) -> Awaitable[None] | None:
+        self.heard_by.append(asyncio.current_task())
+        if text == b"refused":
+            raise InvalidInputError("No.")
+        if text == b"broken":
+            raise ValueError("a defect")
+        if text == b"later":
+            return self._answer_later(text)
+        self._answer(text)
+        return None
+
+    async def settle(self) -> None:
+        self._answer(b"settled")
+
+    def recognise(self, pong: bytes) -> None:
+        self._answer(b"pong")
+
+    def leave(self) -> None:
+        self.has_left.set()
+
+    def _answer(self, text: bytes) -> None:
+        assert self.outlet is not None
+        self.outlet.push(text_frame(text))
+
+    async def _answer_later(self, text: bytes) -> None:
+        self.has_begun.set()
+        try:
+            await self.may_go_on.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        self._answer(text)
+
+
+@pytest.fixture
+def party() -> Party:
+    return Party()
+
+
+@pytest.fixture
+async def client(party: Party) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async def talk(request: web.Request) -> web.StreamResponse:
+        return Socket(party, 1_000).accept(request)
+
+    application = web.Application()
+    application.router.add_get("/", talk)
+    async with (
+        TestServer(application, handler_cancellation=True) as server,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(server.make_url("/"), autoping=False) as socket,
+    ):
+        yield socket
+
+
+async def said(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[str]:
+    """The next text frames."""
+    return [await socket.receive_str(timeout=_PATIENCE_SECONDS) for _ in range(count)]
+
+
+async def test_a_frame_needs_no_task(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
+    await client.send_str("first")
+    await said(client, 1)  # the reader is idle from now on
+    await client.send_str("second")
+
+    assert await said(client, 1) == ["second"]
+    assert party.heard_by[1] is None
+
+
+async def test_frames_wait_for_the_processing_of_earlier_ones(
+    party: Party, client: aiohttp.ClientWebSocketResponse
+) -> None:
+    for text in ("a", "later", "b"):
+        await client.send_str(text)
+    await client.ping()
+    await client.pong()
+    await client.send_str("c")
+    assert await said(client, 1) == ["a"]
+    await party.has_begun.wait()
+
+    party.may_go_on.set()
+
+    assert await said(client, 3) == ["later", "b", "settled"]
+    assert (await client.receive(timeout=_PATIENCE_SECONDS)).type is WSMsgType.PONG
+    assert await said(client, 2) == ["pong", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("refused", WSCloseCode.POLICY_VIOLATION), ("broken", WSCloseCode.INTERNAL_ERROR)]
+)
+async def test_an_error_closes_the_socket(
+    client: aiohttp.ClientWebSocketResponse, text: str, code: WSCloseCode
+) -> None:
+    await client.send_str("idle")
+    await said(client, 1)
+
+    await client.send_str(text)
+
+    message = await client.receive(timeout=_PATIENCE_SECONDS)
+    assert (message.type, message.data) == (WSMsgType.CLOSE, code)
+
+
+async def test_work_ends_with_the_connection(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
+    await client.send_str("idle")
+    await said(client, 1)
+    await client.send_str("later")
+    await asyncio.wait_for(party.has_begun.wait(), _PATIENCE_SECONDS)
+
+    client._response.connection.transport.abort()  # type: ignore[union-attr]
+
+    await asyncio.wait_for(party.has_left.wait(), _PATIENCE_SECONDS)
+    await asyncio.sleep(0)
+    assert party.was_cancelled
+
+
+_RUN = "\nfrom bridge_server.__main__ import main\nmain()"
+_MOVED = """
+from aiohttp import web
+from aiohttp._websocket import reader
+
+def begin(self, *arguments, start=web.WebSocketResponse._post_start):
+    start(self, *arguments)
+
+del reader.WebSocketDataQueue
+web.WebSocketResponse._post_start = begin
+"""
+_OTHER_START = """
+from aiohttp import web
+
+def begin(self, request, protocol, writer, limit=0, start=web.WebSocketResponse._post_start):
+    start(self, request, protocol, writer)
+
+web.WebSocketResponse._post_start = begin
+"""
+_OTHER_REQUESTS = """
+from aiohttp import web
+
+web.Request.ATTRS = frozenset()
+
+def begin(self, start=web.Response.__init__, **options):
+    start(self, **options)
+    self._unknown = True
+
+web.Response.__init__ = begin
+"""
+_SHOWN_READER = """
+import sys
+from aiohttp.http_websocket import WebSocketReader
+from yarl import URL
+from bridge_server.web.aiohttp_internals import has_known_sockets
+print(WebSocketReader.__module__, has_known_sockets(), file=sys.stderr)
+"""
+_WARNING = "frames of WebSockets are processed in aiohttp's own way"
+_IN_PYTHON = {"AIOHTTP_NO_EXTENSIONS": "1"}
+_TOPIC = "a" * 64
+
+
+class OtherAiohttp(ServerProcess):
+    """A server whose process first changes aiohttp."""
+
+    def __init__(
+        self, data_dir: Path, change: str = "", environment: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(data_dir, environment=environment)
+        self._change = change
+
+    def launch(self, arguments: Sequence[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", self._change + _RUN, *arguments]
+        return subprocess.Popen(
+            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+        )
+
+
+@contextmanager
+def running(server: OtherAiohttp) -> Iterator[OtherAiohttp]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+async def payloads_by_socket(url: str) -> list[str]:
+    """Two messages on their way from one socket to another, the second with its receiver idle."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(url, autoping=False) as receiving,
+        session.ws_connect(url, autoping=False) as sending,
+    ):
+        receiver, sender = SocketClient(receiving), SocketClient(sending)
+        await receiver.subscribe(_TOPIC)
+        payloads = []
+        for payload in ("first", "second"):
+            await sender.publish(_TOPIC, payload)
+            payloads.append((await receiver.message())["payload"])
+            await receiver.acknowledge(_TOPIC)
+        return payloads
+
+
+async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
+    """The status, the names of the header fields, and the body of an answer of each kind."""
+    async with aiohttp.ClientSession() as client:
+        opened = await client.post(f"{url}/session/new")
+        session_id = (await opened.json())["sessionId"]
+        session, page = f"/session/{session_id}", {"Origin": "https://dapp.example"}
+        asked = [
+            ("GET", session, None, {}),
+            ("GET", session, None, {"Prefer": "wait=0"}),
+            ("PUT", session, {"encryptionPayload": "c0ffee"}, page),
+            ("GET", session, None, page),
+            ("HEAD", session, None, {}),
+            ("GET", session, None, {"Connection": "close"}),
+            ("GET", "/session/new", None, {}),
+            ("GET", f"/session/{'%61' * 8}", None, {}),
+            ("DELETE", session, None, {}),
+        ]
+        answers = []
+        for method, path, body, headers in asked:
+            sent = URL(url + path, encoded=True)
+            async with client.request(method, sent, json=body, headers=headers) as answer:
+                received = await answer.read() if answer.status < 400 and method != "PUT" else b""
+                answers.append((answer.status, sorted(answer.headers), received))
+        return answers
+
+
+async def test_an_aiohttp_without_the_private_names_serves_alike(tmp_path: Path) -> None:
+    environment = {"BRIDGE_QUOTA_EXEMPT": "[]"}
+    with (
+        running(OtherAiohttp(tmp_path / "known", _SHOWN_READER, {**environment, **_IN_PYTHON})) as known,
+        running(OtherAiohttp(tmp_path / "moved", _MOVED + _OTHER_REQUESTS, environment)) as moved,
+        running(OtherAiohttp(tmp_path / "other", _OTHER_START)) as other,
+    ):
+        answers = await answers_of(known.url)
+
+        assert answers == await answers_of(moved.url)
+        assert [status for status, _, _ in answers] == [204, 204, 200, 200, 200, 200, 405, 404, 200]
+        assert all("RateLimit" in fields for status, fields, _ in answers if status < 400)
+        for server in (known, moved, other):
+            assert await payloads_by_socket(server.url) == ["first", "second"]
+            assert server.stop() == 0
+        assert "aiohttp._websocket.reader_py True\n" in known.log()
+        assert [_WARNING in server.log() for server in (known, moved, other)] == [False, True, True]
+
+
+def test_the_reader_in_c_gives_frames_at_once() -> None:
+    assert WebSocketReader.__module__ == "aiohttp._websocket.reader_c"
+    assert has_known_sockets()
