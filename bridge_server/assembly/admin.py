@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
@@ -47,7 +47,6 @@ from bridge_server.settings.types import secret_of
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionListing
 from bridge_server.web.addresses import Hosts
-from bridge_server.web.recorder import Clients
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, Route
 
@@ -65,30 +64,28 @@ class Admin:
         self.foundation = foundation
         self.observation = observation
         self.services = services
-        self.neighbours = neighbours = _neighbours(foundation)
+        neighbours: Neighbours | None = None
+        if foundation.database_file is None:  # other processes may use the database, too
+            backend, live = foundation.backend, foundation.live
+            neighbours = Neighbours(
+                backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
+            )
+        self.neighbours = neighbours
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
         self.audiences = Audiences(AudienceStore(database), services.notifications)
         self.accounts = AccountAdmin(
-            projects.projects,
-            projects.subscriptions,
-            history,
-            projects.device_states,
-            clock,
+            projects.projects, projects.subscriptions, history, projects.device_states, clock,
             projects.account_limit,
-        )
+        )  # fmt: skip
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = OutboxAdmin(
-            MessageStore(database, pushes=PUSHES),
-            services.dispatcher,
-            clock,
-            observation.attempts,
-            foundation.webhooks.headers,
-            neighbours,
-        )
+            MessageStore(database, pushes=PUSHES), services.dispatcher, clock, observation.attempts,
+            foundation.webhooks.headers, neighbours,
+        )  # fmt: skip
         sender = noted(foundation.webhook_sender, observation)
         self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
         self.push_tests = PushTests(services.push.server)
@@ -110,45 +107,10 @@ class Admin:
     def room(self) -> Room:
         """The endpoints over the rooms' services; there are none without `admin_token`."""
         rows = _rows(self.foundation)
-        return Room(name="admin", routes=() if rows is None else self._routes(rows))
-
-    def watching_room(self) -> Room:
-        """The endpoints over the records of requests, and the work that keeps the records small."""
-        rows, streams, observation = _rows(self.foundation), self.streams, self.observation
-
-        @asynccontextmanager
-        async def following() -> AsyncIterator[None]:
-            async with running(_turn_forever(observation.clients)):
-                if streams is None:
-                    yield
-                    return
-                async with running(streams.push_forever()):
-                    yield
-
-        def forget() -> None:
-            observation.clients.clear()
-            observation.made.clear()
-            observation.activities.clear()
-            observation.attempts.clear()
-            if streams is not None:
-                streams.end_all()
-
-        async def catch_up() -> None:
-            """Requests that are not recorded yet belong to the time before the clock is moved."""
-            observation.clients.turn()
-
-        return Room(
-            name="observation",
-            routes=() if rows is None else self._watching_routes(rows),
-            running=(following,) if self.neighbours is None else (self.neighbours.opened, following),
-            stop=None if streams is None else streams.close,
-            emptied=(partial(afterwards, forget),),
-            catch_up=catch_up,
-        )
-
-    def _routes(self, rows: AdminRows) -> tuple[Route, ...]:
+        if rows is None:
+            return Room(name="admin")
         may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
-        return (
+        routes = (
             *project_routes(ProjectAdmin(*projects), rows),
             *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
             *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
@@ -158,15 +120,52 @@ class Admin:
             *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
             *settings_routes(self.settings, rows),
         )
+        return Room(name="admin", routes=routes)
 
-    def _watching_routes(self, rows: AdminRows) -> tuple[Route, ...]:
-        traffic = TrafficAdmin(self.streams, self.lives)
-        return (
-            *traffic_routes(traffic, rows),
-            *client_routes(self.clients, rows),
-            *session_routes(self.sessions, rows),
-            *topic_routes(self.topics, rows),
-            *stats_routes(self.stats, rows),
+    def watching_room(self) -> Room:
+        """The endpoints over the records of requests, and the work that keeps the records small."""
+        rows, streams, observation = _rows(self.foundation), self.streams, self.observation
+
+        @asynccontextmanager
+        async def following() -> AsyncIterator[None]:
+            pushing = nullcontext() if streams is None else running(streams.push_forever())
+            async with running(turn_forever()), pushing:
+                yield
+
+        async def turn_forever() -> None:
+            while True:
+                await asyncio.sleep(_TURN_SECONDS)
+                observation.clients.turn()
+
+        def forget() -> None:
+            for records in (
+                observation.clients, observation.made, observation.activities, observation.attempts,
+            ):  # fmt: skip
+                records.clear()
+            if streams is not None:
+                streams.end_all()
+
+        async def catch_up() -> None:
+            """Requests that are not recorded yet belong to the time before the clock is moved."""
+            observation.clients.turn()
+
+        routes: tuple[Route, ...] = ()
+        if rows is not None:
+            traffic = TrafficAdmin(streams, self.lives)
+            routes = (
+                *traffic_routes(traffic, rows),
+                *client_routes(self.clients, rows),
+                *session_routes(self.sessions, rows),
+                *topic_routes(self.topics, rows),
+                *stats_routes(self.stats, rows),
+            )
+        return Room(
+            name="observation",
+            routes=routes,
+            running=(following,) if self.neighbours is None else (self.neighbours.opened, following),
+            stop=None if streams is None else streams.close,
+            emptied=(partial(afterwards, forget),),
+            catch_up=catch_up,
         )
 
 
@@ -181,14 +180,6 @@ def _rows(foundation: Foundation) -> AdminRows | None:
     return AdminRows(access, settings.notify_body_limit)
 
 
-def _neighbours(foundation: Foundation) -> Neighbours | None:
-    """The other processes on the database; None where it is a file."""
-    if foundation.database_file is not None:
-        return None
-    backend, live = foundation.backend, foundation.live
-    return Neighbours(backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token))
-
-
 def _key_of_handles(settings: Settings) -> bytes:
     """The key of this process; or of all that share a database and a token: each knows every handle."""
     token = secret_of(settings.admin_token)
@@ -197,33 +188,22 @@ def _key_of_handles(settings: Settings) -> bytes:
     return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
-async def _turn_forever(clients: Clients) -> None:
-    while True:
-        await asyncio.sleep(_TURN_SECONDS)
-        clients.turn()
-
-
 def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> AddressLimits:
-    of_routes = {limit.name: limit for room in rooms for row in room.routes for limit in row.limits}
+    of_routes = [limit for room in rooms for row in room.routes for limit in row.limits]
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
-    limits: dict[str, Limit] = {**of_routes, **{limit.name: limit for limit in of_bytes}}
+    limits: dict[str, Limit] = {limit.name: limit for limit in (*of_routes, *of_bytes)}
     return AddressLimits(
-        foundation.addresses,
-        foundation.connections,
-        foundation.quotas,
-        foundation.clock,
-        tuple(limits.values()),
-        observation.open_sockets,
-    )
+        foundation.addresses, foundation.connections, foundation.quotas, foundation.clock,
+        tuple(limits.values()), observation.open_sockets,
+    )  # fmt: skip
 
 
 def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:
-    def gauges() -> dict[str, float]:
-        return {name: value for room in rooms for name, value in room.gauges().items()}
-
-    def pushes() -> Mapping[str, Mapping[str, int]]:
-        return {channel: sender.outcomes for channel, sender in services.push.provider_senders.items()}
-
+    senders = services.push.provider_senders
     return FigureSources(
-        gauges, foundation.figures, services.stock, pushes, foundation.settings.database_file
+        lambda: {name: value for room in rooms for name, value in room.gauges().items()},
+        foundation.figures,
+        services.stock,
+        lambda: {channel: sender.outcomes for channel, sender in senders.items()},
+        foundation.settings.database_file,
     )

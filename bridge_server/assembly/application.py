@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -52,9 +52,8 @@ from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
-from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
-from bridge_server.web.open_connections import CONNECTIONS, Connections
+from bridge_server.web.open_connections import CONNECTIONS
 from bridge_server.web.problems import RequestIds, elsewhere
 from bridge_server.web.request_log import Reporting, RequestLines
 from bridge_server.web.routes import Handler, Route
@@ -110,8 +109,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
 
 
 def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
-    """The rooms, and those that call them: of the operator, of the console and of test mode, where on."""
-    operator, pages = _operator(foundation, rooms, services), _console_pages(foundation)
+    """The rooms, and those that call them: the operator's, the console's, test mode's; loaded where on."""
+    operator, pages = None, _console_pages(foundation)
+    if foundation.observation is not None:
+        admin = import_module("bridge_server.assembly.admin")
+        operator = admin.Admin(foundation, foundation.observation, rooms, services)
     dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
     observing = (
@@ -119,7 +121,10 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
         metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
-    mode = _test_mode(foundation, (*rooms, *observing), sweeper)
+    mode = None
+    if foundation.instruments is not None:
+        testmode = import_module("bridge_server.assembly.testmode")
+        mode = testmode.controls_of(foundation, foundation.instruments, (*rooms, *observing), sweeper)
     return (
         *rooms,
         *(() if operator is None else (operator.room(),)),
@@ -131,31 +136,11 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
     )
 
 
-# Rooms whose modules are loaded only where they are on: the operator's, the console, test mode.
-
-
-def _operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> Any:
-    """The `Admin` over these rooms; None without `admin_token` and console."""
-    if foundation.observation is None:
-        return None
-    admin = import_module("bridge_server.assembly.admin")
-    return admin.Admin(foundation, foundation.observation, rooms, services)
-
-
 def _console_pages(foundation: Foundation) -> Any:
     """The module that makes the console's rooms: sign-in, and the pages. None while the console is off."""
     return import_module("bridge_server.assembly.console_pages") if foundation.settings.console else None
 
 
-def _test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Any:
-    """The controls of these rooms, as `TestMode`; None outside of test mode."""
-    if foundation.instruments is None:
-        return None
-    testmode = import_module("bridge_server.assembly.testmode")
-    return testmode.controls_of(foundation, foundation.instruments, rooms, sweeper)
-
-
-_Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
 
 
@@ -168,24 +153,20 @@ class BuiltApp(NamedTuple):
     """The application of the console, if it has a port of its own."""
     live: LiveSettings
     lan_application: Callable[[str], web.Application]
-    """Makes the application of a listener for phones, which has the bridge only, while `application` runs.
-
-    It is given the URL at which everything else answers. When it stops, so does all work of the server.
+    """Makes the application of a listener for phones, which has the bridge only, while `application` runs. It
+    is given the URL at which everything else answers.
     """
-    announce_stop: Callable[[], None]
-    """Has `/readyz` answer 503 from now on; everything else goes on."""
+
     announce_url: Callable[[str], None]
     """Called with the URL on this machine once the server listens: other processes reach it there."""
     stopping: Stopping
-    """Asks for the end of the server, when it cannot do its work any more."""
+    """Announces the end of the server at `/readyz`, and asks for it when it cannot do its work any more."""
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
     traffic: TrafficLog | None = None
     """The record of requests; None outside of test mode."""
     new_console_link: Callable[[int], Awaitable[str]] | None = None
-    """Makes the token of a link that signs in to the console once, within so many milliseconds; None while
-    the console is off.
-    """
+    """Makes the token of a link that signs in to the console once, within so many milliseconds, if any."""
 
 
 def build_app(
@@ -195,28 +176,34 @@ def build_app(
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> BuiltApp:
-    """Put the server together. A test hands in its own clock and ids.
-
-    `demo` is always there, if given; `origins` are the settings' sources.
-    """
+    """Put the server together. A test hands in clock and ids; `demo` is a project that is always there."""
     foundation = lay_foundation(settings, clock, ids, demo, origins)
     rooms = house(foundation)
-    gateway = _gateway(foundation)
+    gateway, stops = _gateway(foundation), _stops(foundation, rooms)
+
+    def made(
+        rows: Iterable[Route], stops: Iterable[_Stopping] = (), otherwise: Handler = not_found
+    ) -> web.Application:
+        application = build_application(tuple(rows), gateway, otherwise)
+        application[CONNECTIONS] = foundation.connections
+        application.on_shutdown.extend(stops)
+        return application
+
+    def lan_application(url: str) -> web.Application:
+        return made((row for room in rooms for row in room.lan_routes), stops, elsewhere(url))
+
     own = [room for room in rooms if room.has_own_port]
-    rows = tuple(row for room in rooms if room not in own for row in room.routes)
-    stops = _stops(foundation, rooms)
-    application = _application(foundation, gateway, rows)
+    application = made((row for room in rooms if room not in own for row in room.routes), stops)
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
-    application.on_shutdown.extend(stops)
-    metrics = _application(foundation, gateway, (metrics_alone(foundation, rooms),))
+    own_stops = [_calling(room.stop) for room in own if room.stop is not None]
+    console = made((row for room in own for row in room.routes), own_stops) if own else None
     instruments, pages = foundation.instruments, _console_pages(foundation)
     return BuiltApp(
         application,
-        metrics,
-        _console(foundation, gateway, own),
+        made((metrics_alone(foundation, rooms),)),
+        console,
         foundation.live,
-        partial(_lan_application, foundation, gateway, rooms, stops),
-        foundation.stopping.announce,
+        lan_application,
         foundation.own_url.announce,
         foundation.stopping,
         None if instruments is None else instruments.token,
@@ -225,22 +212,8 @@ def build_app(
     )
 
 
-def _lan_application(
-    foundation: Foundation,
-    gateway: Gateway,
-    rooms: Sequence[Room],
-    stops: Sequence[_Stopping],
-    url: str,
-) -> web.Application:
-    rows = tuple(row for room in rooms for row in room.lan_routes)
-    application = _application(foundation, gateway, rows, elsewhere(url))
-    application.on_shutdown.extend(stops)
-    return application
-
-
 def _gateway(foundation: Foundation) -> Gateway:
-    settings, instruments = foundation.settings, foundation.instruments
-    observation = foundation.observation
+    settings, instruments, observation = foundation.settings, foundation.instruments, foundation.observation
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
@@ -248,40 +221,17 @@ def _gateway(foundation: Foundation) -> Gateway:
 
     foundation.live.follow(take)
     watchers = Watchers(
-        record=None if instruments is None else instruments.traffic,
-        strike=None if instruments is None else partial(request_fault, instruments),
-        observer=None
-        if observation is None
-        else observer_of(observation, foundation.addresses, foundation.clock),
+        None if instruments is None else instruments.traffic,
+        None if instruments is None else partial(request_fault, instruments),
+        None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
     )
-    return Gateway(
-        RequestIds(os.urandom),
-        foundation.connections,
-        Charging(foundation.quotas, partial(save_quotas, foundation)),
-        foundation.figures,
-        RequestLines(reporting, foundation.addresses, foundation.refusals),
-        watchers,
-    )
+    charging = Charging(foundation.quotas, partial(save_quotas, foundation))
+    lines = RequestLines(reporting, foundation.addresses, foundation.refusals)
+    ids = RequestIds(os.urandom)
+    return Gateway(ids, foundation.connections, charging, foundation.figures, lines, watchers)
 
 
-def _application(
-    foundation: Foundation, gateway: Gateway, rows: tuple[Route, ...], otherwise: Handler = not_found
-) -> web.Application:
-    application = build_application(rows, gateway, otherwise)
-    application[CONNECTIONS] = foundation.connections
-    return application
-
-
-def _console(foundation: Foundation, gateway: Gateway, rooms: Sequence[Room]) -> web.Application | None:
-    rows = tuple(row for room in rooms for row in room.routes)
-    if not rows:
-        return None
-    application = _application(foundation, gateway, rows)
-    application.on_shutdown.extend(_calling(room.stop) for room in rooms if room.stop is not None)
-    return application
-
-
-def _opening(running: Running) -> _Opening:
+def _opening(running: Running) -> Callable[[web.Application], AsyncIterator[None]]:
     async def hold(_: web.Application) -> AsyncIterator[None]:
         async with running():
             yield
@@ -292,13 +242,16 @@ def _opening(running: Running) -> _Opening:
 def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
     """The steps that end work while requests are still being answered, in this order.
 
-    First each answer becomes its connection's last, and long polls are answered; then the rooms end streams
-    and sockets, and begin no delivery; then requests that wait for other servers have a little time left.
-    Last the bodies that are being sent are received, so that nothing else waits for a slow client.
+    Each answer becomes its connection's last, long polls are answered, the rooms end streams and sockets and
+    begin no delivery, requests that wait for other servers have a little time left, bodies are received.
     """
     stops = [room.stop for room in rooms if room.stop is not None]
     calls = (foundation.connections.stop, foundation.signals.close, *stops, foundation.stopping.close)
-    return [*map(_calling, calls), _receiving(foundation.connections)]
+
+    async def receive(_: web.Application) -> None:
+        await foundation.connections.bodies_received()
+
+    return [*map(_calling, calls), receive]
 
 
 def _calling(stop: Callable[[], None]) -> _Stopping:
@@ -308,13 +261,6 @@ def _calling(stop: Callable[[], None]) -> _Stopping:
     return call
 
 
-def _receiving(connections: Connections) -> _Stopping:
-    async def receive(_: web.Application) -> None:
-        await connections.bodies_received()
-
-    return receive
-
-
 # Every route that a server can have, whatever the settings of this one are.
 
 _TOKEN = SecretStr("0" * 40)
@@ -322,10 +268,7 @@ _TOKEN = SecretStr("0" * 40)
 
 
 def every_route() -> tuple[Route, ...]:
-    """The rows of a server in test mode with everything that can be turned on, but the console.
-
-    Nothing is opened, and no file is read.
-    """
+    """The rows of a server with everything turned on but the console. Nothing is opened or read."""
     settings = Settings(
         test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN
     )

@@ -56,7 +56,9 @@ def relay_room(foundation: Foundation) -> Room:
     cache = ReadCache(settings.cache_bytes if settings.database is None else 0, OWNER_KINDS)
     cache.subscribe_to(foundation.events)
     reads = RelayReads(store, cache, foundation.signals, clock)
-    new_sessions = live.held(_new_sessions)
+    new_sessions = live.held(
+        lambda now: per_second("new-sessions", now.sessions_per_minute / 60, now.sessions_burst)
+    )
 
     def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
         return tuple(
@@ -77,13 +79,15 @@ def relay_room(foundation: Foundation) -> Room:
 
 def relay_service(foundation: Foundation) -> Relay:
     """The rules of sessions and calls."""
-    return Relay(
-        RelayStore(foundation.database),
-        foundation.clock,
-        foundation.ids,
-        _lifetimes(foundation.settings),
-        foundation.live.held(_caps),
+    settings = foundation.settings
+    lifetimes = Lifetimes(
+        session_ms=settings.session_ttl * 1000,
+        call_ms=settings.call_ttl * 1000,
+        status_ms=settings.status_ttl * 1000,
+        subscription_ms=settings.subscription_ttl * 1000,
     )
+    caps = foundation.live.held(lambda now: Caps(now.max_pending_calls, now.max_topic_webhooks))
+    return Relay(RelayStore(foundation.database), foundation.clock, foundation.ids, lifetimes, caps)
 
 
 def _routes(
@@ -107,23 +111,6 @@ def _routes(
     )
 
 
-def _new_sessions(settings: Settings) -> Limit:
-    return per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst)
-
-
-def _lifetimes(settings: Settings) -> Lifetimes:
-    return Lifetimes(
-        session_ms=settings.session_ttl * 1000,
-        call_ms=settings.call_ttl * 1000,
-        status_ms=settings.status_ttl * 1000,
-        subscription_ms=settings.subscription_ttl * 1000,
-    )
-
-
-def _caps(settings: Settings) -> Caps:
-    return Caps(settings.max_pending_calls, settings.max_topic_webhooks)
-
-
 # The WebSocket relay of generations 1.x and 2.x.
 
 _IRN_HEARTBEAT_SECONDS = 20
@@ -140,15 +127,31 @@ class PubSubServices(NamedTuple):
 def pubsub_services(foundation: Foundation) -> PubSubServices:
     """Both generations, whose sockets are counted together by address."""
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
-    shares = SocketShares(foundation.live.held(_socket_limits), open_from)
+    limits = foundation.live.held(
+        lambda now: SocketLimits(
+            per_address=now.max_sockets,
+            topics=now.max_socket_topics,
+            address_topics=now.max_address_topics,
+            unacknowledged=2 * now.max_topic_messages,
+            heartbeat_seconds=now.heartbeat,
+        )
+    )
+    shares = SocketShares(limits, open_from)
     return PubSubServices(_first(foundation, shares), _second(foundation, shares))
 
 
 def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler) -> Room:
     """Sockets, topics, and the messages that wait on them. `front` answers browsers at the root."""
     settings, (pubsub, irn) = foundation.settings, services
+
+    def audience_of(request: web.Request) -> str | None:
+        if not settings.relay_check_audience:
+            return None
+        return settings.public_url or f"ws://{request.host}"
+
+    admission = ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
     handlers = PubSubHandlers(
-        pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit, front
+        pubsub, irn, admission, foundation.addresses.bucket_key, settings.message_limit, front
     )
 
     def stop() -> None:
@@ -195,7 +198,16 @@ def _first(foundation: Foundation, shares: SocketShares) -> PubSub:
 def _second(foundation: Foundation, shares: SocketShares) -> Irn:
     """Generation 2.x."""
     settings, live = foundation.settings, foundation.live
-    clients = live.held(partial(_client_limits, settings.subscription_ttl))
+    clients = live.held(
+        lambda now: ClientLimits(
+            Share(now.max_client_messages, now.max_client_bytes),
+            topics=now.max_client_topics,
+            topic_clients=now.max_topic_clients,
+            remembered_calls=now.max_remembered_calls,
+            subscription_ms=settings.subscription_ttl * 1000,
+            heartbeat_seconds=min(now.heartbeat, _IRN_HEARTBEAT_SECONDS),
+        )
+    )
     return Irn(
         IrnStore(
             foundation.database, foundation.payload_bytes, foundation.subscription_bytes,
@@ -215,29 +227,8 @@ def _frames(foundation: Foundation, generation: str) -> Frames | None:
     return None if traffic is None else Frames(traffic, foundation.clock, generation, is_shared=is_shared)
 
 
-def _admission(foundation: Foundation) -> ClientAdmission:
-    settings = foundation.settings
-
-    def audience_of(request: web.Request) -> str | None:
-        if not settings.relay_check_audience:
-            return None
-        return settings.public_url or f"ws://{request.host}"
-
-    return ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
-
-
 def _messages(settings: Settings) -> Limit:
     return per_second("messages", settings.messages_per_second, settings.messages_burst)
-
-
-def _socket_limits(settings: Settings) -> SocketLimits:
-    return SocketLimits(
-        per_address=settings.max_sockets,
-        topics=settings.max_socket_topics,
-        address_topics=settings.max_address_topics,
-        unacknowledged=2 * settings.max_topic_messages,
-        heartbeat_seconds=settings.heartbeat,
-    )
 
 
 def _queue_limits(settings: Settings) -> QueueLimits:
@@ -245,15 +236,4 @@ def _queue_limits(settings: Settings) -> QueueLimits:
         topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
         address=Share(settings.max_address_messages, settings.max_address_bytes),
         lifetime_ms=settings.message_ttl * 1000,
-    )
-
-
-def _client_limits(subscription_seconds: int, settings: Settings) -> ClientLimits:
-    return ClientLimits(
-        Share(settings.max_client_messages, settings.max_client_bytes),
-        topics=settings.max_client_topics,
-        topic_clients=settings.max_topic_clients,
-        remembered_calls=settings.max_remembered_calls,
-        subscription_ms=subscription_seconds * 1000,
-        heartbeat_seconds=min(settings.heartbeat, _IRN_HEARTBEAT_SECONDS),
     )

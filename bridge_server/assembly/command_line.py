@@ -39,10 +39,8 @@ async def operations(
 ) -> AsyncIterator[OperatorServices]:
     """Open the database beside a running server, or bring it up to date when none runs.
 
-    A database that does not exist is created only if `may_create`. A limit of the database is the server's:
-    commands may write to a full one.
-
-    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    Only with `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
+    DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)

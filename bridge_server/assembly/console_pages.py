@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -46,14 +46,9 @@ from bridge_server.projects.models import ProjectChanged
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from bridge_server.wallet.approvals import ApprovalsChanged
-from bridge_server.wallet.transactions.states import (
-    TransactionsDue,
-    TransactionsMoved,
-    TransactionsPostponed,
-)
+from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.addresses import Hosts
 from bridge_server.web.answers import STYLESHEET, StaticFiles
-from bridge_server.web.metrics import Readiness
 
 OBSERVED = "observed"
 """The topic of lists that change with almost every request. Open pages load again every few seconds."""
@@ -70,9 +65,7 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
         "wallet": (ApprovalsChanged, TransactionsMoved, TransactionsDue, TransactionsPostponed),
     }
 )
-"""The topics of changes that open pages wait for, with the events of each. Rules for faults need none; keys,
-lines of the audit log and attempts announce themselves.
-"""
+"""The topics of changes that open pages wait for, with the events of each, if it needs any."""
 
 
 def access_room(foundation: Foundation) -> Room:
@@ -85,14 +78,17 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     foundation = operator.foundation
     settings = foundation.settings
     access, cookies = console_access(foundation), SessionCookies(settings.public_url)
-    changes, streams = _page_changes(operator, mode), _row_streams(operator)
+    changes, traffic = _page_changes(operator, mode), operator.observation.traffic
+    streams = None
+    if traffic is not None:  # the list of requests gets the rows of their record
+        streams = TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
     static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(STATIC_FOLDER.iterdir())])
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     docs = f"{_bridge_url(settings) or ''}/docs"
-    constants = {"root": ROOT, "static": static_files.paths, "docs": docs, "mode": _mode(settings)}
-    rendering = Rendering(constants)
+    unfit = "keys are public" if settings.dev_accounts else "test mode" if settings.test else None
+    rendering = Rendering({"root": ROOT, "static": static_files.paths, "docs": docs, "mode": unfit})
     ends = SessionEnds(access, foundation.events)
     handlers = ConsoleHandlers(
         Door(access, cookies, ends, Hosts((own_host,)), refused.note),
@@ -103,11 +99,15 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
 
     @asynccontextmanager
     async def following() -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(running(_observe_forever(changes)))
-            if streams is not None:
-                await stack.enter_async_context(running(streams.push_forever()))
+        pushing = nullcontext() if streams is None else running(streams.push_forever())
+        async with running(observe_forever()), pushing:
             yield
+
+    async def observe_forever() -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            if changes.is_watched(OBSERVED):
+                changes.note(OBSERVED)
 
     def stop() -> None:
         changes.end()
@@ -129,6 +129,9 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
     choice = ProjectChoice(services.projects, services.account_limit)
     sendings = Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
+    faults: tuple[()] | tuple[FaultsPage] = ()
+    if mode is not None:
+        faults = (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words),)
     pages = (
         TrafficPage(
             streams,
@@ -149,11 +152,7 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         AnalyticsPage(choice, services.projects),
         InboxPreview(operator.services.inbox, operator.accounts),
         ClientsPage(operator.clients),
-        *(
-            ()
-            if mode is None
-            else (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words),)
-        ),
+        *faults,
         SettingsPage(operator.settings),
     )
     return tuple(page.page() for page in pages)
@@ -171,18 +170,7 @@ def _wallet_source(operator: Admin) -> WalletSource | None:
     return source
 
 
-def _row_streams(operator: Admin) -> TrafficStreams | None:
-    """The streams of rows for the list of requests; None without a record of requests."""
-    traffic = operator.observation.traffic
-    return (
-        None
-        if traffic is None
-        else TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
-    )
-
-
 def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
-    """The changes for which open pages wait."""
     foundation, wallet = operator.foundation, operator.services.wallet
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
@@ -192,13 +180,6 @@ def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
     for announcing in (wallet.accounts.on_unlocked, wallet.accounts.on_locked, wallet.audit.on_line):
         announcing(partial(changes.note, "wallet"))
     return changes
-
-
-async def _observe_forever(changes: PageChanges) -> None:
-    while True:
-        await asyncio.sleep(_AGAIN_SECONDS)
-        if changes.is_watched(OBSERVED):
-            changes.note(OBSERVED)
 
 
 def _bridge_url(settings: Settings) -> str | None:
@@ -211,8 +192,14 @@ def _bridge_url(settings: Settings) -> str | None:
 async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
     foundation, services = operator.foundation, operator.services
     stock = await services.stock()
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await services.readiness.check()
+        is_ready = True
+    except (TimeoutError, UnavailableError):
+        is_ready = False
     return ServerState(
-        is_ready=await _is_ready(services.readiness),
+        is_ready=is_ready,
         troubles=services.readiness.troubles(),
         due=stock.due,
         dead=stock.dead,
@@ -220,19 +207,3 @@ async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
         is_test=mode is not None,
         ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),
     )
-
-
-async def _is_ready(readiness: Readiness) -> bool:
-    try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await readiness.check()
-    except (TimeoutError, UnavailableError):
-        return False
-    return True
-
-
-def _mode(settings: Settings) -> str | None:
-    """The reason why the server is not fit for the public, in a few words."""
-    if settings.dev_accounts:
-        return "keys are public"
-    return "test mode" if settings.test else None

@@ -1,23 +1,18 @@
 """The backend that the settings name: a database file, or PostgreSQL, which is loaded where it is used."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from importlib import import_module
 
 import structlog
 
-from bridge_server.assembly.room import Backend, OwnUrl, Room
-from bridge_server.kernel.background import Stopping
+from bridge_server.assembly.room import Backend
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
-from bridge_server.kernel.sweeper import Hold, always
-from bridge_server.outbox.queues import AllDestinations, Leases
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
-from bridge_server.storage.database import Process
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.web.limits import Quotas, TokenBuckets
 
 log = structlog.get_logger()
 
@@ -60,35 +55,8 @@ class SqliteBackend(Backend):
         async with self.database.opened():
             yield
 
-    def fault(self) -> str | None:
-        return None
-
-    def token_buckets(self, clock: Clock) -> TokenBuckets:
-        return Quotas(clock)
-
-    def buckets_opened(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-    def sweeper_hold(self) -> Hold:
-        return always
-
     def outside_changes(self) -> Callable[[], Awaitable[bool]]:
         return self.database.has_changed_outside
-
-    def leases(self) -> Leases:
-        return AllDestinations()
-
-    def wallet_role(self) -> None:
-        return None
-
-    def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
-        return Room(name="processes")
-
-    def own_number(self) -> int:
-        return 0
-
-    async def processes(self) -> Sequence[Process]:
-        return ()
 
 
 def _bring_up_to_date(settings: Settings) -> None:

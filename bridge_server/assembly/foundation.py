@@ -105,24 +105,15 @@ class Observation(NamedTuple):
     """The last attempts to deliver webhooks and pushes."""
 
 
-def is_observed(settings: Settings) -> bool:
-    """Whether an operator can watch the server: by the admin API or by the console."""
-    return settings.admin_token is not None or settings.console
-
-
-def keeps_traffic(settings: Settings) -> bool:
-    """Whether the last requests are kept outside of test mode, which keeps them in any case."""
-    return settings.console if settings.traffic is None else settings.traffic
-
-
 def observation_of(
     settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
 ) -> Observation | None:
     """The records that the settings ask for; None where no operator has access."""
-    if not is_observed(settings):
+    if settings.admin_token is None and not settings.console:
         return None
     traffic = None if instruments is None else instruments.traffic
-    if traffic is None and keeps_traffic(settings):
+    is_kept = settings.console if settings.traffic is None else settings.traffic
+    if traffic is None and is_kept:
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
     return Observation(traffic, Clients(clock), RecentCounts(clock), Activities(clock), Counter(), attempts)
@@ -150,11 +141,6 @@ def instruments_for_tests(clock: Clock, signals: Signals) -> Instruments:
     return Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
 
 
-def observed_webhooks(webhooks: WebhookSender, instruments: Instruments) -> Sender:
-    """The sender of webhooks, watched."""
-    return ObservedWebhooks(webhooks, instruments, webhooks.headers, _is_push)
-
-
 def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
     """A provider that takes every push, and shows it to the instruments."""
 
@@ -164,13 +150,27 @@ def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
             return None
         if fault.delay_ms:
             await asyncio.sleep(fault.delay_ms / 1_000)
-        is_failure = fault.drop or fault.answer is not None or fault.status is not None
-        if not is_failure:
+        if fault.drop:
+            return Refusal()
+        if fault.answer is None and fault.status is None:
             return None
-        return Refusal() if fault.drop else Refusal(fault.answer, fault.status, fault.retry_after_seconds)
+        return Refusal(fault.answer, fault.status, fault.retry_after_seconds)
 
     def witness(push: SinkPush) -> None:
-        instruments.sent.note(_sent(push, instruments.clock.now_ms()))
+        notice = push.notice
+        instruments.sent.note(
+            Sent(
+                message_id=notice.message_id,
+                channel=push.channel,
+                at_ms=instruments.clock.now_ms(),
+                outcome=push.outcome.verdict.name.lower(),
+                reason=push.outcome.reason,
+                notice={**notice.data, "title": notice.title, "body": notice.body},
+                payload=push.payload,
+                token=push.token,
+                headers=push.headers,
+            )
+        )
 
     return SinkProvider(channel, instruments.clock, strike, witness)
 
@@ -198,25 +198,6 @@ def break_disk(database: SqliteDatabase, instruments: Instruments) -> None:
             raise ordered_failure(fault.answer)
 
     database.order_failures(before_commit)
-
-
-def _is_push(message: OutgoingMessage) -> bool:
-    return message.purpose in (DEVICE, PUSH)
-
-
-def _sent(push: SinkPush, now_ms: int) -> Sent:
-    notice = push.notice
-    return Sent(
-        message_id=notice.message_id,
-        channel=push.channel,
-        at_ms=now_ms,
-        outcome=push.outcome.verdict.name.lower(),
-        reason=push.outcome.reason,
-        notice={**notice.data, "title": notice.title, "body": notice.body},
-        payload=push.payload,
-        token=push.token,
-        headers=push.headers,
-    )
 
 
 # The foundation of these parts.
@@ -293,10 +274,7 @@ def lay_foundation(
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> Foundation:
-    """Make everything that rooms share. A test hands in its own clock and ids.
-
-    `origins` names the source of each setting.
-    """
+    """Make what rooms share. A test hands in clock and ids; `origins` names the source of each setting."""
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
     instruments = instruments_for_tests(backend.clock, signals) if settings.test else None
@@ -323,7 +301,9 @@ def lay_foundation(
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
-        every_request=live.held(_every_request),
+        every_request=live.held(
+            lambda now: per_second("requests", now.requests_per_second, now.requests_burst)
+        ),
         payload_bytes=_stored_bytes("payload", settings.call_ttl, live, quotas, addresses),
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
         figures=RequestFigures(),
@@ -348,27 +328,21 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
     )
 
 
-def _every_request(settings: Settings) -> Limit:
-    return per_second("requests", settings.requests_per_second, settings.requests_burst)
-
-
 def _stored_bytes(
     name: str, lifetime_seconds: int, live: LiveSettings, quotas: TokenBuckets, addresses: ClientAddresses
 ) -> StoredBytes:
-    def per_address(settings: Settings) -> Limit:
-        return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
+    def held(limit: str, setting: str) -> Limit:
+        return live.held(lambda now: storage_limit(limit, getattr(now, setting), lifetime_seconds))
 
-    def in_all(settings: Settings) -> Limit:
-        return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
-
-    return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
+    per_address = held(name, f"{name}_bytes_per_address")
+    return StoredBytes(quotas, addresses.bucket_key, per_address, held(f"all-{name}", f"{name}_bytes_in_all"))
 
 
 def _observed(
     webhooks: WebhookSender, instruments: Instruments | None, observation: Observation | None
 ) -> Sender:
     if instruments is not None:
-        return observed_webhooks(webhooks, instruments)
+        return ObservedWebhooks(webhooks, instruments, webhooks.headers, lambda each: each.purpose in PUSHES)
     record = None if observation is None else observation.traffic
     return webhooks if record is None else RecordedSender(webhooks, record)
 
@@ -413,7 +387,7 @@ def project_services(foundation: Foundation) -> ProjectServices:
         projects,
         Subscriptions(SubscriptionStore(database), clock, ids),
         DeviceStateStore(database),
-        foundation.live.held(_account_limit),
+        foundation.live.held(lambda now: account_limit(now.account_rate_per_hour, now.account_burst)),
     )
 
 
@@ -428,7 +402,3 @@ def projects_room(services: ProjectServices) -> Room:
 
 async def _keep_webhook(_: OutgoingMessage) -> None:
     """Change nothing: the operator has set a project's webhook, and removes it."""
-
-
-def _account_limit(settings: Settings) -> Limit:
-    return account_limit(settings.account_rate_per_hour, settings.account_burst)

@@ -35,10 +35,15 @@ _OUTCOMES = (
 
 def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
     """Notifications to the subscribers of projects."""
-    limits = SendingLimits(services.account_limit, foundation.live.held(_missed_limits))
-    return Notifications(
-        NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
+    settings = foundation.settings
+    missed = foundation.live.held(lambda now: MissedLimits(now.max_missed_accounts))
+    lifetimes = NotificationLifetimes(
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
+        missed_kept_ms=settings.missed_account_ttl * 1000,
     )
+    limits = SendingLimits(services.account_limit, missed)
+    return Notifications(NotifyStore(foundation.database), foundation.clock, limits, lifetimes)
 
 
 def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
@@ -61,18 +66,6 @@ def notify_room(foundation: Foundation, services: ProjectServices, notifications
     )
 
 
-def _lifetimes(settings: Settings) -> NotificationLifetimes:
-    return NotificationLifetimes(
-        read_kept_ms=settings.read_notification_ttl * 1000,
-        unread_kept_ms=settings.unread_notification_ttl * 1000,
-        missed_kept_ms=settings.missed_account_ttl * 1000,
-    )
-
-
-def _missed_limits(settings: Settings) -> MissedLimits:
-    return MissedLimits(settings.max_missed_accounts)
-
-
 # The project that `bridge-server dev` has from the start.
 
 _FIRST_TITLE = "Welcome"
@@ -80,9 +73,7 @@ _FIRST_BODY = "The demo project has sent this when the server started. POST /dem
 
 
 def demo_room(services: ProjectServices, notifications: Notifications, demo: DemoProject | None) -> Room:
-    """The project and what it has from the start are made before the server answers, and again when test mode
-    has emptied the database.
-    """
+    """Makes the project before the server answers, and again when test mode has emptied the database."""
     if demo is None:
         return Room(name="demo")
 
@@ -117,7 +108,15 @@ def inbox_services(
     """The services of inboxes. Devices are reached at `push_addresses`."""
     settings, database, clock = foundation.settings, foundation.database, foundation.clock
     store, arrivals = InboxStore(database), Arrivals(foundation.signals)
-    sign_in = _sign_in(foundation)
+    own = None if settings.public_url is None else origin_of_url(settings.public_url)
+    sign_in = SignIn(
+        SignInStore(database),
+        clock,
+        os.urandom,
+        origins=frozenset(filter(None, (*settings.inbox_origins, own))),
+        admits_loopback=settings.test,
+        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
+    )
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
         sign_in,
@@ -130,8 +129,10 @@ def inbox_services(
 
 def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
     """The endpoints of inboxes, and their background work."""
-    settings, live = foundation.settings, foundation.live
-    origins = _page_origins(settings)
+    settings = foundation.settings
+    # In test mode every page of this machine is a developer's own, and the wallet signs with published keys.
+    origins = AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
+    page = InboxPage(settings.test and settings.dev_accounts and settings.rpc_token is None)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
 
     @asynccontextmanager
@@ -146,12 +147,12 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         services.streams.most_per_account = now.max_streams
         services.devices.most_per_account = now.max_devices
 
-    live.follow(take)
+    foundation.live.follow(take)
     return Room(
         name="inbox",
         routes=(
             *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
-            *page_routes(InboxPage(_offers_development(settings)), foundation.every_request, origins),
+            *page_routes(page, foundation.every_request, origins),
         ),
         running=(streaming,),
         stop=services.streams.close,
@@ -160,27 +161,4 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
-    )
-
-
-def _offers_development(settings: Settings) -> bool:
-    """Whether the page can have the wallet sign: in test mode, with published keys and without a token."""
-    return settings.test and settings.dev_accounts and settings.rpc_token is None
-
-
-def _page_origins(settings: Settings) -> AllowedOrigins:
-    """The origins of the settings; in test mode every page of this machine is a developer's own."""
-    return AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
-
-
-def _sign_in(foundation: Foundation) -> SignIn:
-    settings = foundation.settings
-    own = origin_of_url(settings.public_url) if settings.public_url is not None else None
-    return SignIn(
-        SignInStore(foundation.database),
-        foundation.clock,
-        os.urandom,
-        origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
-        admits_loopback=settings.test,
-        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
     )

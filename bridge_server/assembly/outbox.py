@@ -43,11 +43,7 @@ def stock_of(foundation: Foundation, dispatcher: Dispatcher) -> StockOf:
 
 
 def outbox_room(
-    foundation: Foundation,
-    rooms: Sequence[Room],
-    leases: Leases,
-    dispatcher: Dispatcher,
-    stock: StockOf,
+    foundation: Foundation, rooms: Sequence[Room], leases: Leases, dispatcher: Dispatcher, stock: StockOf
 ) -> Room:
     """Delivery, and the dead letters that it leaves."""
     store = OutboxStore(foundation.database)
@@ -60,21 +56,36 @@ def outbox_room(
 
     def gauges() -> dict[str, float]:
         left_out = _STOCK if are_shared else ()
-        return {
-            f"outbox_{name}": value for name, value in dispatcher.figures().items() if name not in left_out
-        }
+        figures = dispatcher.figures().items()
+        return {f"outbox_{name}": value for name, value in figures if name not in left_out}
 
     async def families() -> Sequence[Family]:
         now = await stock()
         due_at_ms = await oldest_due_ms(foundation.database) if now.due else None
         overdue_ms = 0 if due_at_ms is None else max(0, foundation.clock.now_ms() - due_at_ms)
         oldest = Family("outbox_oldest_due_seconds", _OLDEST, {(): overdue_ms / 1_000})
-        counted = [_counted("outbox_due", now.due), _counted("outbox_dead", now.dead)] if are_shared else []
-        return [*counted, oldest]
+        counted = {"outbox_due": now.due, "outbox_dead": now.dead} if are_shared else {}
+        return [*(Family(name, MEANINGS[name], {(): value}) for name, value in counted.items()), oldest]
+
+    @asynccontextmanager
+    async def delivery() -> AsyncIterator[None]:
+        """The clients of all senders are open while the outbox delivers."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(foundation.webhooks)
+            if foundation.public_webhooks is not foundation.webhooks:
+                await stack.enter_async_context(foundation.public_webhooks)
+            for client in (client for room in rooms for client in room.clients):
+                await stack.enter_async_context(client())
+            await stack.enter_async_context(leases.holding(dispatcher.destinations_in_use))
+            await dispatcher.start()
+            try:
+                yield
+            finally:
+                await dispatcher.stop()
 
     return Room(
         name="outbox",
-        running=(partial(_delivery, foundation, rooms, leases, dispatcher),),
+        running=(delivery,),
         stop=dispatcher.begin_nothing,
         emptied=(dispatcher.emptied,),
         catch_up=dispatcher.settle,
@@ -83,26 +94,3 @@ def outbox_room(
         families=families,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),
     )
-
-
-def _counted(name: str, value: int) -> Family:
-    return Family(name, MEANINGS[name], {(): value})
-
-
-@asynccontextmanager
-async def _delivery(
-    foundation: Foundation, rooms: Sequence[Room], leases: Leases, dispatcher: Dispatcher
-) -> AsyncIterator[None]:
-    """The clients of all senders are open while the outbox delivers."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(foundation.webhooks)
-        if foundation.public_webhooks is not foundation.webhooks:
-            await stack.enter_async_context(foundation.public_webhooks)
-        for client in (client for room in rooms for client in room.clients):
-            await stack.enter_async_context(client())
-        await stack.enter_async_context(leases.holding(dispatcher.destinations_in_use))
-        await dispatcher.start()
-        try:
-            yield
-        finally:
-            await dispatcher.stop()

@@ -39,11 +39,7 @@ from bridge_server.storage.postgres.processes import (
     sweeper_hold,
 )
 from bridge_server.wallet.approvals import ApprovalsChanged
-from bridge_server.wallet.transactions.states import (
-    TransactionsDue,
-    TransactionsMoved,
-    TransactionsPostponed,
-)
+from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.limits import BucketsSaved, TokenBuckets
 from bridge_server.web.shared_limits import SharedQuotas
 
@@ -120,8 +116,15 @@ class PostgresBackend(Backend):
                 yield
 
     def fault(self) -> str | None:
+        async def examine() -> None:
+            settings = self._settings
+            urls = map(secret_of, (settings.database, settings.database_direct))
+            for url in dict.fromkeys(filter(None, urls)):
+                async with examined(url) as connection:
+                    await require_known(connection, packaged_migrations()[-1].version)
+
         try:
-            asyncio.run(_examine(self._settings))
+            asyncio.run(examine())
         except (DatabaseRefusedError, NewerSchemaError) as error:
             return str(error)
         return None
@@ -156,14 +159,9 @@ class PostgresBackend(Backend):
     def wallet_role(self) -> WalletRole:
         role = Role("wallet", self.database, is_wanted=self._settings.holds_wallet)
         return WalletRole(
-            fence=role.fence,
-            is_here=lambda: role.is_served,
-            is_held=lambda: role.is_held,
-            holder_url=role.holder_url,
-            announce=role.announce,
-            serve_forever=role.serve_forever,
-            known=role.known,
-        )
+            role.fence, lambda: role.is_served, lambda: role.is_held,
+            role.holder_url, role.announce, role.serve_forever, role.known,
+        )  # fmt: skip
 
     def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
         """Sweeps rows that other processes have left. The process ends when an upgrade leaves it behind."""
@@ -176,12 +174,6 @@ class PostgresBackend(Backend):
 
     async def processes(self) -> Sequence[Process]:
         return await Processes(self.database).all()
-
-
-async def _examine(settings: Settings) -> None:
-    for url in dict.fromkeys(filter(None, map(secret_of, (settings.database, settings.database_direct)))):
-        async with examined(url) as connection:
-            await require_known(connection, packaged_migrations()[-1].version)
 
 
 async def _keep_row(processes: Processes, own_url: OwnUrl, stopping: Stopping, newest_known: int) -> None:

@@ -39,13 +39,6 @@ _WITHOUT_STATUS = {
 
 _RELAY: Mapping[str, str] = {relay_store.SWEEP_CALL: with_parts(relay_store.SWEEP_CALL, _WITHOUT_STATUS)}
 
-_RELAY_HEAVY = (
-    relay_store.EXPIRED_CALLS,
-    relay_store.EXPIRED_SESSIONS,
-    relay_store.PAGE,
-    relay_store.COUNT_SLICE,
-)
-
 
 # Topics of WalletConnect 1.x
 
@@ -182,13 +175,6 @@ _PROJECTS: Mapping[str, str] = {
     projects_store.NOTIFICATIONS: with_parts(projects_store.NOTIFICATIONS, _IDS),
 }
 
-_PROJECTS_HEAVY = (
-    projects_store.OVERVIEW,
-    projects_store.COUNT_PROJECTS,
-    projects_store.COUNT_SUBSCRIBERS,
-    projects_store.FIGURES,
-)
-
 
 # Notifications
 
@@ -264,22 +250,6 @@ _NOTIFY: Mapping[str, str] = {
     **{statement: swept(statement) for statement in _NOTIFY_SWEEPS},
 }
 
-_NOTIFY_HEAVY = (
-    notify_store.SORT,
-    notify_store.NOT_COVERED,
-    notify_store.LOOKUP,
-    notify_store.LISTING_PAGE,
-    audiences.EVERYBODY,
-    audiences.END,
-    audiences.OF_TYPE,
-    audiences.COUNT_OF_TYPE,
-    history.NOTIFICATIONS,
-    history.DELIVERED,
-    history.MISSED,
-    history.RECEIVED,
-    history.MISSED_BY_ACCOUNT,
-)
-
 
 # Inboxes
 
@@ -323,23 +293,8 @@ _INBOX: Mapping[str, str] = {
     **{statement: swept(statement) for statement in sign_in.SWEEPS},
 }
 
-_INBOX_HEAVY = (
-    inbox_store.SUBSCRIPTIONS,
-    inbox_store.UNREAD,
-    inbox_store.PAGE,
-    inbox_store.PAGE_AFTER,
-    inbox_store.ARRIVALS,
-)
-
-
-# Push server
-
-_PUSH: Mapping[str, str] = {push_store.SWEEP: swept(push_store.SWEEP)}
-
 
 # Outbox
-
-_OUTBOX_TOPICS: Mapping[str, str] = {topics.SWEEP: swept(topics.SWEEP)}
 
 _INSERT_ALL = """
 INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
@@ -360,19 +315,9 @@ _OUTBOX: Mapping[str, str] = {
     message_store.DROP_DEAD: numbers(message_store.DROP_DEAD),
 }
 
-_OUTBOX_HEAVY = (
-    outbox_store.PENDING_QUEUES,
-    message_store.OLDEST_DUE,
-    message_store.PAGE,
-    message_store.PAGE_REST,
-    message_store.DEAD_PAGE,
-    message_store.DEAD_PAGE_REST,
-)
-
 
 # Wallet
 
-_APPROVALS: Mapping[str, str] = {approvals.SWEEP: swept(approvals.SWEEP)}
 _PARAMS = "convert_from(params, 'UTF8')::json"
 _SHOWN = {
     "json_extract(CAST(params AS TEXT), '$.to')": (
@@ -389,17 +334,10 @@ _TRANSACTIONS: Mapping[str, str] = {
 }
 
 
-# Console
+# Rooms of which only the sweeps have another form, and all rooms
 
-_CONSOLE: Mapping[str, str] = {statement: swept(statement) for statement in access.SWEEPS}
-
-
-# Limits
-
-_LIMITS: Mapping[str, str] = {limits.SWEEP: swept(limits.SWEEP)}
-
-
-# All rooms
+_SWEEPS = (push_store.SWEEP, topics.SWEEP, approvals.SWEEP, limits.SWEEP, *access.SWEEPS)
+_OTHER_SWEEPS: Mapping[str, str] = {statement: swept(statement) for statement in _SWEEPS}
 
 OF_ROOMS: tuple[Mapping[str, str], ...] = (
     _RELAY,
@@ -408,16 +346,47 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
     _PROJECTS,
     _NOTIFY,
     _INBOX,
-    _PUSH,
-    _OUTBOX_TOPICS,
     _OUTBOX,
-    _APPROVALS,
     _TRANSACTIONS,
-    _CONSOLE,
-    _LIMITS,
+    _OTHER_SWEEPS,
 )
 OVERRIDES: Mapping[str, str] = {statement: text for each in OF_ROOMS for statement, text in each.items()}
 """PostgreSQL's forms by the statements that the rooms have written."""
 
-HEAVY = frozenset((*_INBOX_HEAVY, *_NOTIFY_HEAVY, *_OUTBOX_HEAVY, *_PROJECTS_HEAVY, *_RELAY_HEAVY))
+HEAVY = frozenset(
+    {
+        inbox_store.SUBSCRIPTIONS,
+        inbox_store.UNREAD,
+        inbox_store.PAGE,
+        inbox_store.PAGE_AFTER,
+        inbox_store.ARRIVALS,
+        notify_store.SORT,
+        notify_store.NOT_COVERED,
+        notify_store.LOOKUP,
+        notify_store.LISTING_PAGE,
+        audiences.EVERYBODY,
+        audiences.END,
+        audiences.OF_TYPE,
+        audiences.COUNT_OF_TYPE,
+        history.NOTIFICATIONS,
+        history.DELIVERED,
+        history.MISSED,
+        history.RECEIVED,
+        history.MISSED_BY_ACCOUNT,
+        outbox_store.PENDING_QUEUES,
+        message_store.OLDEST_DUE,
+        message_store.PAGE,
+        message_store.PAGE_REST,
+        message_store.DEAD_PAGE,
+        message_store.DEAD_PAGE_REST,
+        projects_store.OVERVIEW,
+        projects_store.COUNT_PROJECTS,
+        projects_store.COUNT_SUBSCRIBERS,
+        projects_store.FIGURES,
+        relay_store.EXPIRED_CALLS,
+        relay_store.EXPIRED_SESSIONS,
+        relay_store.PAGE,
+        relay_store.COUNT_SLICE,
+    }
+)
 """Reads that are run alone and on half of the connections, as the rooms have written them."""

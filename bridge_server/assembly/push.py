@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bridge_server.assembly.foundation import Foundation, RecordedSender, noted, push_sink
 from bridge_server.assembly.room import Room, Running, afterwards
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.kernel.token_bucket import per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.push.notices import PUSH
@@ -33,7 +33,6 @@ from bridge_server.push.wire import (
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.web.metrics import Family
-from bridge_server.web.routes import Route
 
 # The push services that the settings turn on, as providers by their names.
 
@@ -86,9 +85,7 @@ def _webpush(settings: Settings) -> ProviderOf | None:
 
 
 def _module(provider: str) -> Any:
-    """The module of a provider, which is loaded only when it is on: its imports (elliptic curves, RSA,
-    HTTP/2) take up to 4 MiB of memory and a tenth of the server's start.
-    """
+    """The module of a provider, loaded only when it is on: elliptic curves, RSA and HTTP/2 take 4 MiB."""
     return import_module(f"bridge_server.push.providers.{provider}")
 
 
@@ -115,8 +112,7 @@ class PushServices(NamedTuple):
 
 def push_services(foundation: Foundation) -> PushServices:
     """The push server with the providers that are configured."""
-    settings = foundation.settings
-    instruments = foundation.instruments
+    settings, instruments = foundation.settings, foundation.instruments
     if instruments is None:
         providers = push_providers(settings, foundation.clock)
     else:
@@ -125,25 +121,29 @@ def push_services(foundation: Foundation) -> PushServices:
     senders: dict[str, Sender] = {
         "log": LogSender(),
         **{name: NoProvider(name) for name in _SERVICES},
-        **{name: _recorded(foundation, name, sender) for name, sender in provider_senders.items()},
+        **provider_senders,
     }
+    if (traffic := foundation.traffic) is not None:  # pushes are in the record of requests
+        senders |= {name: RecordedSender(each, traffic, name) for name, each in provider_senders.items()}
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
-    return PushServices(
-        _push_server(foundation, senders, bridges),
-        _addresses(providers, has_log=settings.push_log, is_test=settings.test),
-        senders,
-        provider_senders,
-        tuple(map(_opened, providers.values())),
+    server = PushServer(
+        PushStore(foundation.database),
+        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
         bridges,
+        foundation.clock,
+        foundation.ids,
+        stopping=foundation.stopping,
+        lifetime_ms=settings.subscription_ttl * 1000,
+        webhook_limit=settings.max_topic_webhooks,
     )
+    addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
+    opened = tuple(map(_opened, providers.values()))
+    return PushServices(server, addresses, senders, provider_senders, opened, bridges)
 
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
     """The push server's endpoints, and the senders of pushes."""
     server, providers = services.server, services.provider_senders
-
-    def gauges() -> dict[str, float]:
-        return {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()}
 
     async def families() -> Sequence[Family]:
         rows: dict[tuple[str, ...], float] = {
@@ -151,9 +151,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
             for channel, sender in providers.items()
             for outcome, count in sender.outcomes.items()
         }
-        return [
-            Family("push_attempts", _ATTEMPTS, rows, ("channel", "outcome"), is_total=True),
-        ]
+        return [Family("push_attempts", _ATTEMPTS, rows, ("channel", "outcome"), is_total=True)]
 
     def troubles() -> list[str]:
         lanes = [lane for sender in providers.values() for lane in sender.blocked.items()]
@@ -163,54 +161,28 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         server.webhook_limit = now.max_topic_webhooks
 
     foundation.live.follow(take)
+    settings = foundation.settings
+    handlers = PushHandlers(
+        server, services.addresses, settings.public_url, settings.allow_private_webhooks,
+        foundation.subscription_bytes,
+    )  # fmt: skip
+    new_clients = foundation.live.held(
+        lambda now: per_second("new-clients", now.clients_per_minute / 60, now.clients_burst)
+    )
+    routes = push_routes(
+        handlers, settings.push_body_limit, foundation.every_request, new_clients=new_clients
+    )
     return Room(
         name="push",
-        routes=_routes(foundation, services),
+        routes=routes,
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(server.sweep,),
-        gauges=gauges,
+        gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},
         families=families,
         troubles=troubles,
         senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},
         clients=(lambda: services.bridges, *services.providers),
         gone_handlers={PUSH: server.forget_receiver},
-    )
-
-
-def _recorded(foundation: Foundation, channel: str, sender: ProviderSender) -> Sender:
-    """The sender; its pushes are in the record of requests, if there is one."""
-    traffic = foundation.traffic
-    return sender if traffic is None else RecordedSender(sender, traffic, channel)
-
-
-def _routes(foundation: Foundation, services: PushServices) -> tuple[Route, ...]:
-    settings = foundation.settings
-    handlers = PushHandlers(
-        services.server,
-        services.addresses,
-        settings.public_url,
-        settings.allow_private_webhooks,
-        foundation.subscription_bytes,
-    )
-    return push_routes(
-        handlers,
-        settings.push_body_limit,
-        foundation.every_request,
-        new_clients=foundation.live.held(_new_clients),
-    )
-
-
-def _push_server(foundation: Foundation, senders: Mapping[str, Sender], bridges: Bridges) -> PushServer:
-    settings = foundation.settings
-    return PushServer(
-        PushStore(foundation.database),
-        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
-        bridges,
-        foundation.clock,
-        foundation.ids,
-        stopping=foundation.stopping,
-        lifetime_ms=settings.subscription_ttl * 1000,
-        webhook_limit=settings.max_topic_webhooks,
     )
 
 
@@ -227,7 +199,3 @@ def _addresses(providers: Mapping[str, Provider], *, has_log: bool, is_test: boo
 
 def _opened(provider: Provider) -> Running:
     return lambda: provider
-
-
-def _new_clients(settings: Settings) -> Limit:
-    return per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst)

@@ -4,21 +4,22 @@ A backend as a value, too: everything that depends on the database, which is a f
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.sweeper import Hold, Sweep
+from bridge_server.kernel.sweeper import Hold, Sweep, always
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
-from bridge_server.outbox.queues import Leases
+from bridge_server.outbox.queues import AllDestinations, Leases
 from bridge_server.storage.database import Engine, Process, Transaction
 from bridge_server.wallet.models import NoNodeError
-from bridge_server.web.limits import TokenBuckets
+from bridge_server.web.limits import Quotas, TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
 
@@ -95,20 +96,17 @@ class OwnUrl:
     """The URL that the settings name, or else the URL at which the process listens."""
 
     def __init__(self, chosen: str | None) -> None:
-        self._url = chosen
-        self._is_chosen = chosen is not None
+        self._url = chosen or ""
         self._known = asyncio.Event()
 
     def announce(self, url: str) -> None:
         """Take the URL at which the process listens; it no longer changes."""
-        if not self._is_chosen:
-            self._url = url
+        self._url = self._url or url
         self._known.set()
 
     async def known(self) -> str:
         """The URL, once the process listens."""
         await self._known.wait()
-        assert self._url is not None
         return self._url
 
 
@@ -128,7 +126,7 @@ class WalletRole(NamedTuple):
     """The URL of the process that has the wallet, if another one has."""
     announce: Callable[[str], None]
     """Lets others know how they reach this process."""
-    serve_forever: Callable[[Resources], Awaitable[None]]
+    serve_forever: Callable[[Resources], Coroutine[Any, Any, None]]
     """Keeps the wallet's resources open whenever this process has the wallet."""
     known: Callable[[], Awaitable[None]]
     """Returns once it is known whether this process has the wallet at its start."""
@@ -139,64 +137,64 @@ class WalletRole(NamedTuple):
             raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
 
 
-class Backend(Protocol):
-    """The parts that depend on the kind of database: a file of this process alone, or a shared PostgreSQL."""
+class Backend(ABC):
+    """The parts that depend on the kind of database. By default they are those of a file, for one process."""
 
     clock: Clock
     """The clock of the machine, corrected where the database server's is known."""
     database: Engine
 
+    @abstractmethod
     def opened_for_server(self) -> AbstractAsyncContextManager[None]:
         """The database, brought up to date and open. What other processes commit is heard.
 
         Raises DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
         """
-        ...
 
+    @abstractmethod
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
         """The database, brought up to date and open, beside a server that may use it.
 
         Without `may_create`, a database that does not exist is refused. Raises DataDirectoryError,
         DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
         """
-        ...
+
+    @abstractmethod
+    def outside_changes(self) -> Callable[[], Awaitable[bool]]:
+        """A function that tells whether a command has committed something since it was last called."""
 
     def fault(self) -> str | None:
         """The reason why a server could not use PostgreSQL; None if it could, and for a file."""
-        ...
+        return None
 
     def token_buckets(self, clock: Clock) -> TokenBuckets:
         """The token buckets of callers: in memory beside a file, and else in the database."""
-        ...
+        return Quotas(clock)
 
     def buckets_opened(self) -> AbstractAsyncContextManager[None]:
         """The token buckets can be charged inside, where the database has them."""
-        ...
+        return nullcontext()
 
     def sweeper_hold(self) -> Hold:
         """The lock that a sweep takes first: of several processes one sweeps at a time."""
-        ...
-
-    def outside_changes(self) -> Callable[[], Awaitable[bool]]:
-        """A function that tells whether a command has committed something since it was last called."""
-        ...
+        return always
 
     def leases(self) -> Leases:
         """The outbox's destinations of this process: all of them, or the leased ones."""
-        ...
+        return AllDestinations()
 
     def wallet_role(self) -> WalletRole | None:
         """The wallet's role among several processes; None where there is one process."""
-        ...
+        return None
 
     def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
         """The row of this process among the others' rows; an empty room beside a file."""
-        ...
+        return Room(name="processes")
 
     def own_number(self) -> int:
         """The number of this process among the servers on a PostgreSQL database; 0 beside a file."""
-        ...
+        return 0
 
     async def processes(self) -> Sequence[Process]:
         """The servers on a PostgreSQL database, oldest first; a file's are not listed."""
-        ...
+        return ()

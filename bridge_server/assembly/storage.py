@@ -30,14 +30,10 @@ _TOTALS = frozenset({"database_commits", "database_transactions"})
 def storage_room(foundation: Foundation) -> Room:
     """The data directory and the database."""
     database = foundation.database
-
-    def gauges() -> dict[str, float]:
-        return {f"database_{name}": value for name, value in database.figures().items()}
-
     return Room(
         name="storage",
         running=(partial(_opened, foundation),),
-        gauges=gauges,
+        gauges=lambda: {f"database_{name}": value for name, value in database.figures().items()},
         totals=_TOTALS if foundation.database_file is not None else _TOTALS | {"database_runs_again"},
         troubles=lambda: database.troubles,
     )
@@ -66,13 +62,9 @@ async def _opened(foundation: Foundation) -> AsyncIterator[None]:
 def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
-    settings = foundation.settings
+    settings, hold = foundation.settings, foundation.backend.sweeper_hold()
     return Sweeper(
-        sweeps,
-        foundation.clock,
-        settings.sweep_interval,
-        minds_jumps=not settings.test,
-        hold=foundation.backend.sweeper_hold(),
+        sweeps, foundation.clock, settings.sweep_interval, minds_jumps=not settings.test, hold=hold
     )
 
 
@@ -95,10 +87,7 @@ async def save_quotas(foundation: Foundation) -> None:
 
 def limits_room(foundation: Foundation) -> Room:
     """Token buckets, connections, and the report of refused requests."""
-    buckets = BucketStore(foundation.database)
-
-    def gauges() -> dict[str, float]:
-        return {**foundation.connections.figures(), "waiting_clients": foundation.signals.waiting}
+    buckets, connections = BucketStore(foundation.database), foundation.connections
 
     async def families() -> Sequence[Family]:
         rows: dict[tuple[str, ...], float] = {
@@ -115,7 +104,7 @@ def limits_room(foundation: Foundation) -> Room:
         ),
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
-        gauges=gauges,
+        gauges=lambda: {**connections.figures(), "waiting_clients": foundation.signals.waiting},
         families=families,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
     )
@@ -123,9 +112,7 @@ def limits_room(foundation: Foundation) -> Room:
 
 @asynccontextmanager
 async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
-    """Buckets are saved with every commit to a file, once a second when there is none, and at the end; or
-    each charge is the database's.
-    """
+    """Buckets of a file are saved with every commit, or once a second, and at the end."""
     quotas, file = foundation.quotas, foundation.database_file
     if not isinstance(quotas, Quotas) or file is None:
         async with foundation.backend.buckets_opened():
@@ -139,7 +126,14 @@ async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIt
 
     foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
     file.add_commit_hook(with_next_commit)
-    async with running(_save_forever(foundation)):
+
+    async def save_forever() -> None:
+        while True:
+            await asyncio.sleep(_SAVE_SECONDS)
+            with suppress(UnavailableError):  # the next second tries again
+                await save_quotas(foundation)
+
+    async with running(save_forever()):
         yield
     quotas.forget_nothing()
     try:
@@ -148,19 +142,11 @@ async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIt
         log.warning("quotas_not_saved", reason=error.detail)
 
 
-async def _save_forever(foundation: Foundation) -> None:
-    while True:
-        await asyncio.sleep(_SAVE_SECONDS)
-        with suppress(UnavailableError):  # the next second tries again
-            await save_quotas(foundation)
-
-
 # Commands that write to the database of a running server, which then notices their changes.
 
 _WATCH_SECONDS = 1.0
 _WATCH_REST = 20
 _EAGER_SECONDS = 0.1
-
 
 _HasChanged: TypeAlias = Callable[[], Awaitable[bool]]
 
@@ -170,8 +156,7 @@ def commands_room(
 ) -> Room:
     """Messages that a command queues are sent soon after, and requests that it approves are signed.
 
-    `has_changed` tells whether a command has committed something since it was last asked. What an operator
-    approves at another server on the database is signed at once.
+    `has_changed` tells whether a command has committed something since its last call.
     """
     events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.read_again())
     events.on_gap(approvals.read_again)
@@ -186,7 +171,12 @@ async def _watch_forever(
 ) -> None:
     must_recount, rests_until = False, 0.0
     while True:
-        await _pause(approvals)
+        if approvals.waiting:  # sooner when a request waits for a decision
+            await asyncio.sleep(_EAGER_SECONDS)
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WATCH_SECONDS):
+                    await approvals.some_wait()
         try:
             if await has_changed():
                 approvals.read_again()
@@ -199,13 +189,3 @@ async def _watch_forever(
                 rests_until = perf_counter() + _WATCH_REST * (perf_counter() - started)
         except Exception as error:  # the next time may go better
             log.warning("outside_changes_not_seen", error=str(error))
-
-
-async def _pause(approvals: Approvals) -> None:
-    """Wait until the next round: sooner when a request waits for a decision."""
-    if approvals.waiting:
-        await asyncio.sleep(_EAGER_SECONDS)
-        return
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_WATCH_SECONDS):
-            await approvals.some_wait()

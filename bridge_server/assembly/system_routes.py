@@ -1,7 +1,7 @@
 """The parts that concern all rooms: their services, health, metrics, the description, the documentation."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -48,15 +48,11 @@ class Services(NamedTuple):
 
 def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     """Whether the server can do its work, and what troubles these rooms."""
-    database, file, clock, stopping = (
-        foundation.database, foundation.database_file, foundation.clock, foundation.stopping,
-    )  # fmt: skip
+    database, file, clock = foundation.database, foundation.database_file, foundation.clock
 
     async def check_work() -> None:
-        """Raise UnavailableError when the server stops soon, or when the database is gone, or cannot be read,
-        or cannot be written after a write that failed.
-        """
-        if stopping.is_announced:
+        """Raise UnavailableError when the server stops soon, or cannot read or write the database."""
+        if foundation.stopping.is_announced:
             raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
         if file is not None:
             file.require_presence()
@@ -114,6 +110,8 @@ MEANINGS = {
 
 # `/metrics`: the figures of every room.
 
+_BUILD = "The version of the server, of Python and of SQLite; the value is always 1."
+
 
 def metrics_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
     """The figures of these rooms, for the bearer of `metrics_token`; there is no endpoint without it."""
@@ -130,8 +128,13 @@ def metrics_alone(foundation: Foundation, rooms: Sequence[Room]) -> Route:
 
 
 def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken | None) -> Route:
+    versions = (VERSION, platform.python_version(), SQLITE_VERSION)
+
     async def families() -> Sequence[Family]:
-        found = [_build(), *_plain(rooms)]
+        found = [Family("build_info", _BUILD, {versions: 1}, ("version", "python", "sqlite"))]
+        for room in rooms:
+            for name, value in room.gauges().items():
+                found.append(Family(name, MEANINGS[name], {(): value}, is_total=name in room.totals))
         for room in rooms:
             if room.families is not None:
                 with suppress(UnavailableError):  # the other figures tell of a database that does not answer
@@ -153,22 +156,6 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
     )  # fmt: skip
 
 
-def _plain(rooms: Sequence[Room]) -> Iterator[Family]:
-    for room in rooms:
-        for name, value in room.gauges().items():
-            yield Family(name, MEANINGS[name], {(): value}, is_total=name in room.totals)
-
-
-def _build() -> Family:
-    versions = (VERSION, platform.python_version(), SQLITE_VERSION)
-    return Family(
-        "build_info",
-        "The version of the server, of Python and of SQLite; the value is always 1.",
-        {versions: 1},
-        ("version", "python", "sqlite"),
-    )
-
-
 # The description of all rooms, the pages at `/docs/`, and the page at the root that leads to everything.
 
 
@@ -180,7 +167,14 @@ class Documentation:
         self._rows: list[Route] = []
         describe = partial(described, self._rows)
         self._document = DocumentPage(describe)
-        self._pages = DocumentationHandlers(describe, _front_of(foundation))
+        settings, demo = foundation.settings, foundation.demo
+        facts = FrontFacts(
+            public_url=settings.public_url,
+            has_console=settings.console,
+            console_port=settings.console_port,
+            project_id=None if demo is None else demo.project_id,
+        )
+        self._pages = DocumentationHandlers(describe, facts)
         self.front = self._pages.front
         """Answers a browser at the root."""
 
@@ -199,16 +193,6 @@ class Documentation:
         self._rows.append(route)
         pages = documentation_routes(self._pages, every_request)
         return Room(name="description", routes=(route,)), Room(name="documentation", routes=pages)
-
-
-def _front_of(foundation: Foundation) -> FrontFacts:
-    settings, demo = foundation.settings, foundation.demo
-    return FrontFacts(
-        public_url=settings.public_url,
-        has_console=settings.console,
-        console_port=settings.console_port,
-        project_id=None if demo is None else demo.project_id,
-    )
 
 
 def described(rows: Sequence[Route]) -> Mapping[str, Any]:

@@ -42,14 +42,10 @@ def controls_of(
     foundation: Foundation, instruments: Instruments, rooms: Sequence[Room], sweeper: Sweeper
 ) -> TestMode:
     """The controls of these rooms."""
-    controls = Controls(
-        instruments,
-        EveryTable(foundation.database),
-        foundation.signals,
-        [emptied for room in rooms for emptied in room.emptied],
-        sweeper,
-        [room.catch_up for room in rooms if room.catch_up is not None],
-    )
+    emptied = [each for room in rooms for each in room.emptied]
+    catch_up = [room.catch_up for room in rooms if room.catch_up is not None]
+    tables, signals = EveryTable(foundation.database), foundation.signals
+    controls = Controls(instruments, tables, signals, emptied, sweeper, catch_up)
     names = {row.name: row.request for room in rooms for row in room.routes}
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
     handlers = TestModeHandlers(controls, instruments, names, words)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, node_failure
-from bridge_server.assembly.room import OwnUrl, Resources, Room, WalletRole
+from bridge_server.assembly.room import OwnUrl, Room, WalletRole
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
@@ -80,30 +80,6 @@ def keys_in_settings(settings: Settings) -> list[SigningKey]:
     return [key for text in texts for key in read_private_keys(text)]
 
 
-# The wallet's transactions: the services that fill, sign, broadcast and confirm them.
-
-
-class WalletTransactions(NamedTuple):
-    """The services of transactions."""
-
-    store: TransactionStore
-    service: TransactionService
-    worker: TransactionWorker
-
-
-def wallet_transactions(
-    foundation: Foundation, signing: Signing, node: Node, fence: Fence | None
-) -> WalletTransactions:
-    """The services of transactions, which take turns at each account."""
-    clock = foundation.clock
-    store = TransactionStore(foundation.database, fence)
-    broadcasting = Broadcasting(store, node, foundation.stopping, clock)
-    kept_ms = foundation.settings.settled_request_ttl * 1000
-    service = TransactionService(store, node, signing, broadcasting, clock, kept_ms)
-    worker = TransactionWorker(store, service, broadcasting, node, foundation.events, clock)
-    return WalletTransactions(store, service, worker)
-
-
 _APPROVED = 200
 _FORWARDING_SECONDS = 60
 """The longest time of a forwarded call beside the waits for the node and for a person."""
@@ -134,29 +110,28 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     approvals, audit = _approvals(foundation, fence), AuditLog(settings.audit_file)
     node = _node(foundation, None if role is None else role.require_held)
     signing = Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme))
-    transactions = wallet_transactions(foundation, signing, node, fence)
-    accounts.on_unlocked(transactions.worker.wake)
+    store, kept_ms = TransactionStore(foundation.database, fence), settings.settled_request_ttl * 1000
+    broadcasting = Broadcasting(store, node, foundation.stopping, clock)
+    service = TransactionService(store, node, signing, broadcasting, clock, kept_ms)
+    worker = TransactionWorker(store, service, broadcasting, node, foundation.events, clock)
+    accounts.on_unlocked(worker.wake)
     methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
-    transaction_methods = TransactionMethods(transactions.service, clock, foundation.ids)
-    queued = QueuedTransactions(transactions.store)
+    transaction_methods = TransactionMethods(service, clock, foundation.ids)
+    queued = QueuedTransactions(store)
+    tables = (*methods.tables, transaction_methods.table, queued.table, DISCOVERY)
+    sweeps = (accounts.sweep, approvals.sweep, service.sweep)
     return AssembledWallet(
-        accounts,
-        approvals,
-        audit,
-        node,
-        transactions.store,
-        transactions.worker,
-        transaction_methods,
-        queued,
-        (*methods.tables, transaction_methods.table, queued.table, DISCOVERY),
-        (accounts.sweep, approvals.sweep, transactions.service.sweep),
-        role,
+        accounts, approvals, audit, node, store, worker, transaction_methods, queued, tables, sweeps, role
     )
 
 
 def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
     """The wallet: it signs, and its transactions go to the node."""
-    role, elsewhere = wallet.role, _elsewhere(foundation, wallet)
+    settings, role, elsewhere = foundation.settings, wallet.role, None
+    if role is not None:
+        approval_seconds = settings.approval_timeout if settings.approve == "queue" else 0
+        patience = settings.node_timeout + approval_seconds + _FORWARDING_SECONDS
+        elsewhere = WalletElsewhere(role.holder_url, patience)
 
     async def catch_up() -> None:
         if role is None or role.is_here():
@@ -172,10 +147,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     return Room(
         name="wallet",
-        routes=(
-            *_routes(foundation, wallet, elsewhere),
-            *description_routes(foundation.every_request),
-        ),
+        routes=(*_routes(foundation, wallet, elsewhere), *description_routes(foundation.every_request)),
         running=(partial(_running, wallet, elsewhere, foundation.own_url),),
         emptied=(emptied,),
         catch_up=catch_up,
@@ -189,25 +161,17 @@ async def _running(
     wallet: AssembledWallet, elsewhere: WalletElsewhere | None, own_url: OwnUrl
 ) -> AsyncIterator[None]:
     """Sign and send inside: always, or whenever this process has the wallet's role."""
-    if wallet.role is None or elsewhere is None:
+    role = wallet.role
+    if role is None or elsewhere is None:
         async with _signing(wallet):
             yield
         return
-    async with elsewhere.opened(), _served_in_turn(wallet.role, partial(_signing_here, wallet), own_url):
-        yield
-
-
-@asynccontextmanager
-async def _served_in_turn(role: WalletRole, resources: Resources, own_url: OwnUrl) -> AsyncIterator[None]:
-    """Have the wallet inside, or wait for it."""
-
-    async def serve() -> None:
-        await role.serve_forever(resources)
 
     async def announce() -> None:
         role.announce(await own_url.known())
 
-    async with running(serve()), running(announce()):
+    serving = partial(_signing_here, wallet)
+    async with elsewhere.opened(), running(role.serve_forever(serving)), running(announce()):
         await role.known()
         yield
 
@@ -240,13 +204,9 @@ def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> 
         witness=None if foundation.traffic is None else partial(_note_node, foundation.traffic),
     )
     return Node(
-        secret_of(settings.node_url),
-        settings.node_timeout,
-        foundation.stopping,
-        settings.known_chain_id,
-        watch,
-        require_wallet,
-    )
+        secret_of(settings.node_url), settings.node_timeout, foundation.stopping, settings.known_chain_id,
+        watch, require_wallet,
+    )  # fmt: skip
 
 
 def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, failure: str) -> None:
@@ -256,9 +216,8 @@ def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, fa
     except ValueError:  # an integer of more than 64 bits
         methods = ""
     said = " · ".join(filter(None, (methods, failure)))
-    traffic.note(
-        Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), summary=said)
-    )
+    milliseconds = round(seconds * 1_000, 1)
+    traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, milliseconds, summary=said))
 
 
 @contextmanager
@@ -296,23 +255,9 @@ def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
         shown=not_shown if traffic is None else partial(_shown_waiting, traffic),
     )
     return Approvals(
-        ApprovalStore(foundation.database, fence),
-        foundation.signals,
-        foundation.stopping,
-        foundation.clock,
-        foundation.ids,
-        rules,
-    )
-
-
-def _elsewhere(foundation: Foundation, wallet: AssembledWallet) -> WalletElsewhere | None:
-    if wallet.role is None:
-        return None
-    settings = foundation.settings
-    approval_seconds = settings.approval_timeout if settings.approve == "queue" else 0
-    return WalletElsewhere(
-        wallet.role.holder_url, settings.node_timeout + approval_seconds + _FORWARDING_SECONDS
-    )
+        ApprovalStore(foundation.database, fence), foundation.signals, foundation.stopping,
+        foundation.clock, foundation.ids, rules,
+    )  # fmt: skip
 
 
 def _routes(
@@ -323,27 +268,20 @@ def _routes(
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
     guard = WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
-    here = WalletHandlers(
-        wallet.method_tables, wallet.node, turns, addresses, partial(_relay_url, settings.public_url)
-    )
+
+    def relay_url(request: web.Request) -> str:
+        """The address of the relay for clients of generation 2.x: by default the request's."""
+        own = settings.public_url
+        return f"ws://{request.host}" if own is None else f"ws{own.rstrip('/').removeprefix('http')}"
+
+    here = WalletHandlers(wallet.method_tables, wallet.node, turns, addresses, relay_url)
     role = wallet.role
-    access = Access(
-        guard=guard.check,
-        bearer=token,
-        origins=origins,
-        on_refusal=TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
-    )
+    turned_away = TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token")
+    access = Access(guard=guard.check, bearer=token, origins=origins, on_refusal=turned_away.note)
     return wallet_routes(
         here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
         access,
         settings.rpc_body_limit,
-    )
-
-
-def _relay_url(public_url: str | None, request: web.Request) -> str:
-    """The address of the relay for clients of generation 2.x: without `public_url` that of the request."""
-    return (
-        f"ws://{request.host}" if public_url is None else f"ws{public_url.rstrip('/').removeprefix('http')}"
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,11 +14,11 @@ import orjson
 from bridge_server.admin import approvals
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.assembly.wallet import wallet_accounts
-from bridge_server.cli.database_command import Operator, for_operator, one_line
-from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, replacing
+from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.options import STANDARD_STREAM, CommandError, command_errors, reading, replacing
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs, local_url
-from bridge_server.cli.running_server import development_accounts, exchanged, json_of, running_url
+from bridge_server.cli.running_server import development_accounts, exchanged, json_of, refusal_of, running_url
 from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, CostError, KeystoreError, read_keystore
 from bridge_server.kernel.clock import SystemClock
@@ -43,7 +43,6 @@ from bridge_server.wallet.models import (
     ApprovalRequest,
     ApprovalState,
     UnknownAccountError,
-    WalletAccount,
 )
 
 Result = TypeVar("Result")
@@ -53,15 +52,11 @@ _SOURCE_UNKNOWN_HERE = "server"
 
 
 def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> Address:
-    try:
+    with command_errors(HexError, about=f"{value} "):
         return Address(address_of(value))
-    except HexError as error:
-        raise CommandError(f"{value} {error}") from error
 
 
 _address_argument = click.argument("address", callback=_read_address)
-
-
 _passphrase_option = click.option(
     "--passphrase-file", type=click.Path(allow_dash=True),
     help="Read the passphrase from the first line of this file (- is standard input), not from the terminal.",
@@ -83,7 +78,7 @@ def account_group() -> None:
 @for_operator
 def new_command(operator: Operator, passphrase_file: str | None) -> None:
     """Create an account with a new key file, and print its address."""
-    secret = _new_passphrase(passphrase_file)
+    secret = _passphrase(passphrase_file, repeated="Repeat the passphrase")
     _add(operator, lambda accounts: accounts.create(secret))
 
 
@@ -126,7 +121,9 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
         opening = _passphrase(passphrase_file)
         _add(operator, lambda accounts: accounts.import_file(content, opening))
     else:
-        secret, new = _private_key(content), _new_passphrase(passphrase_file)
+        with command_errors(PrivateKeyError, about="this is neither a key file nor a private key: "):
+            secret = read_private_key(content.decode("ascii", errors="replace"))
+        new = _passphrase(passphrase_file, repeated="Repeat the passphrase")
         _add(operator, lambda accounts: accounts.import_key(secret, new))
 
 
@@ -142,16 +139,20 @@ def export_command(
     operator: Operator, address: Address, raw: bool, output: Path | None, passphrase_file: str | None
 ) -> None:
     """Print the key file of ADDRESS, which other wallets can import; with --raw, its private key."""
-    try:
-        content = _files(operator).read(address)
-    except UnknownAccountError as error:
-        keystore = operator.settings.keystore
-        raise CommandError(f"there is no key file of {checksummed(address)} in {keystore}") from error
-    except BridgeError as error:
-        raise CommandError(one_line(error)) from error
+    with command_errors(BridgeError):
+        try:
+            content = _files(operator).read(address)
+        except UnknownAccountError as error:
+            keystore = operator.settings.keystore
+            raise CommandError(f"there is no key file of {checksummed(address)} in {keystore}") from error
     if raw:
         content = _raw_key(operator, address, content, _passphrase(passphrase_file))
-    _write_key(content.rstrip() + b"\n", output)
+    content = content.rstrip() + b"\n"
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    with replacing(output) as stream:
+        stream.write(content)
 
 
 @account_group.command("unlock")
@@ -182,11 +183,14 @@ def _files(operator: Operator) -> KeystoreFiles:
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
-    """The rows of the accounts that a server with these settings would have."""
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
-        return [_account_fields(account, files) for account in accounts.accounts()]
+        rows = []
+        for each in accounts.accounts():
+            file = str(files.file(each.address)) if each.source is AccountSource.KEYSTORE else ""
+            rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
+        return rows
 
     return _run_on_accounts(operator, files, listed)
 
@@ -210,16 +214,12 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 def _run_on_accounts(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    """Run `work` on the accounts of the settings. Raises CommandError."""
     accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
-    try:
+    with command_errors(BridgeError):
         return asyncio.run(work(accounts))
-    except BridgeError as error:
-        raise CommandError(one_line(error)) from error
 
 
 def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Address]]) -> None:
-    """Run `work`, which adds an account, and print the account."""
     files = _files(operator)
 
     async def added(accounts: Accounts) -> dict[str, str]:
@@ -230,34 +230,13 @@ def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Addr
     operator.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _account_fields(account: WalletAccount, files: KeystoreFiles) -> dict[str, str]:
-    file = str(files.file(account.address)) if account.source is AccountSource.KEYSTORE else ""
-    return {"address": checksummed(account.address), "source": account.source.value, "file": file}
-
-
-def _private_key(content: bytes) -> bytes:
-    try:
-        return read_private_key(content.decode("ascii", errors="replace"))
-    except PrivateKeyError as error:
-        raise CommandError(f"this is neither a key file nor a private key: {error}") from error
-
-
 def _raw_key(operator: Operator, address: Address, file: bytes, opening: str) -> bytes:
-    try:
+    about = f"the key file of {checksummed(address)} cannot be opened: "
+    with command_errors(KeystoreError, CostError, about=about):
         key = hex_of(read_keystore(file).open(opening.encode(errors="surrogateescape")))
-    except (KeystoreError, CostError) as error:
-        raise CommandError(f"the key file of {checksummed(address)} cannot be opened: {error}") from error
     if operator.as_json:
         return orjson.dumps({"address": checksummed(address), "private_key": key})
     return key.encode()
-
-
-def _write_key(content: bytes, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.buffer.write(content)
-        return
-    with replacing(output) as stream:
-        stream.write(content)
 
 
 # Calls of commands to the wallet of a running server, over its JSON-RPC.
@@ -267,10 +246,7 @@ _HEADERS = {"Content-Type": "application/json"}
 
 
 def _server_url(settings: Settings) -> str:
-    """The URL of the server on the data directory, or else of one with these settings.
-
-    Raises CommandError.
-    """
+    """The URL of the server on the data directory, or of one with these settings. Raises CommandError."""
     running = running_url(settings)
     if running is not None:
         return running
@@ -281,11 +257,12 @@ def _server_url(settings: Settings) -> str:
 
 def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -> Any:
     """Call a JSON-RPC method of the server at the URL; returns its result. Raises CommandError."""
-    body = _request_body(method, params)
     try:
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    except orjson.JSONEncodeError as error:
+        raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
+    with command_errors(ValueError, about="--url "):
         endpoint = f"{http_url(url).rstrip('/')}/rpc"
-    except ValueError as error:
-        raise CommandError(f"--url {error}") from error
     tokens = [secret_of(settings.rpc_token)]
     if (previous := secret_of(settings.rpc_token_previous)) is not None:
         tokens.append(previous)
@@ -296,17 +273,6 @@ def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -
         raise CommandError(f"the server at {url} does not answer") from None
     except aiohttp.ClientError as error:
         raise CommandError(f"no server answers at {url}: start it, or name another with --url") from error
-    return _result(url, status, content)
-
-
-def _request_body(method: str, params: list[Any]) -> bytes:
-    try:
-        return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    except orjson.JSONEncodeError as error:
-        raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
-
-
-def _result(url: str, status: int, content: bytes) -> Any:
     match json_of(content):
         case {"error": {"message": str(refusal)}} if status == HTTPStatus.OK:
             raise CommandError(f"the server refused: {refusal}")
@@ -317,10 +283,8 @@ def _result(url: str, status: int, content: bytes) -> Any:
                 "the server requires its rpc_token: give it to this command too, "
                 "as BRIDGE_RPC_TOKEN or with --config"
             )
-        case {"detail": str(refusal)}:
-            raise CommandError(f"the server refused: {refusal}")
-        case _:
-            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
+        case answer:
+            raise refusal_of(answer, url, status)
 
 
 # Input of secrets: typed at the terminal without echo, from a file, or from standard input.
@@ -333,28 +297,16 @@ def _is_standard_input(file: str | None) -> bool:
     return file == STANDARD_STREAM or (file is None and not sys.stdin.isatty())
 
 
-def _new_passphrase(file: str | None) -> str:
-    """Read the passphrase of a new key file; a terminal asks for it twice. Raises CommandError."""
-    return _read_passphrase(file, repeated="Repeat the passphrase")
-
-
-def _passphrase(file: str | None) -> str:
-    """Read the passphrase of an existing key file. Raises CommandError."""
-    return _read_passphrase(file, repeated=False)
-
-
 def _key_or_file(file: str | None) -> bytes:
-    """Read a key file or private key to import; on a terminal without a file, ask for a private key.
-
-    Raises CommandError.
-    """
+    """Read a key file or private key; on a terminal without a file, ask for one. Raises CommandError."""
     if file is None and not _is_standard_input(file):
         return _asked("Private key").encode(errors="surrogateescape")
     with reading(file or STANDARD_STREAM) as stream:
         return stream.read(LARGEST_FILE_BYTES + 1)
 
 
-def _read_passphrase(file: str | None, repeated: str | bool) -> str:
+def _passphrase(file: str | None, repeated: str | bool = False) -> str:
+    """Read a passphrase; with `repeated` the terminal asks for it twice. Raises CommandError."""
     if file is None and not _is_standard_input(file):
         return _asked("Passphrase", repeated)
     with reading(file or STANDARD_STREAM) as stream:
@@ -373,7 +325,7 @@ def _asked(question: str, repeated: str | bool = False) -> str:
 _APPROVALS_HEADER = ("approval", "method", "account", "client", "until")
 _SHOWN_OF_AN_ID = 8
 _LEAST_OF_AN_ID = 4
-"""The fewest characters that name a request: an empty variable or a typing mistake must not select one."""
+"""Characters that name a request: an empty variable or a typing mistake must not select one."""
 
 
 @click.group("approvals", cls=Group)
@@ -389,18 +341,10 @@ def approvals_group() -> None:
 @for_operator
 def list_approvals_command(operator: Operator) -> None:
     """Print the waiting requests, oldest first."""
-
-    async def pending(opened: OperatorServices) -> Sequence[ApprovalRequest]:
-        return await opened.approvals.pending(opened.clock.now_ms())
-
-    waiting = _run_on_waiting(operator, pending)
+    waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
     operator.show(
         {"approvals": [approvals.approval_fields(approval) for approval in waiting]},
-        table(
-            _APPROVALS_HEADER,
-            [_approval_row(approval) for approval in waiting],
-            "no request is waiting for approval",
-        ),
+        table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval"),
     )
 
 
@@ -435,7 +379,9 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
         if not is_decided:
-            raise CommandError(f"{approval.approval_id} is not waiting any more: it is {_outcome(approval)}")
+            is_late = approval.state is ApprovalState.PENDING
+            outcome = ApprovalState.EXPIRED if is_late else approval.state
+            raise CommandError(f"{approval.approval_id} is not waiting any more: it is {outcome}")
         return approval
 
     decided = _run_on_waiting(operator, decide)
@@ -446,10 +392,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
 
 def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
-    """Run `work`. Without a running server every waiting request expires first: nothing could sign it.
-
-    A server on another machine may use the PostgreSQL database of this one.
-    """
+    """Run `work`. Without a server on this database nothing could sign: every request expires first."""
 
     async def on_waiting_requests(opened: OperatorServices) -> Result:
         if operator.settings.database is None and not is_held(operator.settings.data_dir):
@@ -472,16 +415,7 @@ async def _approval_named(opened: OperatorServices, name: str) -> ApprovalReques
     return found[0]
 
 
-def _outcome(approval: ApprovalRequest) -> str:
-    """The state of a request that can no longer be decided: a pending one has expired."""
-    return ApprovalState.EXPIRED if approval.state is ApprovalState.PENDING else approval.state
-
-
 def _approval_row(approval: ApprovalRequest) -> tuple[str, ...]:
-    return (
-        approval.approval_id[:_SHOWN_OF_AN_ID],
-        approval.method,
-        checksummed(approval.address),
-        approval.caller.origin or approval.caller.address,
-        rfc3339(approval.expires_at_ms),
-    )
+    client = approval.caller.origin or approval.caller.address
+    until, address = rfc3339(approval.expires_at_ms), checksummed(approval.address)
+    return approval.approval_id[:_SHOWN_OF_AN_ID], approval.method, address, client, until

@@ -1,28 +1,19 @@
 """`bridge-server backup`, `restore` and `copy`."""
 
 import sqlite3
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bridge_server.cli.database_command import Operator, for_operator, refuse_postgresql
-from bridge_server.cli.options import CommandError
+from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.output import progress_bar
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.backup import (
-    BackupError,
-    LastBackup,
-    SeriesBackup,
-    backup,
-    backup_into,
-    write_record,
-)
+from bridge_server.storage.backup import BackupError, LastBackup, backup, backup_into, write_record
 from bridge_server.storage.data_directory import DataDirectoryError, require_data
 from bridge_server.storage.database import DatabaseRefusedError, checked_url, url_without_password
 from bridge_server.storage.migrate import NewerSchemaError, packaged_migrations
@@ -58,13 +49,13 @@ def backup_command(
     if directory is None and (keep is not None or with_keys):
         raise CommandError("--keep and --with-keys are for a directory of backups: name it with --dir")
     refuse_postgresql(operator, "bridge-server backup", "pg_dump --format=custom --file FILE URL")
-    try:
+    with command_errors(BackupError, DataDirectoryError):
         if directory is not None:
             _into_directory(operator, directory, keep or _USUALLY_KEPT, with_keys)
         elif file is not None:
-            _to_file(operator, file)
-    except (BackupError, DataDirectoryError) as error:
-        raise CommandError(str(error)) from error
+            size = backup(operator.settings.database_file, file)
+            _remember(operator.settings, file, size)
+            operator.show({"file": str(file), "bytes": size}, [f"{file}: {size} bytes, checked"])
 
 
 def time_stamp() -> str:
@@ -72,44 +63,27 @@ def time_stamp() -> str:
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def _to_file(operator: Operator, file: Path) -> None:
-    size = backup(operator.settings.database_file, file)
-    _remember(operator.settings, file, size)
-    operator.show({"file": str(file), "bytes": size}, [f"{file}: {size} bytes, checked"])
-
-
 def _into_directory(operator: Operator, directory: Path, keep: int, with_keys: bool) -> None:
     settings = operator.settings
     keystore = settings.keystore if with_keys else None
     made = backup_into(directory, time_stamp(), settings.database_file, keep, keystore)
     _remember(settings, made.file, made.size_bytes)
-    operator.show(_series_fields(made), _series_lines(made))
-
-
-def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
-    write_record(settings.data_dir, LastBackup(SystemClock().now_ms(), str(file.absolute()), size_bytes))
-
-
-def _series_fields(made: SeriesBackup) -> dict[str, Any]:
-    return {
+    lines = [f"{made.file}: {made.size_bytes} bytes, checked"]
+    if made.keys is not None:
+        count = len(list(made.keys.iterdir()))
+        files = f"{count} key file{'' if count == 1 else 's'} of the wallet"
+        lines.append(f"{made.keys}: {files if count else 'the wallet has no key files'}")
+    fields = {
         "file": str(made.file),
         "bytes": made.size_bytes,
         "keys": None if made.keys is None else str(made.keys),
         "removed": [str(file) for file in made.removed],
     }
+    operator.show(fields, [*lines, *(f"{file}: removed" for file in made.removed)])
 
 
-def _series_lines(made: SeriesBackup) -> list[str]:
-    keys = [] if made.keys is None else [f"{made.keys}: {_key_files(made.keys)}"]
-    removed = [f"{file}: removed" for file in made.removed]
-    return [f"{made.file}: {made.size_bytes} bytes, checked", *keys, *removed]
-
-
-def _key_files(folder: Path) -> str:
-    count = len(list(folder.iterdir()))
-    if not count:
-        return "the wallet has no key files"
-    return f"{count} key file{'' if count == 1 else 's'} of the wallet"
+def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
+    write_record(settings.data_dir, LastBackup(SystemClock().now_ms(), str(file.absolute()), size_bytes))
 
 
 # `bridge-server restore FILE`.
@@ -126,26 +100,22 @@ def restore_command(operator: Operator, file: Path) -> None:
     """
     refuse_postgresql(operator, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
     database, migrations = operator.settings.database_file, packaged_migrations()
-    try:
+    with command_errors(RestoreError, DataDirectoryError):
         restored = restore(file, database, time_stamp(), migrations)
-    except (RestoreError, DataDirectoryError) as error:
-        raise CommandError(str(error)) from error
     fields = {
         "database": str(database),
         "schema": restored.schema,
         "bytes": restored.size_bytes,
         "kept": None if restored.kept is None else str(restored.kept),
     }
-    operator.show(fields, _restored_lines(fields, restored.schema < migrations[-1].version))
-
-
-def _restored_lines(fields: dict[str, object], is_older: bool) -> list[str]:
-    kept = fields["kept"]
-    return [
-        f"{fields['database']}: restored, {fields['bytes']} bytes, schema {fields['schema']}",
-        "there was no database before" if kept is None else f"{kept}: the database of before",
-        *(["the server brings the schema up to date when it starts"] if is_older else []),
-    ]
+    lines = [
+        f"{database}: restored, {restored.size_bytes} bytes, schema {restored.schema}",
+        "there was no database before" if restored.kept is None
+        else f"{restored.kept}: the database of before",
+    ]  # fmt: skip
+    if restored.schema < migrations[-1].version:
+        lines.append("the server brings the schema up to date when it starts")
+    operator.show(fields, lines)
 
 
 # `bridge-server copy`: everything that is in the database file, into a PostgreSQL database.
@@ -166,19 +136,17 @@ def copy_command(operator: Operator, url: str) -> None:
     `database` set to the URL.
     """
     _require_possible(operator, url)
-    try:
-        file = operator.settings.database_file
+    file, shown = operator.settings.database_file, url_without_password(url)
+    refused = (DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
+    unreadable = f"the database {file} cannot be read: "
+    with command_errors(*refused), command_errors(sqlite3.Error, about=unreadable):
         require_data(file)
         copying = import_module("bridge_server.storage.postgres.copying")
         with progress_bar("copying", copying.rows_of(file), is_quiet=operator.as_json) as bar:
             copied = copying.copied_to_postgres(file, url, lambda table, rows: bar.update(rows, table))
-    except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
-        raise CommandError(str(error)) from error
-    except sqlite3.Error as error:
-        raise CommandError(
-            f"the database {operator.settings.database_file} cannot be read: {error}"
-        ) from error
-    operator.show({"database": url_without_password(url), "rows": dict(copied)}, [_copied_line(url, copied)])
+    filled = sum(1 for count in copied.values() if count)
+    line = f"{sum(copied.values()):,} rows of {filled} tables copied to {shown}, and counted"
+    operator.show({"database": shown, "rows": dict(copied)}, [line])
 
 
 def _require_possible(operator: Operator, url: str) -> None:
@@ -189,18 +157,9 @@ def _require_possible(operator: Operator, url: str) -> None:
         raise CommandError(
             f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
         )
-    try:
+    with command_errors(ValueError, about="--to: "):
         checked_url(url)
-    except ValueError as error:
-        raise CommandError(f"--to: {error}") from error
     if find_spec("asyncpg") is None:
         raise CommandError(
             'PostgreSQL needs a driver that is not installed: pip install "bridge-server[postgres]"'
         )
-
-
-def _copied_line(url: str, copied: Mapping[str, int]) -> str:
-    filled = sum(1 for count in copied.values() if count)
-    return (
-        f"{sum(copied.values()):,} rows of {filled} tables copied to {url_without_password(url)}, and counted"
-    )

@@ -19,10 +19,7 @@ from bridge_server.kernel.version import NAME, VERSION
 
 
 class LazyGroup(Group):
-    """A group whose commands are found, by name, as attributes of modules: `module:attribute`.
-
-    They are given by the headings under which the help lists them.
-    """
+    """A group whose commands are attributes of modules (`module:attribute`), under headings of the help."""
 
     def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -35,10 +32,9 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command of this name; None if there is none."""
-        place = self._places.get(cmd_name)
-        if place is None:
+        if cmd_name not in self._places:
             return None
-        module, attribute = place.split(":")
+        module, attribute = self._places[cmd_name].split(":")
         with garbage_left_alone():
             command: click.Command = getattr(import_module(module), attribute)
         return command
@@ -115,17 +111,12 @@ def run(arguments: Sequence[str]) -> None:
     try:
         commands(arguments)
     except OSError as error:
-        if not _is_of_the_output(error):
+        *_, (frame, _) = walk_tb(error.__traceback__)
+        if frame.f_code is not click.echo.__code__:  # it was not raised where commands print
             raise
         discard_the_rest()
         click.echo(f"bridge-server: standard output cannot be written: {error.strerror}", err=True)
         sys.exit(2)
-
-
-def _is_of_the_output(error: OSError) -> bool:
-    """Whether the error was raised where commands print."""
-    *_, (frame, _) = walk_tb(error.__traceback__)
-    return frame.f_code is click.echo.__code__
 
 
 # Commands that need neither a server nor settings: `version`, `openapi`, `openrpc` and `keys vapid`.

@@ -6,7 +6,6 @@ from typing import Any
 import click
 import orjson
 from pydantic import SecretStr
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from bridge_server.assembly.engine import backend_of
@@ -52,7 +51,9 @@ def check_command(
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
-        _print_table(loaded.settings, rows)
+        values = {name: _in_toml(getattr(loaded.settings, name), row["value"]) for name, row in rows.items()}
+        for line in columns([(name, values[name], row["origin"]) for name, row in rows.items()]):
+            click.echo(line)
     for variable in loaded.unknown_variables:
         click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
     fault = backend_of(loaded.settings, Events()).fault()
@@ -64,7 +65,14 @@ def check_command(
 @json_option
 def list_command(as_json: bool) -> None:
     """Print every setting that there is: its name, its default, and its meaning."""
-    rows = [_setting(name, field) for name, field in Settings.model_fields.items()]
+    rows: list[dict[str, Any]] = []
+    for name, field in Settings.model_fields.items():
+        # A default that depends on the machine is null.
+        default = None if field.default is PydanticUndefined else shown_value(field.default, is_default=True)
+        variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
+        rows.append(
+            {"name": name, "variable": variable, "default": default, "description": field.description}
+        )
     if as_json:
         click.echo(orjson.dumps({"settings": rows}))
         return
@@ -73,32 +81,14 @@ def list_command(as_json: bool) -> None:
         click.echo(line)
 
 
-def _setting(name: str, field: FieldInfo) -> dict[str, Any]:
-    """A setting with the name of its environment variable. A default that depends on the machine is null."""
-    default = None if field.default is PydanticUndefined else shown_value(field.default, is_default=True)
-    variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
-    return {"name": name, "variable": variable, "default": default, "description": field.description}
-
-
-def _print_table(settings: Settings, rows: dict[str, dict[str, Any]]) -> None:
-    width = max(map(len, rows))
-    values = {name: _in_toml(getattr(settings, name), row["value"]) for name, row in rows.items()}
-    value_width = max(map(len, values.values()))
-    for name, row in rows.items():
-        click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
-
-
 def _in_toml(value: Any, shown: Any) -> str:
     """The value as a TOML file has it, whose strings are written as in JSON; a secret as it is `shown`."""
     if shown in (None, "", NOT_SET) or (isinstance(value, SecretStr) and shown == SECRET_IS_SET):
         return _cell(shown)
     if isinstance(value, tuple):
         return orjson.dumps(list(map(str, value))).decode().replace('","', '", "')
-    return str(shown) if isinstance(shown, int | float) and not isinstance(shown, bool) else _json(shown)
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    is_number = isinstance(shown, int | float) and not isinstance(shown, bool)
+    return str(shown) if is_number else orjson.dumps(shown).decode()
 
 
 def _cell(value: Any) -> str:

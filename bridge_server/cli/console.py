@@ -9,8 +9,7 @@ import click
 from bridge_server.assembly.command_line import console_access
 from bridge_server.cli.database_command import Operator, for_operator
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.running_server import console_url, running_url
-from bridge_server.settings.settings import Settings
+from bridge_server.cli.running_server import CONSOLE_URL, running_url
 
 
 @click.command("console")
@@ -26,24 +25,19 @@ def console_command(operator: Operator, sign_out: bool) -> None:
         ended = operator.run(lambda opened: console_access(opened.foundation).sign_out_all())
         operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
         return
-    url = _console(operator.settings)
+    url = running_url(operator.settings, CONSOLE_URL)
+    if url is None and running_url(operator.settings) is None:
+        raise CommandError(
+            f"no server runs on {operator.settings.data_dir}: start it with the setting console=on "
+            "(BRIDGE_CONSOLE=on)"
+        )
+    if url is None:
+        raise CommandError(
+            "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
+        )
     token = operator.run(lambda opened: console_access(opened.foundation).new_link())
     link = sign_in_link(url, token)
     operator.show({"link": link}, [link])
-
-
-def _console(settings: Settings) -> str:
-    """The URL of the running server's console. Raises CommandError."""
-    url = console_url(settings)
-    if url is not None:
-        return url
-    if running_url(settings) is None:
-        raise CommandError(
-            f"no server runs on {settings.data_dir}: start it with the setting console=on (BRIDGE_CONSOLE=on)"
-        )
-    raise CommandError(
-        "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
-    )
 
 
 def sign_in_link(console: str, token: str) -> str:

@@ -11,9 +11,15 @@ import click
 import orjson
 
 from bridge_server.assembly.command_line import OperatorServices, operations
-from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
+from bridge_server.cli.options import (
+    CommandError,
+    command_errors,
+    config_option,
+    data_dir_option,
+    loaded_settings,
+)
 from bridge_server.cli.output import json_option
-from bridge_server.kernel.errors import BridgeError, InvalidInputError
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
 from bridge_server.projects.models import ProjectNotFoundError
@@ -38,19 +44,20 @@ class Operator:
     def run(
         self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
     ) -> Result:
-        """Run `work` on the database, which is created first if `may_create` allows it.
+        """Run `work` on the database; `may_create` allows to create it. Raises CommandError with one line."""
+        refused = (BridgeError, DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
+        unusable = f"the database {self.settings.database_name} cannot be used: "
 
-        Raises CommandError with one line that names the fault.
-        """
-        database = self.settings.database_name
+        async def on_database() -> Result:
+            async with operations(self.settings, may_create=may_create) as opened:
+                try:
+                    return await work(opened)
+                except ProjectNotFoundError as error:
+                    raise CommandError(await _projects_there(opened)) from error
+
         try:
-            return asyncio.run(self._run(work, may_create))
-        except BridgeError as error:
-            raise CommandError(one_line(error)) from error
-        except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
-            raise CommandError(str(error)) from error
-        except sqlite3.Error as error:
-            raise CommandError(f"the database {database} cannot be used: {error}") from error
+            with command_errors(*refused), command_errors(sqlite3.Error, about=unusable):
+                return asyncio.run(on_database())
         except UnicodeEncodeError as error:
             raise CommandError("an argument is not text in UTF-8") from error
 
@@ -67,16 +74,8 @@ class Operator:
         for line in lines:
             click.echo(line)
 
-    async def _run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool) -> Result:
-        async with operations(self.settings, may_create=may_create) as opened:
-            try:
-                return await work(opened)
-            except ProjectNotFoundError as error:
-                raise CommandError(await _without_project(opened)) from error
 
-
-async def _without_project(opened: OperatorServices) -> str:
-    """The hint for an operator who named a project that is not there."""
+async def _projects_there(opened: OperatorServices) -> str:
     known = [each.project.project_id for each in await opened.projects.overview(limit=_MOST_NAMED + 1)]
     if not known:
         return "there is no project of this id, nor any other: `project create NAME` makes one"
@@ -93,10 +92,8 @@ def for_operator(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
         settings = loaded_settings(config_file, data_dir=data_dir).settings
-        try:
+        with command_errors(DataDirectoryError):
             require_own(settings.data_dir)
-        except DataDirectoryError as error:
-            raise CommandError(str(error)) from error
         command(Operator(settings, as_json), **others)
 
     return run
@@ -109,10 +106,3 @@ def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:
             f"{command} is for a database in data_dir, and this one is PostgreSQL's: use its own programs, "
             f"as in {instead}; key files and audit logs in data_dir are copied as files"
         )
-
-
-def one_line(error: BridgeError) -> str:
-    """The error in one line; for an invalid input, every fault."""
-    if isinstance(error, InvalidInputError) and error.faults:
-        return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
-    return error.detail

@@ -9,14 +9,12 @@ from typing import Any, Self
 
 import orjson
 
-from bridge_server.cli.options import (
-    CommandError,
-)
-from bridge_server.cli.process import read_server_file, write_private
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.process import read_server_file, write_file
 from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.projects.service import SECRET_PREFIX
-from bridge_server.settings.server import SERVER_FILE
+from bridge_server.settings.server import DATABASE_FILE, SERVER_FILE
 from bridge_server.storage.data_directory import ThrowawayDirectory
 
 COMMAND = "bridge-server dev"
@@ -25,16 +23,13 @@ COMMAND = "bridge-server dev"
 
 _PREFIX = "bridge-server-dev-"
 _DATA = "data"
-_DATABASE = "bridge.sqlite3"
+
 _MARK = "dev.json"
 _SECRET = "project_secret"  # noqa: S105 - the name of a member
 
 
 class DevData:
-    """The data directory of one run, and the demo project's secret, which stays with a kept directory.
-
-    As a context manager it removes a directory that is not kept.
-    """
+    """The data directory of one run, and the demo project's secret. It is removed at exit unless kept."""
 
     def __init__(self, kept: Path | None) -> None:
         self.is_kept = kept is not None
@@ -42,12 +37,15 @@ class DevData:
             self._throwaway: ThrowawayDirectory | None = ThrowawayDirectory(_PREFIX)
             self.path = self._throwaway.path / _DATA
             self.project_secret = _new_project_secret()
-        else:
-            if kept == Path():
-                raise CommandError("--keep .: name a directory: data is never put into the working directory")
-            self._throwaway = None
-            self.path = kept.expanduser().absolute()
+            return
+        if kept == Path():
+            raise CommandError("--keep .: name a directory: data is never put into the working directory")
+        self._throwaway = None
+        self.path = kept.expanduser().absolute()
+        try:
             self.project_secret = _kept_secret(self.path)
+        except OSError as error:
+            raise CommandError(f"--keep {self.path}: {error.strerror}: name another directory") from error
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +78,7 @@ def _kept_secret(directory: Path) -> str:
     Test mode can empty the database: a directory that no `dev` has begun is refused.
     """
     mark = directory / _MARK
-    if (directory / _DATABASE).exists() and not mark.exists():
+    if (directory / DATABASE_FILE).exists() and not mark.exists():
         raise CommandError(
             f"--keep {directory}: it has another server's data, which dev may empty: name a new directory"
         )
@@ -88,20 +86,11 @@ def _kept_secret(directory: Path) -> str:
         return str(orjson.loads(mark.read_bytes())[_SECRET])
     except FileNotFoundError:
         secret = _new_project_secret()
-        _write_mark(directory, secret)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(mark, orjson.dumps({_SECRET: secret}))
         return secret
-    except OSError as error:
-        raise CommandError(f"--keep {directory}: {error.strerror}: name another directory") from error
     except (ValueError, KeyError, TypeError) as error:
         raise CommandError(f"{mark} cannot be read: remove it, and the project has a new secret") from error
-
-
-def _write_mark(directory: Path, secret: str) -> None:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(directory / _MARK, orjson.dumps({_SECRET: secret}))
-    except OSError as error:
-        raise CommandError(f"--keep {directory}: {error.strerror}: name another directory") from error
 
 
 def _new_project_secret() -> str:
@@ -110,23 +99,22 @@ def _new_project_secret() -> str:
 
 # The file of `dev --config-out`: the banner's facts, for programs.
 
-_ENV_SUFFIX = ".env"
+
 _ENV_MARK = f"# {COMMAND}, process "
 
 
 @contextmanager
 def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None]:
-    """Keep the file during the block, for its owner alone (mode 0600): JSON, or shell if it is named *.env.
-
-    A file that `dev` did not write is not overwritten, nor the file of a running `dev`. Raises CommandError.
-    """
+    """Keep a file of mode 0600 during the block: JSON, or shell if it is named *.env. Raises CommandError."""
     if path is None:
         yield
         return
     _require_own(path)
-    content = _as_env(facts) if path.suffix == _ENV_SUFFIX else _as_json(facts)
+    spaced = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    document = {"made_by": COMMAND, **facts}
+    content = _as_env(facts) if path.suffix == ".env" else orjson.dumps(document, option=spaced)
     try:
-        write_private(path, content)
+        write_file(path, content)
     except OSError as error:
         raise CommandError(f"--config-out {path}: {error.strerror or error}: name another file") from error
     try:
@@ -140,10 +128,6 @@ def remove_config_file(path: Path) -> None:
     if _pid_in(path) == os.getpid():
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def _as_json(facts: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"made_by": COMMAND, **facts}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _as_env(facts: Mapping[str, Any]) -> bytes:

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _with_number_of_parent(arguments: list[str]) -> list[str]:
-    """The arguments; the option without a number gets that of the present parent."""
+    """The arguments; the option without a number gets the present parent's."""
     if PARENT_OPTION not in arguments:
         return arguments
     parent = os.getppid()

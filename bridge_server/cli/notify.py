@@ -5,13 +5,14 @@ import os
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
+from http import HTTPStatus
 from typing import Any
 
 import click
 
 from bridge_server.admin.projects import read_account
-from bridge_server.cli.database_command import Operator, for_operator, one_line
-from bridge_server.cli.options import CommandError, reading
+from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.options import CommandError, command_errors, reading
 from bridge_server.cli.output import NoProgress, Progress, columns, progress_bar
 from bridge_server.cli.project import read_entries
 from bridge_server.cli.running_server import admin_tokens, running_url
@@ -35,7 +36,6 @@ from bridge_server.settings.sources import PROJECT_SECRET_VARIABLE
 # The two ways of a command to send: with the project's secret, or with the operator's admin_token.
 
 _PACE = Pace(walk_patience_seconds=120.0)
-_UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ async def _opened(url: str, tokens: Sequence[str], project_id: str) -> HttpReque
             await requests.attempt("GET", f"/admin/projects/{project_id}")
         except RequestRefusedError as refusal:
             await requests.close()
-            if refusal.status != _UNAUTHORIZED:
+            if refusal.status != HTTPStatus.UNAUTHORIZED:
                 raise
         except FailedAttemptError as error:
             await requests.close()
@@ -149,7 +149,11 @@ class SendingReport:
             "rate_limited": done.rate_limited,
             "type_not_subscribed": done.type_not_subscribed,
             "not_subscribed": done.not_found,
-            "failed": [_missed_fields(missed) for missed in self._missed],
+            "failed": [
+                {"account": each.account, "reason": each.reason}
+                | ({} if each.retry_after_seconds is None else {"retry_after": each.retry_after_seconds})
+                for each in self._missed
+            ],
         }
 
     def lines(self) -> list[str]:
@@ -165,13 +169,10 @@ class SendingReport:
         identified = [] if self._wanted.is_dry_run else [("id", self._wanted.notification_id)]
         return [*columns([*identified, *rows]), *self._missed_lines()]
 
-    def may_have_sent(self, error: Exception) -> bool:
-        """Whether an error may have ended the walk after somebody was sent to."""
-        return self.progress.accounts > 0 or isinstance(error, BridgeUnreachableError)
-
-    def how_to_go_on(self) -> str:
-        """The message about a walk that has ended early."""
-        if self._wanted.is_dry_run:
+    def how_to_go_on(self, error: Exception | None = None) -> str:
+        """How a walk goes on that an interruption or an error has ended; empty if nothing can be sent yet."""
+        may_have_sent = error is None or self.progress.accounts or isinstance(error, BridgeUnreachableError)
+        if self._wanted.is_dry_run or not may_have_sent:
             return ""
         total = "" if self.progress.total is None else f" of {self.progress.total:,}"
         return (
@@ -182,21 +183,13 @@ class SendingReport:
     def _missed_lines(self) -> list[str]:
         if self._wanted.to is None or not self._missed:
             return []
-        shown = [_missed_line(missed) for missed in self._missed[:_MOST_LINES]]
-        others = self.progress.accounts - self.progress.sent - len(shown)
-        return ["", *shown, *([f"and {others:,} others"] if others else [])]
-
-
-def _missed_fields(missed: FailedAccount) -> dict[str, Any]:
-    fields: dict[str, Any] = {"account": missed.account, "reason": missed.reason}
-    if missed.retry_after_seconds is not None:
-        fields["retry_after"] = missed.retry_after_seconds
-    return fields
-
-
-def _missed_line(missed: FailedAccount) -> str:
-    waiting = "" if missed.retry_after_seconds is None else f", again in {missed.retry_after_seconds:,} s"
-    return f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}"
+        lines = [""]
+        for missed in self._missed[:_MOST_LINES]:
+            seconds = missed.retry_after_seconds
+            waiting = "" if seconds is None else f", again in {seconds:,} s"
+            lines.append(f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}")
+        others = self.progress.accounts - self.progress.sent - len(lines) + 1
+        return [*lines, f"and {others:,} others"] if others else lines
 
 
 # The command.
@@ -281,17 +274,8 @@ def _accounts_of(file: str | None) -> list[str]:
 
 
 def _checked(account: str) -> str:
-    try:
+    with command_errors(InvalidInputError, about=f"--to {account}: "):
         return read_account(account).spelled
-    except InvalidInputError as error:
-        raise CommandError(f"--to {account}: {one_line(error)}") from error
-
-
-def _checked_url(server: str) -> str:
-    try:
-        return http_url(server)
-    except ValueError as error:
-        raise CommandError(f"--server {error}") from error
 
 
 def _walk(
@@ -303,7 +287,8 @@ def _walk(
             "--server takes the project's secret: name its file with --secret-file, "
             f"or set {PROJECT_SECRET_VARIABLE}"
         )
-    url = running_url(operator.settings) if server is None else _checked_url(server)
+    with command_errors(ValueError, about="--server "):
+        url = running_url(operator.settings) if server is None else http_url(server)
     if url is None:
         raise CommandError(
             f"no server runs on {operator.settings.data_dir}: start it, name its data directory with "
@@ -328,51 +313,28 @@ def _send(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_qui
         click.echo(f"bridge-server: stopped{report.how_to_go_on()}", err=True)
         raise SystemExit(1) from None
     except (BridgeClientError, ValueError) as error:
-        more = report.how_to_go_on() if report.may_have_sent(error) else ""
-        raise CommandError(f"{_reason(error)}{more}") from error
+        reason = str(error).rstrip(".")
+        if isinstance(error, RequestRefusedError):
+            reason = f"the server refused: {error.status} {error.detail}"
+        raise CommandError(f"{reason}{report.how_to_go_on(error)}") from error
 
 
 async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:
     with ExitStack() as bars:
         bar: Progress = NoProgress()
-        said = _SaidWaits()
+        said_short_wait = False
         async with aclosing(walk):
             async for progress in walk:
                 before, report.progress = report.progress, progress
                 report.note(progress)
                 if progress.total != before.total:
                     bar = bars.enter_context(progress_bar("Sending", progress.total, is_quiet=is_quiet))
-                waiting = _waiting(progress)
+                seconds = progress.waits_seconds
+                waiting = f"waiting {seconds:.1f} s: {progress.because}" if seconds else None
                 if waiting is not None and isinstance(bar, NoProgress):
-                    said.say(waiting, progress.waits_seconds)
+                    is_short = seconds < _SHORT_WAIT_SECONDS
+                    if not (is_short and said_short_wait):  # a long walk has many short waits
+                        more = "; further short waits are not printed" if is_short else ""
+                        click.echo(f"bridge-server: {waiting}{more}", err=True)
+                    said_short_wait = said_short_wait or is_short
                 bar.update(progress.accounts - before.accounts, waiting)
-
-
-class _SaidWaits:
-    """Says on standard error why the command waits, where no bar does.
-
-    Short waits, by which a long walk keeps to the limit of calls, are said once.
-    """
-
-    def __init__(self) -> None:
-        self._said_short = False
-
-    def say(self, waiting: str, seconds: float) -> None:
-        is_short = seconds < _SHORT_WAIT_SECONDS
-        if is_short and self._said_short:
-            return
-        self._said_short = self._said_short or is_short
-        more = "; further short waits are not printed" if is_short else ""
-        click.echo(f"bridge-server: {waiting}{more}", err=True)
-
-
-def _waiting(progress: NotifyProgress) -> str | None:
-    if not progress.waits_seconds:
-        return None
-    return f"waiting {progress.waits_seconds:.1f} s: {progress.because}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RequestRefusedError):
-        return f"the server refused: {error.status} {error.detail}"
-    return str(error).rstrip(".")

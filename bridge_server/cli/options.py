@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE
 from bridge_server.settings.sources import (
     CONFIG_VARIABLE,
@@ -25,6 +26,10 @@ config_option = click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,
     help="A TOML file with settings.",
 )  # fmt: skip
+port_option = click.option(
+    "--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]"
+)
+node_url_option = click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -55,11 +60,24 @@ class CommandError(click.ClickException):
         click.echo(f"bridge-server: {self.format_message()}", err=True)
 
 
-class EndedItselfError(CommandError):
-    """The server has ended itself, because it could not do its work any more; the exit code is 1.
+@contextmanager
+def command_errors(*kinds: type[Exception], about: str = "") -> Iterator[None]:
+    """Raise CommandError with one line, which begins with `about`, for errors of these kinds."""
+    try:
+        yield
+    except kinds as error:
+        raise CommandError(f"{about}{one_line(error)}") from error
 
-    It may serve again as it is: the service manager starts it anew, which it does not after exit code 2.
-    """
+
+def one_line(error: Exception) -> str:
+    """The error in one line; for an invalid input, every fault."""
+    if isinstance(error, InvalidInputError) and error.faults:
+        return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
+    return error.detail if isinstance(error, BridgeError) else str(error)
+
+
+class EndedItselfError(CommandError):
+    """The server could not do its work any more; the exit code is 1. A service manager starts it again."""
 
     exit_code = 1
 
@@ -71,10 +89,8 @@ def loaded_settings(
     **flags: Any,
 ) -> LoadedSettings:
     """Load the settings with the given flags and `--set` assignments. Raises CommandError."""
-    try:
+    with command_errors(SettingsError):
         return reread_settings(config_file, assignments, command, **flags)
-    except SettingsError as error:
-        raise CommandError(str(error)) from error
 
 
 def reread_settings(
@@ -125,10 +141,7 @@ def regular_size(stream: BinaryIO) -> int | None:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces `file` at the end of the block; on failure `file` is unchanged.
-
-    Raises CommandError.
-    """
+    """Open a temporary file, which replaces `file` unless the block fails. Raises CommandError."""
     target, name = file.resolve(), click.format_filename(file)
     if target.exists() and not target.is_file():
         raise CommandError(f"{name} is not a file: name one, or - for standard output")

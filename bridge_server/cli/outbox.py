@@ -1,7 +1,6 @@
 """`bridge-server outbox`, `webhook test`, `push test` and `device list`: what the server sends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import click
 import orjson
@@ -12,7 +11,7 @@ from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
 from bridge_server.assembly.command_line import OperatorServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.cli.database_command import Operator, for_operator
-from bridge_server.cli.options import CommandError
+from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs
 from bridge_server.cli.running_server import running_url, troubles_of
@@ -20,7 +19,7 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.message_store import MessageStore
-from bridge_server.outbox.models import MessageFilter, MessagePlace, MessageState, StoredMessage
+from bridge_server.outbox.models import MessageFilter, MessageState, StoredMessage
 from bridge_server.outbox.topics import Topic
 from bridge_server.projects.devices import DeviceState
 from bridge_server.push.models import ProviderFailedError
@@ -59,14 +58,16 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
 
     messages, now_ms = operator.run(found)
     is_chosen = dead or destination is not None
-    operator.show(
-        {"messages": [outbox.message_fields(message, now_ms) for message in messages]},
-        table(
-            _HEADER,
-            [_row(message, now_ms) for message in messages],
-            "the outbox has no such message" if is_chosen else "the outbox is empty",
-        ),
-    )
+    rows = [
+        (
+            f"{message.row_id}-{message.message_id}", message.state(now_ms), message.purpose,
+            message.queue.destination, str(message.attempts), rfc3339(message.created_at_ms),
+            message.last_error or "-",
+        )
+        for message in messages
+    ]  # fmt: skip
+    lines = table(_HEADER, rows, "the outbox has no such message" if is_chosen else "the outbox is empty")
+    operator.show({"messages": [outbox.message_fields(message, now_ms) for message in messages]}, lines)
 
 
 @outbox_group.command("show")
@@ -95,10 +96,16 @@ def retry_command(operator: Operator, message: str | None, dead: bool, destinati
 
     A running server sends it within seconds, otherwise the next server that starts.
     """
-    if _is_one(message, dead, destination):
-        _change_one(operator, message or "", _retry, "is sent again")
-    else:
-        _change_dead(operator, destination, retry_all_dead, "are sent again")
+    _require_choice(message, dead, destination)
+
+    async def retry(opened: OperatorServices) -> int:
+        store, now_ms = _store(opened), opened.clock.now_ms()
+        if message is None:
+            return await retry_all_dead(store, destination, now_ms)
+        await store.retry(*outbox.read_id(message), now_ms)
+        return 1
+
+    _show_changed(operator, message, operator.run(retry), "is sent again", "are sent again")
 
 
 @outbox_group.command("drop")
@@ -111,10 +118,16 @@ def drop_command(operator: Operator, message: str | None, dead: bool, destinatio
 
     A message that a server is sending at this moment may still arrive.
     """
-    if _is_one(message, dead, destination):
-        _change_one(operator, message or "", _drop, "was dropped")
-    else:
-        _change_dead(operator, destination, drop_all_dead, "were dropped")
+    _require_choice(message, dead, destination)
+
+    async def drop(opened: OperatorServices) -> int:
+        store = _store(opened)
+        if message is None:
+            return await drop_all_dead(store, destination, opened.clock.now_ms())
+        await store.drop(*outbox.read_id(message))
+        return 1
+
+    _show_changed(operator, message, operator.run(drop), "was dropped", "were dropped")
 
 
 def _store(opened: OperatorServices) -> MessageStore:
@@ -123,71 +136,25 @@ def _store(opened: OperatorServices) -> MessageStore:
 
 async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms: int) -> list[StoredMessage]:
     """The newest messages. A page may be short although more messages follow."""
-    after: MessagePlace | None = None
-    found: list[StoredMessage] = []
-    while len(found) < limit:
-        page = await store.page(wanted, after, limit - len(found), now_ms)
+    page = await store.page(wanted, None, limit, now_ms)
+    found = list(page.messages)
+    while page.rest is not None and len(found) < limit:
+        page = await store.page(wanted, page.rest, limit - len(found), now_ms)
         found.extend(page.messages)
-        after = page.rest
-        if after is None:
-            break
     return found
 
 
-def _is_one(message: str | None, dead: bool, destination: str | None) -> bool:
-    """Whether the arguments name one message. Raises CommandError when the arguments do not agree."""
+def _require_choice(message: str | None, dead: bool, destination: str | None) -> None:
+    """Raise CommandError unless the arguments name one message or dead letters."""
     if (message is None) != dead:
         raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
     if message is not None and destination is not None:
         raise CommandError("--destination chooses among dead letters: leave out the message")
-    return message is not None
 
 
-async def _retry(store: MessageStore, row_id: int, message_id: str, now_ms: int) -> None:
-    await store.retry(row_id, message_id, now_ms)
-
-
-async def _drop(store: MessageStore, row_id: int, message_id: str, _: int) -> None:
-    await store.drop(row_id, message_id)
-
-
-def _change_one(
-    operator: Operator,
-    message: str,
-    change: Callable[[MessageStore, int, str, int], Awaitable[None]],
-    done: str,
-) -> None:
-    async def changed(opened: OperatorServices) -> None:
-        await change(_store(opened), *outbox.read_id(message), opened.clock.now_ms())
-
-    operator.run(changed)
-    operator.show(outbox.count_fields(1), [f"{message} {done}"])
-
-
-def _change_dead(
-    operator: Operator,
-    destination: str | None,
-    change: Callable[[MessageStore, str | None, int], Awaitable[int]],
-    done: str,
-) -> None:
-    async def changed(opened: OperatorServices) -> int:
-        return await change(_store(opened), destination, opened.clock.now_ms())
-
-    count = operator.run(changed)
-    lines = [f"{count:,} dead letters {done}"] if count else ["there are no such dead letters"]
-    operator.show(outbox.count_fields(count), lines)
-
-
-def _row(message: StoredMessage, now_ms: int) -> tuple[str, ...]:
-    return (
-        f"{message.row_id}-{message.message_id}",
-        message.state(now_ms),
-        message.purpose,
-        message.queue.destination,
-        str(message.attempts),
-        rfc3339(message.created_at_ms),
-        message.last_error or "-",
-    )
+def _show_changed(operator: Operator, message: str | None, count: int, done: str, all_done: str) -> None:
+    line = f"{count:,} dead letters {all_done}" if count else "there are no such dead letters"
+    operator.show(outbox.count_fields(count), [line if message is None else f"{message} {done}"])
 
 
 def _cell(value: object) -> str:
@@ -214,10 +181,8 @@ def test_command(operator: Operator, url: str) -> None:
 
     The message is sent once and is not stored. The exit code is 1 if the receiver did not take it.
     """
-    try:
+    with command_errors(ValueError, about="URL "):
         checked = http_url(url)
-    except ValueError as error:
-        raise CommandError(f"URL {error}") from error
     configure_logs(operator.settings.log_level, operator.settings.log_format)
     tested = asyncio.run(_send(operator.settings, checked))
     if tested["delivered"]:
@@ -291,26 +256,18 @@ def list_devices_command(operator: Operator, account: str) -> None:
     devices = operator.run(states)
     rows = [
         (
-            device.device_id,
-            device.channel,
-            device.state.value,
-            str(device.queued),
+            device.device_id, device.channel, device.state.value, str(device.queued),
             "-" if device.delivered_at_ms is None else rfc3339(device.delivered_at_ms),
             device.last_error or "-",
         )
         for device in devices
-    ]
+    ]  # fmt: skip
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
-    listed = table(header, rows, f"{account} has no devices")
-    operator.show(projects.devices_fields(devices), [*listed, *_server_state(operator, devices)])
-
-
-def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
-    """Reasons on the server's side why deliveries wait: no server runs, or it reports a problem."""
-    if operator.as_json:
-        return
+    lines = table(header, rows, f"{account} has no devices")
     url = running_url(operator.settings)
-    if url is not None:
-        yield from troubles_of(url)
-    elif any(device.queued for device in devices):
-        yield f"no server runs on {operator.settings.data_dir}: queued messages wait for one"
+    # Deliveries may also wait because no server runs, or because it reports a problem.
+    if url is not None and not operator.as_json:
+        lines += troubles_of(url)
+    elif url is None and any(device.queued for device in devices):
+        lines.append(f"no server runs on {operator.settings.data_dir}: queued messages wait for one")
+    operator.show(projects.devices_fields(devices), lines)

@@ -79,9 +79,10 @@ def discard_the_rest() -> None:
         return
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], when_empty: str) -> list[str]:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], when_empty: str) -> list[str]:
     """The lines of a table with a header; the line `when_empty` if there are no rows."""
-    return columns([header, *rows]) if rows else [when_empty]
+    lines = [header, *rows]
+    return columns(lines) if len(lines) > 1 else [when_empty]
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
@@ -137,10 +138,7 @@ class NoProgress:
 def progress_bar(
     label: str, steps: int | None, *, least_steps: int = 0, is_quiet: bool = False
 ) -> Iterator[Progress]:
-    """A bar on standard error, if both streams of output are a terminal. `steps` is None if not known.
-
-    The text `current_item` is shown behind the bar, which is drawn again after `least_steps`.
-    """
+    """A bar on a terminal; `steps` is None if unknown. It is drawn again after `least_steps`."""
     if is_quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield NoProgress()
         return
@@ -163,11 +161,5 @@ class Group(click.Group):
         self, ctx: click.Context, formatter: click.HelpFormatter, names: Iterable[str], width: int = 0
     ) -> None:
         """Write the commands of these names in two columns, of which the first has at least this width."""
-        commands = [(name, self.get_command(ctx, name)) for name in names]
-        formatter.write_dl(
-            [
-                (name.ljust(width), command.get_short_help_str(_UNLIMITED))
-                for name, command in commands
-                if command
-            ]
-        )
+        named = ((name.ljust(width), self.get_command(ctx, name)) for name in names)
+        formatter.write_dl([(name, each.get_short_help_str(_UNLIMITED)) for name, each in named if each])

@@ -46,17 +46,14 @@ def raise_descriptor_limit() -> int:
 
 @contextmanager
 def ready_file_at(path: Path | None, facts: dict[str, Any], *, is_secret: bool = False) -> Iterator[None]:
-    """Keep a file with the facts as one JSON object during the block; it appears complete or not at all.
-
-    Raises CommandError.
-    """
+    """Keep a file with the facts as one JSON object during the block. Raises CommandError."""
     if path is None:
         yield
         return
     if path.exists() and not path.is_file():  # removing it at the end would remove a device
         raise CommandError(f"the ready file {path} is not a file: name another, or leave out --ready-file")
     try:
-        _write(path, facts, 0o600 if is_secret else 0o666)
+        write_file(path, orjson.dumps(facts), 0o600 if is_secret else 0o666)
     except OSError as error:
         raise CommandError(f"the ready file {path} cannot be written: {error.strerror or error}") from error
     try:
@@ -69,7 +66,7 @@ def ready_file_at(path: Path | None, facts: dict[str, Any], *, is_secret: bool =
 def server_file_at(path: Path, facts: dict[str, Any]) -> Iterator[None]:
     """Keep a file with the facts for commands, readable by its owner only; a failure is logged."""
     try:
-        _write(path, facts, 0o600)
+        write_file(path, orjson.dumps(facts))
     except OSError as error:
         log.warning("server_file_not_written", file=str(path), error=error.strerror)
     try:
@@ -88,16 +85,8 @@ def read_server_file(path: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else None
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, which appears complete or not at all. Raises OSError."""
-    _write_bytes(path, content, 0o600)
-
-
-def _write(path: Path, facts: dict[str, Any], mode: int = 0o666) -> None:
-    _write_bytes(path, orjson.dumps(facts), mode)
-
-
-def _write_bytes(path: Path, content: bytes, mode: int) -> None:
+def write_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file, by default for its owner alone; it appears complete or not at all. Raises OSError."""
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
     try:
@@ -115,10 +104,7 @@ _PATIENCE_SECONDS = 1.0
 
 
 async def notify_watchdog() -> None:
-    """Tell the service manager that the event loop runs, twice in each WatchdogSec; return if it is not set.
-
-    The service manager restarts a process that is silent for so long.
-    """
+    """Tell the service manager that the event loop runs, twice in each WatchdogSec, if that is set."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return
@@ -128,10 +114,7 @@ async def notify_watchdog() -> None:
 
 
 def notify_systemd(state: str) -> None:
-    """Notify the service manager of a state, if there is one (the protocol sd_notify).
-
-    One that does not read holds nobody up: a sign of life is dropped, any other state waits a second at most.
-    """
+    """Notify the service manager of a state, if there is one (sd_notify); wait a second at most."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -160,21 +143,14 @@ def own_command() -> list[str]:
 
 
 def typed_command() -> str:
-    """The words that start this program in the shell: its name if that is on the PATH, else its place.
-
-    In a checkout it is not: `scripts/serve` runs the command of the virtual environment.
-    """
+    """The words that start this program in the shell: its name if that is on the PATH, else its place."""
     own = own_command()
     found = which(_NAME)
     if found is not None and str(Path(found).resolve()) in (own[0], str(Path(sys.executable).parent / _NAME)):
         return _NAME
-    return shlex.join([_short(own[0]), *own[1:]])
-
-
-def _short(file: str) -> str:
-    """The path from the working directory if the file is below it."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+    path = Path(own[0])
+    shown = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else own[0]
+    return shlex.join([shown, *own[1:]])
 
 
 # The URL of a listening server: for programs on the same machine, and for other machines.
@@ -224,9 +200,8 @@ _IMPATIENT_SECONDS = 0.5
 def stop_at_signals(
     stop: asyncio.Event, abandon: Callable[[], None] | None, again: asyncio.Event | None = None
 ) -> None:
-    """Set `stop` at the first SIGTERM or SIGINT, and `again` at a later one.
-
-    With `abandon`, a later SIGINT calls it and ends the process at once, with exit code 130.
+    """Set `stop` at the first SIGTERM or SIGINT, and `again` at a later one. With `abandon`, a later SIGINT
+    calls it and ends the process at once, with exit code 130.
     """
     loop = asyncio.get_running_loop()
     first_at: float | None = None
@@ -267,8 +242,7 @@ def run_until_exit(
     """Run an event loop with which the process ends. After `main` no signal changes the exit code.
 
     A loop that is closed removes its handlers, and a second SIGTERM would kill the process. So signals are
-    blocked before that, also in threads that `at_end` starts, and ignored after it. They stay as they are if
-    `main` raises an error.
+    blocked before that, also in threads that `at_end` starts, and ignored after it.
     """
 
     async def to_the_end() -> Result:
@@ -315,25 +289,20 @@ class SettingsReloader:
         self._requested.set()
 
     async def run_forever(self) -> None:
-        """Reload at each request, until cancelled."""
+        """At each request apply what can change without a restart, and log names without values."""
         while True:
             await self._requested.wait()
             self._requested.clear()
-            await self._reload()
-
-    async def _reload(self) -> None:
-        """Apply what can change without a restart, and log names without values. A fault changes nothing."""
-        try:
-            loaded = await asyncio.to_thread(self._read)
-            taken = self._live.take(loaded.settings, loaded.origins)
-        except SettingsError as error:
-            log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
-            return
-        except Exception:  # a failed reload must not stop the server
-            log.exception("settings_not_taken")
-            return
-        write = log.warning if taken.needs_restart else log.info
-        write("settings_taken", changed=taken.changed, needs_restart=taken.needs_restart)
+            try:
+                loaded = await asyncio.to_thread(self._read)
+                taken = self._live.take(loaded.settings, loaded.origins)
+            except SettingsError as error:
+                log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
+            except Exception:  # a failed reload must not stop the server
+                log.exception("settings_not_taken")
+            else:
+                write = log.warning if taken.needs_restart else log.info
+                write("settings_taken", changed=taken.changed, needs_restart=taken.needs_restart)
 
 
 # The log: formatted on a terminal, one JSON object per line elsewhere. Secrets are redacted in both.
@@ -342,9 +311,7 @@ class SettingsReloader:
 def configure_logs(
     level: str, form: Literal["auto", "console", "json"], said_elsewhere: Collection[str] = ()
 ) -> None:
-    """Send the log of this program and of its libraries to standard error, without the events that the
-    program tells in another way.
-    """
+    """Send the log of the program and its libraries to standard error, but no event in `said_elsewhere`."""
     console = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -358,10 +325,19 @@ def configure_logs(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(console))
+    rendering: list[Processor] = [structlog.processors.format_exc_info]
+    if console:
+        rendering = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    else:
+        rendering.append(
+            structlog.processors.JSONRenderer(lambda value, **_: orjson.dumps(value, default=str).decode())
+        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
     handler.addFilter(is_not_a_client_fault)
     handler.addFilter(lambda record: _event_of(record) not in said_elsewhere)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -373,30 +349,10 @@ def _event_of(record: logging.LogRecord) -> str | None:
     return record.msg.get("event") if isinstance(record.msg, dict) else None
 
 
-def set_log_level(level: str) -> None:
-    """Log events of this level and above."""
-    logging.getLogger().setLevel(level.upper())
-
-
 def is_not_a_client_fault(record: logging.LogRecord) -> bool:
-    """Filter out what only a client did wrong, unless the level is debug.
-
-    Bytes that are not HTTP are answered 400 and need no traceback; a WebSocket subprotocol that the server
-    does not have needs no warning.
-    """
+    """Leave out bad HTTP and unknown WebSocket subprotocols of clients, unless the level is debug."""
     error = record.exc_info[1] if record.exc_info else None
     is_bad_http = record.name == "aiohttp.server" and isinstance(error, HttpProcessingError)
     if is_bad_http or record.name == "aiohttp.websocket":
         return logging.getLogger().isEnabledFor(logging.DEBUG)
     return True
-
-
-def _rendering(console: bool) -> list[Processor]:
-    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    if console:
-        return [strip, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    return [strip, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_dumps)]
-
-
-def _dumps(value: Any, **_: Any) -> str:
-    return orjson.dumps(value, default=str).decode()

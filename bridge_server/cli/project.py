@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -14,8 +14,15 @@ import orjson
 
 from bridge_server.admin import notifications, projects
 from bridge_server.assembly.command_line import OperatorServices
-from bridge_server.cli.database_command import Operator, for_operator, one_line
-from bridge_server.cli.options import STANDARD_STREAM, CommandError, reading, regular_size, replacing
+from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.options import (
+    STANDARD_STREAM,
+    CommandError,
+    one_line,
+    reading,
+    regular_size,
+    replacing,
+)
 from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
@@ -32,8 +39,6 @@ from bridge_server.projects.models import (
 from bridge_server.projects.service import Analytics
 
 _project_argument = click.argument("project_id", metavar="PROJECT")
-
-
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
 
 
@@ -53,9 +58,8 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
     """Create a project called NAME, and print its first secret, which is shown only once."""
     project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
-    operator.show(
-        projects.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE]
-    )
+    fields = projects.new_project_fields(project, secret, operator.servers_limit)
+    operator.show(fields, [*lines, "", _SHOWN_ONCE])
 
 
 @project_group.command("list")
@@ -63,13 +67,10 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
 def list_command(operator: Operator) -> None:
     """Print every project."""
     found = operator.run(lambda opened: opened.projects.overview())
-    rows = [
-        (each.project.project_id, each.project.name, rfc3339(each.project.created_at_ms)) for each in found
-    ]
-    operator.show(
-        projects.project_list_fields(found, operator.servers_limit),
-        table(("project", "name", "created"), rows, "there are no projects: `project create` makes one"),
-    )
+    named = [each.project for each in found]
+    rows = [(each.project_id, each.name, rfc3339(each.created_at_ms)) for each in named]
+    lines = table(("project", "name", "created"), rows, "there are no projects: `project create` makes one")
+    operator.show(projects.project_list_fields(found, operator.servers_limit), lines)
 
 
 @project_group.command("show")
@@ -166,8 +167,15 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
 
     On a terminal the command asks first; elsewhere, and with --json, it needs --yes.
     """
+    if not yes and (operator.as_json or not sys.stdin.isatty()):
+        raise CommandError("this is no terminal to ask at: add --yes to delete the project for good")
     if not yes:
-        _confirm_deletion(operator, project_id)
+        details = operator.run(lambda opened: opened.projects.show(project_id))
+        click.confirm(
+            f"Delete the project {project_id} ({details.project.name}), its {details.subscribers} "
+            "subscriptions and everything that it sent?",
+            abort=True,
+        )
     operator.run(lambda opened: opened.projects.delete(project_id))
     operator.show({"success": True}, [f"project {project_id} is deleted"])
 
@@ -187,38 +195,21 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     operator.show(notifications.analytics_fields(found), _describe_analytics(found))
 
 
-def _confirm_deletion(operator: Operator, project_id: str) -> None:
-    if operator.as_json or not sys.stdin.isatty():
-        raise CommandError("this is no terminal to ask at: add --yes to delete the project for good")
-    details = operator.run(lambda opened: opened.projects.show(project_id))
-    click.confirm(
-        f"Delete the project {project_id} ({details.project.name}), its {details.subscribers} subscriptions "
-        "and everything that it sent?",
-        abort=True,
-    )
-
-
 def _describe(details: ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
     project = details.project
     secrets = [f"{secret.number} (made {rfc3339(secret.created_at_ms)})" for secret in details.secrets]
     types = [f"{kind.type_id} ({kind.name})" for kind in details.types]
-    return columns(
-        [
-            ("project", project.project_id),
-            ("name", project.name),
-            ("created", rfc3339(project.created_at_ms)),
-            ("account limit", _describe_limit(limit)),
-            ("webhook", "-" if project.webhook is None else project.webhook.url),
-            *_rows_of_list("secrets", secrets),
-            *_rows_of_list("types", types),
-            ("subscribers", str(details.subscribers)),
-        ]
-    )
-
-
-def _rows_of_list(label: str, entries: Sequence[str]) -> list[tuple[str, str]]:
-    first, *others = entries or ["-"]
-    return [(label, first), *(("", entry) for entry in others)]
+    rows = [
+        ("project", project.project_id),
+        ("name", project.name),
+        ("created", rfc3339(project.created_at_ms)),
+        ("account limit", _describe_limit(limit)),
+        ("webhook", "-" if project.webhook is None else project.webhook.url),
+    ]
+    for label, entries in (("secrets", secrets), ("types", types)):
+        first, *others = entries or ["-"]
+        rows += [(label, first), *(("", entry) for entry in others)]
+    return columns([*rows, ("subscribers", str(details.subscribers))])
 
 
 def _describe_limit(limit: projects.AccountLimitAnswer) -> str:
@@ -326,10 +317,7 @@ class LineError(CommandError):
 def read_entries(
     stream: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
 ) -> Iterator[SubscriberEntry]:
-    """Read the subscriptions of a file line by line, without empty lines. Raises LineError.
-
-    `on_bytes` is called with the length of each line.
-    """
+    """The subscriptions in a file's lines; `on_bytes` gets the length of each line. Raises LineError."""
     number = 0
     while line := stream.readline(_LONGEST_LINE_BYTES + 1):
         number += 1
@@ -345,10 +333,8 @@ def read_entries(
                 raise LineError(number, one_line(error) + hint) from error
 
 
-def write_entry(subscription: Subscription) -> bytes:
-    """The line of a subscription."""
-    chosen = {} if subscription.follows_all else {"notification_types": subscription.types}
-    return orjson.dumps({"account": subscription.account, **chosen}, option=orjson.OPT_APPEND_NEWLINE)
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 # `bridge-server subscriber ...`.
@@ -358,6 +344,7 @@ _PAGE = 1000
 _BYTES_OF_A_STEP = 20_000
 
 Counts: TypeAlias = Counter[SubscriptionChange | None]
+_Spell: TypeAlias = Callable[[Sequence[Subscription]], bytes]
 
 _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
 _file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
@@ -378,10 +365,7 @@ def list_subscribers_command(operator: Operator, project_id: str) -> None:
     """
 
     def as_json(page: Sequence[Subscription]) -> bytes:
-        return b"".join(
-            orjson.dumps(projects.subscription_fields(subscription), option=orjson.OPT_APPEND_NEWLINE)
-            for subscription in page
-        )
+        return b"".join(map(_line, map(projects.subscription_fields, page)))
 
     def as_text(page: Sequence[Subscription]) -> bytes:
         rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
@@ -410,7 +394,7 @@ def add_subscriber_command(
 
     async def add(opened: OperatorServices) -> Counts:
         wanted = [NewSubscription(projects.read_account(account), chosen) for account in accounts]
-        await _require_types(opened, project_id, chosen or ())
+        await _require_types(opened, project_id, [(each, None) for each in chosen or ()])
         counts = Counts()
         for some in _slices(wanted):
             counts.update(await _subscribe(opened, project_id, some))
@@ -451,7 +435,9 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
     """
 
     def as_lines(page: Sequence[Subscription]) -> bytes:
-        return b"".join(map(write_entry, page))
+        chosen = [{} if each.follows_all else {"notification_types": each.types} for each in page]
+        named = zip(page, chosen, strict=True)
+        return b"".join(_line({"account": each.account, **types}) for each, types in named)
 
     if file == STANDARD_STREAM:
         _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
@@ -473,14 +459,11 @@ def import_command(operator: Operator, project_id: str, file: str) -> None:
     notification_types the account receives every type, including later ones. Lines are stored 500 at a
     time. The first invalid line ends the import, and its number is printed. An import can be repeated.
     """
-    with (
-        reading(file) as stream,
-        progress_bar(
-            "Importing", regular_size(stream), least_steps=_BYTES_OF_A_STEP, is_quiet=operator.as_json
-        ) as bar,
-    ):
-        entries = read_entries(stream, bar.update)
-        counts = operator.run(lambda opened: _import(opened, project_id, entries))
+    with reading(file) as stream:
+        size, quiet = regular_size(stream), operator.as_json
+        with progress_bar("Importing", size, least_steps=_BYTES_OF_A_STEP, is_quiet=quiet) as bar:
+            entries = read_entries(stream, bar.update)
+            counts = operator.run(lambda opened: _import(opened, project_id, entries))
     _tell_counts(operator, counts)
 
 
@@ -489,13 +472,13 @@ async def _import(opened: OperatorServices, project_id: str, entries: Iterator[S
     counts = Counts()
     try:
         for some in _slices(entries):
-            await _require_types_of_entries(opened, project_id, some)
+            types = [(each, entry.line) for entry in some for each in entry.wanted.types or ()]
+            await _require_types(opened, project_id, types)
             started = perf_counter()
             counts.update(await _subscribe(opened, project_id, [entry.wanted for entry in some]))
             await asyncio.sleep(perf_counter() - started)  # leaves half of the time to the running server
     except (LineError, BridgeError) as error:
-        reason = one_line(error) if isinstance(error, BridgeError) else error.message
-        raise CommandError(f"{reason} (imported before that: {counts.total()})") from error
+        raise CommandError(f"{one_line(error)} (imported before that: {counts.total()})") from error
     return counts
 
 
@@ -503,33 +486,20 @@ async def _subscribe(opened: OperatorServices, project_id: str, wanted: Sequence
     return Counts(change for _, change in await opened.subscriptions.subscribe_all(project_id, wanted))
 
 
-async def _require_types(opened: OperatorServices, project_id: str, wanted: Iterable[TypeId]) -> None:
-    known = [kind.type_id for kind in await opened.projects.types(project_id)]
-    for type_id in wanted:
-        if type_id not in known:
-            raise CommandError(_unknown_type(type_id, known))
-
-
-async def _require_types_of_entries(
-    opened: OperatorServices, project_id: str, entries: Sequence[SubscriberEntry]
+async def _require_types(
+    opened: OperatorServices, project_id: str, wanted: Iterable[tuple[TypeId, int | None]]
 ) -> None:
+    """Raise CommandError for a type that the project lacks: LineError if a line of a file names it."""
     known = [kind.type_id for kind in await opened.projects.types(project_id)]
-    for entry in entries:
-        for type_id in entry.wanted.types or ():
-            if type_id not in known:
-                raise LineError(entry.line, _unknown_type(type_id, known))
-
-
-def _unknown_type(type_id: TypeId, known: Sequence[TypeId]) -> str:
-    return f"the project has no notification type {type_id!r}, but {listed(known)}"
+    for type_id, line in wanted:
+        if type_id not in known:
+            fault = f"the project has no notification type {type_id!r}, but {listed(known)}"
+            raise CommandError(fault) if line is None else LineError(line, fault)
 
 
 def _tell_counts(operator: Operator, counts: Counts) -> None:
-    subscribed, updated, unchanged = (
-        counts[SubscriptionChange.SUBSCRIBED],
-        counts[SubscriptionChange.UPDATED],
-        counts[None],
-    )
+    subscribed, updated = counts[SubscriptionChange.SUBSCRIBED], counts[SubscriptionChange.UPDATED]
+    unchanged = counts[None]
     operator.show(
         {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
         [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
@@ -543,30 +513,20 @@ def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _write_pages(
-    operator: Operator,
-    project_id: str,
-    stream: BinaryIO,
-    spell: Callable[[Sequence[Subscription]], bytes],
-    *,
-    has_bar: bool = False,
+    operator: Operator, project_id: str, stream: BinaryIO, spell: _Spell, *, has_bar: bool = False
 ) -> int:
     """Write every subscription, a page at a time; returns how many."""
 
     async def write(opened: OperatorServices) -> int:
         written, total = 0, (await opened.projects.show(project_id)).subscribers
+        after = ""
         with progress_bar("Exporting", total, is_quiet=not has_bar) as bar:
-            async for page in _pages(opened, project_id):
+            while page := await opened.subscriptions.page(project_id, after, _PAGE):
                 stream.write(spell(page))
                 written += len(page)
                 bar.update(len(page))
+                after = page[-1].account
         stream.flush()
         return written
 
     return operator.run(write)
-
-
-async def _pages(opened: OperatorServices, project_id: str) -> AsyncIterator[Sequence[Subscription]]:
-    after = ""
-    while page := await opened.subscriptions.page(project_id, after, _PAGE):
-        yield page
-        after = page[-1].account

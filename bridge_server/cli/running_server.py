@@ -28,18 +28,11 @@ PROBLEM_PREFIX = "but "
 """The beginning of a line of /readyz that names a problem of a server that is ready."""
 
 _READINESS_SECONDS = 5.0
-_NO_ANSWER = (aiohttp.ClientError, TimeoutError, ValueError)
 
 
-def running_url(settings: Settings) -> str | None:
-    """The URL of the server that runs on the data directory; None if none runs or its file has no URL."""
-    url = _facts(settings).get("url")
-    return url if isinstance(url, str) else None
-
-
-def console_url(settings: Settings) -> str | None:
-    """The URL of the console of the server that runs on the data directory; None if it has none."""
-    url = _facts(settings).get(CONSOLE_URL)
+def running_url(settings: Settings, member: str = "url") -> str | None:
+    """The URL of the server that runs on the data directory, or of its console (`CONSOLE_URL`), if any."""
+    url = _facts(settings).get(member)
     return url if isinstance(url, str) else None
 
 
@@ -51,30 +44,21 @@ def development_accounts(settings: Settings) -> frozenset[str]:
 
 def troubles_of(url: str) -> list[str]:
     """The problems that the server reports at /readyz; one line if it does not answer."""
-    try:
-        _, text = asyncio.run(_readiness(url))
-    except _NO_ANSWER:
-        return [_silent(url)]
+    status, text = _readiness(url)
+    if status is None:
+        return [text]
     lines = text.splitlines()
     return [line.removeprefix(PROBLEM_PREFIX) for line in lines if line.startswith(PROBLEM_PREFIX)]
 
 
-def fault_of_server(url: str) -> str | None:
-    """The reason why the server is not ready, as /readyz gives it; None if it is ready."""
+def _readiness(url: str) -> tuple[int | None, str]:
+    """The status and the text of /readyz; no status and the reason if the server does not answer."""
     try:
-        status, text = asyncio.run(_readiness(url))
-    except _NO_ANSWER:
-        return _silent(url)
-    return None if status == HTTPStatus.OK else f"the server at {url} is not ready: {status} {text.strip()}"
-
-
-async def _readiness(url: str) -> tuple[int, str]:
-    status, content = await exchanged("GET", f"{url}/readyz", [None], seconds=_READINESS_SECONDS)
+        asking = exchanged("GET", f"{url}/readyz", [None], seconds=_READINESS_SECONDS)
+        status, content = asyncio.run(asking)
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None, f"the server at {url} does not answer"
     return status, content.decode(errors="replace")
-
-
-def _silent(url: str) -> str:
-    return f"the server at {url} does not answer"
 
 
 def _facts(settings: Settings) -> dict[str, Any]:
@@ -92,11 +76,6 @@ _ADMIN_ANSWER_SECONDS = 30.0
 
 def ask_server(settings: Settings, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The answer of the running server's admin API to GET. Raises CommandError."""
-    return asyncio.run(answer_of(settings, server_with_admin_api(settings), path, query))
-
-
-def server_with_admin_api(settings: Settings) -> str:
-    """The URL of the server that runs on the data directory. Raises CommandError."""
     url = running_url(settings)
     if url is None:
         raise CommandError(
@@ -107,7 +86,7 @@ def server_with_admin_api(settings: Settings) -> str:
             "these figures are in the server's memory, and it gives them to the bearer of admin_token: set "
             "admin_token, restart the server, and give the command the same settings"
         )
-    return url
+    return asyncio.run(answer_of(settings, url, path, query))
 
 
 async def answer_of(
@@ -123,7 +102,17 @@ async def answer_of(
         )
     except (aiohttp.ClientError, TimeoutError) as error:
         raise CommandError(f"the server at {url} does not answer: see its log") from error
-    return _admin_answer(url, status, content)
+    match json_of(content):
+        case dict() as fields if status == HTTPStatus.OK:
+            return fields
+        case _ if status == HTTPStatus.UNAUTHORIZED:
+            raise CommandError(
+                f"the server at {url} has another admin_token: give the command the server's own settings"
+            )
+        case _ if status == HTTPStatus.NOT_FOUND:
+            raise CommandError(f"the server at {url} was started without admin_token: restart it with one")
+        case answer:
+            raise refusal_of(answer, url, status)
 
 
 def admin_tokens(settings: Settings) -> Sequence[str]:
@@ -155,20 +144,12 @@ async def exchanged(
     return status, content
 
 
-def _admin_answer(url: str, status: int, content: bytes) -> dict[str, Any]:
-    match json_of(content):
-        case dict() as fields if status == HTTPStatus.OK:
-            return fields
-        case _ if status == HTTPStatus.UNAUTHORIZED:
-            raise CommandError(
-                f"the server at {url} has another admin_token: give the command the server's own settings"
-            )
-        case _ if status == HTTPStatus.NOT_FOUND:
-            raise CommandError(f"the server at {url} was started without admin_token: restart it with one")
+def refusal_of(answer: Any, url: str, status: int) -> CommandError:
+    """The error for an answer that is no result: the server's own words, if it has given any."""
+    match answer:
         case {"detail": str(refusal)}:
-            raise CommandError(f"the server refused: {refusal}")
-        case _:
-            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
+            return CommandError(f"the server refused: {refusal}")
+    return CommandError(f"the server at {url} is not a bridge server (status {status})")
 
 
 def json_of(content: bytes) -> Any:
@@ -180,8 +161,6 @@ def json_of(content: bytes) -> Any:
 
 
 # `bridge-server health`: for the health check of a container, and for scripts.
-
-_UNHEALTHY = 1
 
 
 @click.command("health")
@@ -198,9 +177,13 @@ def health_command(
     """
     settings = loaded_settings(config_file, data_dir=data_dir).settings
     url = running_url(settings)
-    fault = f"no server runs on {settings.data_dir}" if url is None else fault_of_server(url)
+    fault: str | None = f"no server runs on {settings.data_dir}"
+    if url is not None:
+        status, text = _readiness(url)
+        said = f"the server at {url} is not ready: {status} {text.strip()}"
+        fault = None if status == HTTPStatus.OK else text if status is None else said
     if as_json:
         click.echo(orjson.dumps({"ready": fault is None, "url": url, "fault": fault}))
     else:
         click.echo(fault or f"ready: {url}")
-    context.exit(_UNHEALTHY if fault else 0)
+    context.exit(1 if fault else 0)

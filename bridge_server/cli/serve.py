@@ -15,18 +15,15 @@ from bridge_server.cli.options import (
     config_option,
     data_dir_option,
     loaded_settings,
+    node_url_option,
+    port_option,
     ready_file_option,
     reread_settings,
     set_option,
     stop_with_parent_option,
 )
-from bridge_server.cli.process import (
-    ENOUGH_DESCRIPTORS,
-    configure_logs,
-    raise_descriptor_limit,
-)
+from bridge_server.cli.process import ENOUGH_DESCRIPTORS, configure_logs, raise_descriptor_limit
 from bridge_server.cli.server_run import ServerRun, Started, banner, run_server
-from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 
 log = structlog.get_logger()
@@ -34,7 +31,7 @@ log = structlog.get_logger()
 
 @click.command("serve")
 @click.option("--host", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @data_dir_option
 @config_option
 @click.option("--public-url", help="The URL at which other machines reach this server.")
@@ -42,7 +39,7 @@ log = structlog.get_logger()
     "--allow-private-webhooks", is_flag=True, default=None,
     help="Allow webhooks at private and loopback addresses. For development.",
 )  # fmt: skip
-@click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
+@node_url_option
 @click.option(
     "--dev-accounts", is_flag=True, default=None,
     help="Give the wallet accounts with published private keys. For development.",
@@ -66,15 +63,16 @@ log = structlog.get_logger()
 @ready_file_option
 @stop_with_parent_option
 def serve_command(
-    config_file: Path | None,
-    ready_file: Path | None,
-    assignments: tuple[str, ...],
-    **flags: Any,
+    config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
 ) -> None:
     """Run the server."""
     loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
-    warn_of_open_doors(loaded.settings)
+    if loaded.settings.dev_accounts:
+        advice = "everybody knows their keys: never send them anything of value"
+        log.warning("development_accounts", advice=advice)
+    if loaded.settings.test:
+        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
     warn_of_mistakes(loaded)
     run = ServerRun(
         settings=loaded.settings,
@@ -96,39 +94,20 @@ async def _banner_on_terminal(server: Started) -> AsyncIterator[Mapping[str, Any
     yield {}
 
 
-# Warnings at the start of a server: settings that are probably mistakes, or that make it less safe.
-
-
-def warn_of_open_doors(settings: Settings) -> None:
-    """Warn of settings that are for tests and development only."""
-    if settings.dev_accounts:
-        log.warning(
-            "development_accounts", advice="everybody knows their keys: never send them anything of value"
-        )
-    if settings.test:
-        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
-
-
 def warn_of_mistakes(loaded: LoadedSettings) -> None:
     """Warn of settings that are probably mistakes."""
     for variable in loaded.unknown_variables:
         log.warning("unknown_setting", variable=variable)
-    _warn_of_open_wallet(loaded.settings)
+    settings, way = loaded.settings, loaded.settings.way_through_a_proxy
+    if way is not None and settings.rpc_token is None and settings.has_wallet:
+        log.warning(
+            "wallet_without_token", because=way,
+            advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
+            "them: set rpc_token",
+        )  # fmt: skip
     descriptors = raise_descriptor_limit()
     if descriptors < ENOUGH_DESCRIPTORS:
         log.warning(
             "few_file_descriptors", limit=descriptors, wanted=ENOUGH_DESCRIPTORS,
             advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
         )  # fmt: skip
-
-
-def _warn_of_open_wallet(settings: Settings) -> None:
-    """Warn that a proxy without X-Forwarded-For makes every client look like one on this machine."""
-    way = settings.way_through_a_proxy
-    if way is None or settings.rpc_token is not None or not settings.has_wallet:
-        return
-    log.warning(
-        "wallet_without_token", because=way,
-        advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
-        "them: set rpc_token",
-    )  # fmt: skip

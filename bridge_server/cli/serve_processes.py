@@ -24,7 +24,7 @@ import click
 import orjson
 import structlog
 
-from bridge_server.cli.options import CommandError
+from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.process import (
     SIGN_OF_LIFE,
     hangup_stops,
@@ -71,16 +71,9 @@ class Child:
 
 
 def forked(
-    run: ServerRun,
-    number: int,
-    port: int,
-    sockets: Sequence[socket.socket],
-    leave_parent: Callable[[], None],
+    run: ServerRun, number: int, port: int, sockets: Sequence[socket.socket], leave_parent: Callable[[], None]
 ) -> Child:
-    """Start the process of this number, from 1, which listens at the sockets.
-
-    In it, `leave_parent` undoes what only the parent needs.
-    """
+    """Start the process of this number, from 1. In it, `leave_parent` undoes what only the parent needs."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -116,19 +109,24 @@ def _run_of(run: ServerRun, number: int, port: int, writing: int) -> ServerRun:
     for name in _OF_THE_SERVICE_MANAGER:
         os.environ.pop(name, None)
     signal.set_wakeup_fd(-1)
-    own = partial(own_settings, number=number, port=port)
+
+    def own(loaded: LoadedSettings) -> LoadedSettings:
+        return replace(loaded, settings=own_settings(loaded.settings, number, port))
+
+    settings = own_settings(run.settings, number, port)
+    internal = urlsplit(settings.internal_url or f"http://{_LOOPBACK}:0")
     return replace(
         run,
-        settings=own(run.settings),
-        reload=partial(_reloaded, run.reload, own),
-        reloaded=None if run.reloaded is None else _of_one(run.reloaded, own),
+        settings=settings,
+        reload=lambda: own(run.reload()),
+        reloaded=run.reloaded and own(run.reloaded),
         companion=partial(_reporting, writing),
         ready_file=None,
-        internal_address=_internal_address(run.settings, number),
+        internal_address=(internal.hostname or _LOOPBACK, internal.port or 0),
     )
 
 
-def own_settings(settings: Settings, *, number: int, port: int) -> Settings:
+def own_settings(settings: Settings, number: int, port: int) -> Settings:
     """The settings of all as the process of this number has them: a directory and ports of its own."""
     changes: dict[str, Any] = {
         "data_dir": settings.data_dir / str(number),
@@ -139,30 +137,10 @@ def own_settings(settings: Settings, *, number: int, port: int) -> Settings:
         changes["metrics_port"] = settings.metrics_port + number - 1
     if settings.internal_url is not None:
         parts = urlsplit(settings.internal_url)
-        host = settings.internal_url.removeprefix(f"{parts.scheme}://").rpartition(":")[0]
-        changes["internal_url"] = f"{parts.scheme}://{host}:{_first_port(settings) + number - 1}"
+        assert parts.port is not None, "the settings have been checked"
+        host = parts.netloc.rpartition(":")[0]
+        changes["internal_url"] = f"{parts.scheme}://{host}:{parts.port + number - 1}"
     return settings.model_copy(update=changes)
-
-
-def _internal_address(settings: Settings, number: int) -> tuple[str, int]:
-    if settings.internal_url is None:
-        return _LOOPBACK, 0
-    host = urlsplit(settings.internal_url).hostname
-    return host or _LOOPBACK, _first_port(settings) + number - 1
-
-
-def _first_port(settings: Settings) -> int:
-    port = urlsplit(settings.internal_url or "").port
-    assert port is not None, "the settings have been checked"
-    return port
-
-
-def _reloaded(reload: Callable[[], LoadedSettings], own: Callable[[Settings], Settings]) -> LoadedSettings:
-    return _of_one(reload(), own)
-
-
-def _of_one(loaded: LoadedSettings, own: Callable[[Settings], Settings]) -> LoadedSettings:
-    return replace(loaded, settings=own(loaded.settings))
 
 
 @asynccontextmanager
@@ -177,10 +155,7 @@ async def _reporting(writing: int, server: Started) -> AsyncIterator[Mapping[str
 
 @contextmanager
 def held_port(host: str, port: int) -> Iterator[int]:
-    """Keep a port for the processes, a free one for 0, and yield its number. Nothing listens yet.
-
-    Raises CommandError if another program has the port.
-    """
+    """Keep a port for the processes, a free one for 0, and yield its number. Raises CommandError."""
     try:
         family, address = _addresses(host, port)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:  # without sharing: it must be free
@@ -197,10 +172,7 @@ def held_port(host: str, port: int) -> Iterator[int]:
 
 
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
-    """Sockets of one process at the addresses of the host. Nothing listens until that process does.
-
-    Raises CommandError.
-    """
+    """Sockets of one process at the host's addresses. They do not listen yet. Raises CommandError."""
     made = []
     try:
         for family, address in _addresses(host, port):
@@ -251,15 +223,13 @@ log = structlog.get_logger()
 def run_several(run: ServerRun) -> None:
     """Run the processes until a signal, or until none can serve. Raises CommandError, SystemExit."""
     hangup_ends = hangup_stops()
-    try:
-        with (
-            held(run.settings.data_dir),
-            held_port(run.settings.host, run.settings.port) as port,
-            _Signals() as signals,
-        ):
-            code = _Family(run, port, signals, hangup_ends=hangup_ends).run()
-    except DataDirectoryError as error:
-        raise CommandError(str(error)) from error
+    with (
+        command_errors(DataDirectoryError),
+        held(run.settings.data_dir),
+        held_port(run.settings.host, run.settings.port) as port,
+        _Signals() as signals,
+    ):
+        code = _Family(run, port, signals, hangup_ends=hangup_ends).run()
     if code:
         sys.exit(code)
 
@@ -452,17 +422,14 @@ class _Family:
             self._killed_at = time.monotonic() + self._run.settings.drain_seconds + _STOP_SECONDS
             self._again_at.clear()
             self._close_sockets(list(self._sockets))
-        self._send(signal.SIGTERM)
+        for child in self._children.values():
+            os.kill(child.pid, signal.SIGTERM)
 
     def _close_sockets(self, numbers: list[int]) -> None:
         """Close the parent's own descriptors: a socket lives on in the process that listens at it."""
         for number in numbers:
             for each in self._sockets.pop(number, ()):
                 each.close()
-
-    def _send(self, number: signal.Signals) -> None:
-        for child in self._children.values():
-            os.kill(child.pid, number)
 
     def _kill(self) -> None:
         self._again_at.clear()
@@ -501,9 +468,8 @@ class _Family:
         was_ended = code <= 0 and child.facts is not None  # by a signal, which all may have had
         if code != _SETTING_AT_FAULT and (others_serve or was_ended):
             served_well = child.facts is not None and now - child.answers_since >= _SERVES_WELL_SECONDS
-            pause = (
-                _FIRST_PAUSE_SECONDS if served_well else self._pauses.get(child.number, _FIRST_PAUSE_SECONDS)
-            )
+            first = _FIRST_PAUSE_SECONDS
+            pause = first if served_well else self._pauses.get(child.number, first)
             self._pauses[child.number] = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self._again_at[child.number] = now + pause
             return
@@ -520,10 +486,9 @@ class _Family:
         self._start(refused.number)
 
     def _all_answer(self) -> bool:
-        answering = [
-            each for each in self._children.values() if each.facts is not None and each.leaves_until is None
-        ]
-        return len(answering) == self._run.settings.processes
+        children = self._children.values()
+        answering = sum(each.facts is not None and each.leaves_until is None for each in children)
+        return answering == self._run.settings.processes
 
     def _announce(self) -> None:
         """Keep the files about the server, and tell the service manager and the terminal that it answers."""
@@ -544,9 +509,6 @@ class _Family:
     def _facts(self) -> dict[str, Any]:
         children = sorted(self._children.values(), key=lambda each: each.number)
         known = [dict(each.facts or {}) for each in children]
-        processes = [
-            {"pid": each.pid, "url": facts["internal_url"]}
-            for each, facts in zip(children, known, strict=True)
-        ]
-        own = {name: value for name, value in known[0].items() if name != "internal_url"}
-        return {**own, "processes": processes}
+        urls = [facts.pop("internal_url") for facts in known]
+        processes = [{"pid": each.pid, "url": url} for each, url in zip(children, urls, strict=True)]
+        return {**known[0], "processes": processes}

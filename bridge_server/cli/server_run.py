@@ -2,21 +2,13 @@
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,10 +21,7 @@ from aiohttp import web
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
 from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli.options import (
-    CommandError,
-    EndedItselfError,
-)
+from bridge_server.cli.options import CommandError, EndedItselfError
 from bridge_server.cli.process import (
     SettingsReloader,
     hangup_stops,
@@ -42,7 +31,6 @@ from bridge_server.cli.process import (
     ready_file_at,
     run_until_exit,
     server_file_at,
-    set_log_level,
     stop_at_signals,
     url_for_others,
 )
@@ -123,9 +111,12 @@ class ServerRun:
 
 def run_server(run: ServerRun) -> None:
     """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
+    loop: Callable[[Coroutine[Any, Any, str | None]], str | None] = (
+        asyncio.run if find_spec("uvloop") is None else import_module("uvloop").run  # the extra `fast`
+    )
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            reason = run_until_exit(_serve_once_possible(run), _event_loop_runner(), start_deadline)
+            reason = run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except UnavailableError as error:
@@ -140,20 +131,9 @@ def run_server(run: ServerRun) -> None:
         raise EndedItselfError(reason)
 
 
-def _event_loop_runner() -> Callable[[Coroutine[Any, Any, str | None]], str | None]:
-    """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
-    if find_spec("uvloop") is not None:
-        run: Callable[[Coroutine[Any, Any, str | None]], str | None] = import_module("uvloop").run
-        return run
-    return asyncio.run
-
-
 @contextmanager
 def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], None]]:
-    """Yield a function that starts a deadline, after which the process exits whatever its threads do.
-
-    A thread may be in a long computation, such as deriving the key of a passphrase.
-    """
+    """Yield a function that starts a deadline; then the process exits, even if a thread still computes."""
 
     def leave() -> None:
         if abandon is not None:
@@ -169,10 +149,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 
 
 async def _serve_once_possible(run: ServerRun) -> str | None:
-    """Wait until there is a database to serve from, and serve until the stop.
-
-    Returns the reason if the server has ended itself.
-    """
+    """Serve until the stop, once there is a database. Returns the reason if the server ended itself."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
     pause = _FIRST_PAUSE_SECONDS
@@ -203,20 +180,22 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         built = build_app(settings, demo=run.demo, origins=run.origins)
     if run.reloaded is not None:
         built.live.take(run.reloaded.settings, run.reloaded.origins)
-    built.live.follow(lambda live: set_log_level(live.log_level))
+    built.live.follow(lambda live: logging.getLogger().setLevel(live.log_level.upper()))
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
-    runner, shares_port, replaced = (
-        runner_of(built.application),
-        run.internal_address is not None,
-        asyncio.Event(),
-    )
+    runner, replaced = runner_of(built.application), asyncio.Event()
+    shares_port = run.internal_address is not None
 
     def on_replacement() -> None:
         if not run.sockets:
             log.warning("nothing_to_replace", advice="SIGUSR1 is for the parent of `serve --processes`")
             return
         replaced.set()
+        stop.set()
+
+    async def stop_when_wanted() -> None:
+        await built.stopping.wanted()
+        log.error("server_ends_itself", reason=built.stopping.reason)
         stop.set()
 
     async def let_go() -> None:
@@ -233,7 +212,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     with _start_and_stop_logged(is_on=run.logs_start) as started:
         async with (
             running(reloader.run_forever()),
-            running(_stop_when_wanted(built, stop)),
+            running(stop_when_wanted()),
             running(notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
@@ -247,15 +226,9 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     return built.stopping.reason
 
 
-async def _stop_when_wanted(built: BuiltApp, stop: asyncio.Event) -> None:
-    await built.stopping.wanted()
-    log.error("server_ends_itself", reason=built.stopping.reason)
-    stop.set()
-
-
 async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
     """Answer requests for so long while /readyz refuses, or until a further signal."""
-    built.announce_stop()
+    built.stopping.announce()
     if not seconds:
         return
     log.info("draining", seconds=seconds)
@@ -284,7 +257,9 @@ async def _serve_until(
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
-        started(_logged_facts(facts, settings))
+        shown = url_for_others(server.url, settings.host)  # a log is also read on other machines
+        public = settings.public_url or shown
+        started({**facts, "host": settings.host, "url": shown, "public_url": public})
         is_secret = bool(secrets or further)
         with (
             server_file_at(settings.server_file, for_commands),
@@ -326,20 +301,11 @@ def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, A
     }
 
 
-def _logged_facts(facts: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The fields of the event `server_started`: a log is also read on other machines."""
-    url = url_for_others(facts["url"], settings.host)
-    return {**facts, "host": settings.host, "url": url, "public_url": settings.public_url or url}
-
-
 # The sockets on which a process listens: for the server, for metrics and for the console.
 
 _BACKLOG = 4096
 _OPERATORS_SHUTDOWN_SECONDS = 0.2
 _LAN_SHUTDOWN_SECONDS = 2.0
-_LAN_OPTIONS = "--port, or leave out --lan"
-_METRICS_SETTINGS = "metrics_host and metrics_port"
-_CONSOLE_SETTINGS = "console_host and console_port"
 
 
 @asynccontextmanager
@@ -354,16 +320,14 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Serve the application and yield its local URL; at the end finish open requests and close.
 
-    It listens at the `sockets`, which have the address already, if there are any. With `shares_port` other
-    processes listen at the address too. Raises CommandError if it cannot be used; `set_by` names the options
-    that change it.
+    It listens at the `sockets`, if there are any. With `shares_port` other processes listen at the address,
+    too. Raises CommandError if it cannot be used; `set_by` names the options that change it.
     """
     try:
         await runner.setup()
         sites: list[web.BaseSite] = [web.SockSite(runner, each, backlog=_BACKLOG) for each in sockets]
-        for site in sites or [
-            web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
-        ]:
+        own = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
+        for site in sites or [own]:
             await _start(site, host, port, set_by)
         yield local_url(host, runner.addresses[0][1])
     finally:
@@ -389,7 +353,7 @@ async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
 async def lan_listening(application: web.Application, address: str, port: int) -> AsyncIterator[str]:
     """Serve the application at an address of the local network, and yield its URL."""
     runner = runner_of(application, _LAN_SHUTDOWN_SECONDS)
-    async with listening(runner, address, port, _LAN_OPTIONS) as url:
+    async with listening(runner, address, port, "--port, or leave out --lan") as url:
         yield url
 
 
@@ -401,7 +365,7 @@ async def metrics_listening(metrics: web.Application, settings: Settings) -> Asy
         return
     host = settings.metrics_host or settings.host
     runner = runner_of(metrics, _OPERATORS_SHUTDOWN_SECONDS)
-    async with listening(runner, host, settings.metrics_port, _METRICS_SETTINGS) as url:
+    async with listening(runner, host, settings.metrics_port, "metrics_host and metrics_port") as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 
@@ -415,10 +379,8 @@ async def console_listening(
         yield f"{url}/console" if settings.console else None
         return
     runner = runner_of(console, _OPERATORS_SHUTDOWN_SECONDS)
-    port = settings.console_port or 0
-    async with listening(
-        runner, settings.console_host, port, _CONSOLE_SETTINGS, shares_port=shares_port
-    ) as own_url:
+    host, port, set_by = settings.console_host, settings.console_port or 0, "console_host and console_port"
+    async with listening(runner, host, port, set_by, shares_port=shares_port) as own_url:
         log.info("console_listening", url=f"{own_url}/console")
         yield f"{own_url}/console"
 
@@ -436,37 +398,31 @@ def reason_of(error: OSError) -> str:
 def banner(url: str, settings: Settings) -> str:
     """The lines to print. `url` is the server's URL on its own machine."""
     own = settings.public_url or url_for_others(url, settings.host)
+    chain = " (the node's chain)" if settings.node_url is not None else ""
+    if settings.known_chain_id is not None:
+        chain = f" (chain {settings.known_chain_id})"
     lines = [
         f"{NAME} {VERSION}",
         f"  bridge    {own}",
         f"  0.7       {own}{V07.path}",
-        f"  wallet    {url}/rpc{_chain(settings)}",
+        f"  wallet    {url}/rpc{chain}",
         f"  database  {settings.database_name}",
         f"  try       curl -X POST {url}/session/new",
         "  stop      Ctrl-C",
     ]
-    return "\n".join((*lines, *_development_accounts(settings)))
+    if settings.dev_accounts:
+        accounts = list(accounts_for_development(settings))
+        are_published = "private_key" in accounts[0]
+        lines += ["", f"Accounts for development{', and their private keys' if are_published else ''}:"]
+        lines += ["  " + "  ".join(account.values()) for account in accounts]
+        if are_published:
+            lines.append("EVERYBODY KNOWS THESE KEYS: never send these accounts anything of value.")
+    return "\n".join(lines)
 
 
-def _chain(settings: Settings) -> str:
-    if settings.known_chain_id is not None:
-        return f" (chain {settings.known_chain_id})"
-    return " (the node's chain)" if settings.node_url is not None else ""
-
-
-def _development_accounts(settings: Settings) -> Iterable[str]:
+def accounts_for_development(settings: Settings) -> Iterator[dict[str, str]]:
     """The addresses of development accounts, with their private keys if these are the published ones."""
-    if not settings.dev_accounts:
-        return
     mnemonic = settings.dev_mnemonic.get_secret_value()
-    if mnemonic != DEVELOPMENT_MNEMONIC:
-        yield from (
-            "",
-            "Accounts for development:",
-            *(f"  {key.address}" for key in keys_for_development(settings)),
-        )
-        return
-    yield from ("", "Accounts for development, and their private keys:")
     for secret in development_secrets(mnemonic, settings.dev_account_count):
-        yield f"  {SigningKey(secret).address}  {hex_of(secret)}"
-    yield "EVERYBODY KNOWS THESE KEYS: never send these accounts anything of value."
+        key = {"private_key": hex_of(secret)} if mnemonic == DEVELOPMENT_MNEMONIC else {}
+        yield {"address": SigningKey(secret).address, **key}

@@ -149,7 +149,8 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     """
     config_file = config_file.expanduser().absolute()
     check_user(user)
-    unit = ServiceUnit(own_command(), config_file, user, _credentials_there())
+    there = [name for name in (*secret_names(), *FILES_OF_SECRETS) if (CREDENTIALS / name).exists()]
+    unit = ServiceUnit(own_command(), config_file, user, there)
     if only_print:
         click.echo(unit.text(), nl=False)
         return
@@ -158,7 +159,7 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", NAME)
     _systemctl("restart", NAME)
-    click.echo(f"ready: {_url(settings)}")
+    click.echo(f"ready: {settings.public_url or local_url(settings.host, settings.port)}")
     click.echo(f"unit {UNIT_FILE}, settings {config_file}, log: journalctl -u {NAME}")
 
 
@@ -171,10 +172,6 @@ def check_user(user: str | None) -> None:
         raise CommandError(
             f"--user {user}: there is no such user: make it with useradd --system, or leave --user out"
         ) from None
-
-
-def _credentials_there() -> list[str]:
-    return [name for name in (*secret_names(), *FILES_OF_SECRETS) if (CREDENTIALS / name).exists()]
 
 
 def _check_machine(unit: ServiceUnit) -> Settings:
@@ -192,13 +189,6 @@ def _check_machine(unit: ServiceUnit) -> Settings:
     if not unit.config_file.exists():
         return loaded_settings(None).settings
     settings = loaded_settings(unit.config_file).settings
-    _check_readable(unit)
-    _check_data_dir(settings)
-    return settings
-
-
-def _check_readable(unit: ServiceUnit) -> None:
-    """Refuse a settings file that the user of the service could not open."""
     found = unit.config_file.stat()
     is_own = unit.user is not None and pwd.getpwnam(unit.user).pw_uid == found.st_uid
     if not is_own and not found.st_mode & _READABLE_BY_ALL:
@@ -207,13 +197,11 @@ def _check_readable(unit: ServiceUnit) -> None:
             f"{CREDENTIALS}"
         )
 
-
-def _check_data_dir(settings: Settings) -> None:
-    """Refuse a directory that the unit does not let the service write."""
     if "data_dir" in settings.model_fields_set and settings.data_dir != STATE:
         raise CommandError(
             f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"
         )
+    return settings
 
 
 def _write(unit: ServiceUnit) -> None:
@@ -238,7 +226,3 @@ def _systemctl(*arguments: str) -> None:
         raise CommandError(
             f"systemctl {' '.join(arguments)}: {said[0]}; the log has the reason: journalctl -u {NAME} -n 20"
         )
-
-
-def _url(settings: Settings) -> str:
-    return settings.public_url or local_url(settings.host, settings.port)

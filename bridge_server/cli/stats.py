@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -27,18 +28,15 @@ def stats_command(operator: Operator, watch: bool) -> None:
     They are sessions, calls, outbox, pushes, memory, disk and clients. The figures are in the server's
     memory: it answers them to the bearer of admin_token.
     """
-    _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=watch)
-    if not watch:
-        return
-    try:
-        while True:
+    _print_stats(operator, clears=watch)
+    with suppress(KeyboardInterrupt):
+        while watch:
             time.sleep(_WATCH_SECONDS)
-            _print_stats(operator, ask_server(operator.settings, "/admin/stats"), clears=True)
-    except KeyboardInterrupt:
-        return
+            _print_stats(operator, clears=True)
 
 
-def _print_stats(operator: Operator, stats: dict[str, Any], *, clears: bool) -> None:
+def _print_stats(operator: Operator, *, clears: bool) -> None:
+    stats = ask_server(operator.settings, "/admin/stats")
     if clears and not operator.as_json and sys.stdout.isatty():
         click.clear()
     operator.show(stats, stats_lines(stats))
@@ -47,7 +45,7 @@ def _print_stats(operator: Operator, stats: dict[str, Any], *, clears: bool) -> 
 
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:
     """The figures as lines for people."""
-    disk, requests, outbox = stats["disk"], stats["requests"], stats["outbox"]
+    disk = stats["disk"]
     rows = [
         ("server", f"up {duration_text(stats['up_seconds'])}, at {stats['at']}"),
         ("sessions", f"{stats['sessions']['living']:,} living, {_made(stats['sessions'])}"),
@@ -55,9 +53,9 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
         ("notifications", _made(stats["notifications"])),
         ("waiting", f"{stats['waiting']:,} long polls, {stats['connections']:,} connections"),
         ("sockets", f"{stats['sockets']:,} with {stats['topics']:,} topics; {stats['streams']:,} streams"),
-        ("requests", ", ".join(f"{number:,} {name}" for name, number in requests.items())),
-        ("outbox", ", ".join(f"{number:,} {name}" for name, number in outbox.items())),
-        *((f"push {channel}", _outcomes(each)) for channel, each in stats["pushes"].items()),
+        ("requests", _counted(stats["requests"])),
+        ("outbox", _counted(stats["outbox"])),
+        *((f"push {channel}", _counted(each) or "none") for channel, each in stats["pushes"].items()),
         ("approvals", f"{stats['approvals']:,} waiting"),
         ("memory", size_text(stats["memory_bytes"])),
         (
@@ -66,7 +64,7 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
             f"{size_text(disk['free_bytes'])} free",
         ),
     ]
-    missing = [f"process {each['number']} ({each['url']}) {each['fault']}" for each in missing_of(stats)]
+    missing = [f"{name} {fault}" for name, fault in _missing(stats)]
     if "processes" in stats:
         answered = len(stats["processes"]) - len(missing)
         rows.insert(1, ("processes", "; ".join([f"{answered} together", *missing])))
@@ -77,15 +75,14 @@ def _made(counts: Mapping[str, int]) -> str:
     return f"{counts['since_start']:,} since the start, {counts['last_minute']:,} in the last minute"
 
 
-def _outcomes(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {name}" for name, number in counts.items()) or "none"
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
 # `bridge-server clients`: the client addresses that ask for the most, or are refused the most.
 
 _REQUESTS = "requests"
 _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
-_CLIENTS_NUMBERS = (1, 2, 3, 4, 5, 6)
 
 
 @click.command("clients")
@@ -106,17 +103,15 @@ def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
     """
     query = {"by": by, "last": last, "limit": str(limit)}
     fields = ask_server(operator.settings, "/admin/clients", query)
-    missing = [
-        f"without process {each['number']} ({each['url']}), which {each['fault']}"
-        for each in missing_of(fields)
-    ]
+    missing = [f"without {name}, which {fault}" for name, fault in _missing(fields)]
     shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
     operator.show(shown, [*client_lines(fields["clients"], by), *missing])
 
 
-def missing_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The processes whose figures are not in the answer."""
-    return [each for each in fields.get("processes", ()) if each["fault"] is not None]
+def _missing(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The processes whose figures are not in the answer, each with the reason."""
+    missing = [each for each in fields.get("processes", ()) if each["fault"] is not None]
+    return [(f"process {each['number']} ({each['url']})", each["fault"]) for each in missing]
 
 
 def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> list[str]:
@@ -125,13 +120,12 @@ def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> l
         return [f"no client has a figure of {by} in this time: --by {_REQUESTS} has all clients"]
     if not clients:
         return ["no client has asked for anything in this time"]
-    return columns([_CLIENTS_HEADER, *map(_client_row, clients)], _CLIENTS_NUMBERS)
-
-
-def _client_row(client: Mapping[str, Any]) -> tuple[str, ...]:
-    counted = (f"{client[name]:,}" for name in ("requests", "refused", "sessions", "sockets", "waits"))
-    limits = ", ".join(f"{name} {count:,}" for name, count in client["refused_by"].items())
-    return (client["address"], *counted, size_text(client["bytes"]), limits)
+    rows: list[Sequence[str]] = [_CLIENTS_HEADER]
+    for client in clients:
+        counted = (f"{client[name]:,}" for name in _CLIENTS_HEADER[1:6])
+        limits = ", ".join(f"{name} {count:,}" for name, count in client["refused_by"].items())
+        rows.append((client["address"], *counted, size_text(client["bytes"]), limits))
+    return columns(rows, right=(1, 2, 3, 4, 5, 6))
 
 
 # `bridge-server processes`: the servers that share a PostgreSQL database.
@@ -153,27 +147,24 @@ def processes_command(operator: Operator) -> None:
             "database, which `database` names"
         )
     found = operator.run(lambda opened: opened.foundation.backend.processes())
-    lines = table(_PROCESSES_HEADER, [_process_row(each) for each in found], "no server uses the database")
-    operator.show({"processes": [_process_fields(each) for each in found]}, lines)
-
-
-def _process_row(process: Process) -> Sequence[str]:
-    seen = f"{duration_text(int(process.seen_seconds_ago))} ago"
-    wallet = "holds it" if process.holds_wallet else ""
-    started = _started(process) or "-"
-    return str(process.number), process.state, started, seen, process.version, process.url, wallet
+    rows = [
+        (
+            str(each.number), each.state, _started(each) or "-",
+            f"{duration_text(int(each.seen_seconds_ago))} ago", each.version, each.url,
+            "holds it" if each.holds_wallet else "",
+        )
+        for each in found
+    ]  # fmt: skip
+    fields = {"processes": [_process_fields(each) for each in found]}
+    operator.show(fields, table(_PROCESSES_HEADER, rows, "no server uses the database"))
 
 
 def _process_fields(process: Process) -> dict[str, Any]:
     return {
-        "number": process.number,
-        "url": process.url,
-        "version": process.version,
-        "state": process.state,
-        "started_at": _started(process),
-        "seen_seconds_ago": process.seen_seconds_ago,
+        "number": process.number, "url": process.url, "version": process.version, "state": process.state,
+        "started_at": _started(process), "seen_seconds_ago": process.seen_seconds_ago,
         "holds_wallet": process.holds_wallet,
-    }
+    }  # fmt: skip
 
 
 def _started(process: Process) -> str | None:

@@ -6,16 +6,15 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 import orjson
 
 from bridge_server.cli.dev_files import urls_of_dev
-from bridge_server.cli.options import CommandError, reading, stop_with_parent_option
+from bridge_server.cli.options import CommandError, command_errors, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
@@ -24,7 +23,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.client.v2_protocol import is_relay_pairing
-from bridge_server.kit.headless.control import ControlFacts, ListeningError, control_api, event_fields
+from bridge_server.kit.headless.control import ListeningError, control_api, event_fields
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
 from bridge_server.kit.headless.rules import Rule, RuleError, RuleFile, read_rule, read_rule_file
 from bridge_server.kit.headless.scan import ScanError, uri_in_picture
@@ -67,9 +66,14 @@ class Plan:
 async def run_wallet(plan: Plan) -> int:
     """Run until the sessions are over, or a signal comes; returns the exit code. Raises CommandError."""
     try:
-        async with plan.make() as wallet, _controlled(wallet, plan.listen) as facts:
+        async with (
+            plan.make() as wallet,
+            nullcontext() if plan.listen is None else control_api(wallet, *plan.listen) as facts,
+        ):
             run = _Run(wallet, plan)
-            run.stop_at_signals()  # before the ready file: a signal may follow it at once
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):  # before the ready file: they may follow at once
+                loop.add_signal_handler(number, run.stop.set)
             shown = _shown(plan.output)
             ready = {
                 "url": facts and facts.url, "token": facts and facts.token,
@@ -87,17 +91,6 @@ async def run_wallet(plan: Plan) -> int:
         return UNREACHABLE
     except (ListeningError, ValueError) as error:
         raise CommandError(str(error)) from error
-
-
-@asynccontextmanager
-async def _controlled(
-    wallet: HeadlessWallet, listen: tuple[str, int] | None
-) -> AsyncIterator[ControlFacts | None]:
-    if listen is None:
-        yield None
-        return
-    async with control_api(wallet, *listen) as facts:
-        yield facts
 
 
 def _shown(output: Literal["lines", "json", "quiet"]) -> Watch | None:
@@ -122,20 +115,14 @@ class _Run:
         self._wallet = wallet
         self._plan = plan
         self._code = ENDED
-        self._stop = asyncio.Event()
+        self.stop = asyncio.Event()
         self._sessions: set[asyncio.Task[None]] = set()
-
-    def stop_at_signals(self) -> None:
-        """Have SIGTERM and SIGINT end the run."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
 
     async def until_over(self) -> int:
         """Run the sessions to their end, or until a signal; returns the exit code."""
         with self._wallet.feed.watched_by(self._watch):
             work = asyncio.create_task(self._follow_all())
-            stopping = asyncio.create_task(self._stop.wait())
+            stopping = asyncio.create_task(self.stop.wait())
             await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
             for task in (work, stopping, *self._sessions):
                 task.cancel()
@@ -148,7 +135,7 @@ class _Run:
                 if session.ended_by == "bridge":
                     self._fail(UNREACHABLE, session.reason)
                 if self._plan.is_once:
-                    self._stop.set()
+                    self.stop.set()
 
     async def _follow_all(self) -> None:
         for uri in self._plan.uris:
@@ -157,7 +144,7 @@ class _Run:
             async for line in _lines_of_input():
                 self._follow(line)
         if self._plan.listen is not None:
-            await self._stop.wait()
+            await self.stop.wait()
         while self._sessions:
             await asyncio.wait(self._sessions)
 
@@ -182,21 +169,18 @@ class _Run:
         self._fail(code, reason)
         self._wallet.feed.tell(PairingFailed(reason))
         if self._plan.is_once:
-            self._stop.set()
+            self.stop.set()
 
     def _fail(self, code: int, reason: str) -> None:
         self._code = self._code or code
         click.echo(f"bridge-server: {reason}", err=True)
 
     def _expectations(self) -> int:
-        counts = self._wallet.call_log.counts
-        for method, count in self._plan.expected.items():
-            if counts[method] != count:
-                click.echo(
-                    f"bridge-server: --expect {method}={count} was not met: {counts[method]} came", err=True
-                )
-        is_met = all(counts[method] == count for method, count in self._plan.expected.items())
-        return ENDED if is_met else UNMET
+        came = self._wallet.call_log.counts
+        unmet = [(name, count) for name, count in self._plan.expected.items() if came[name] != count]
+        for name, count in unmet:
+            click.echo(f"bridge-server: --expect {name}={count} was not met: {came[name]} came", err=True)
+        return UNMET if unmet else ENDED
 
 
 async def _lines_of_input() -> AsyncIterator[str]:
@@ -231,8 +215,6 @@ def _read_input(hand_over: Callable[[str | None], None]) -> None:
 
 _LARGEST_FILE_BYTES = 32 * 2**20
 _POLICY = click.Choice(POLICIES)
-
-Read = TypeVar("Read")
 
 
 @click.command("wallet")
@@ -276,31 +258,34 @@ def wallet_command(uris: tuple[str, ...], **options: Any) -> None:
     Without a URI it reads them from standard input, one a line.
     """
     configure_logs("warning", "auto")
-    plan = _plan(uris, options)
-    raise SystemExit(run_until_exit(run_wallet(plan)))
+    raise SystemExit(run_until_exit(run_wallet(_plan(uris, options))))
 
 
 def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     """The options, read and checked before anything is begun. Raises CommandError."""
     file = _rule_file(options["rule_file"])
-    rules = (*(_checked("--on", partial(read_rule, text)) for text in options["rules"]), *file.rules)
+    with _checked("--on"):
+        rules = (*map(read_rule, options["rules"]), *file.rules)
     session: Policy = options["session"] or file.session or "approve"
     policy: Policy = options["policy"] or file.policy or "approve"
     listen = None if options["listen"] is None else _host_and_port(options["listen"])
     if listen is None and ("ask" in (session, policy) or any(isinstance(rule.action, Ask) for rule in rules)):
         raise CommandError("ask needs somebody who answers: add --listen 127.0.0.1:0 for the control API")
-    scanned = () if options["scan"] is None else (_scanned(options["scan"]),)
+    scanned: tuple[str, ...] = ()
+    if options["scan"] is not None:
+        with _checked(f"--scan {options['scan']}:"):
+            scanned = (uri_in_picture(_content(options["scan"])),)
     generation = options["generation"]
-    has_2x = any(is_relay_pairing(each) for each in (*uris, *scanned))
-    if options["relay_url"] is None and has_2x:
+    wanted = (*uris, *scanned)
+    if options["relay_url"] is None and any(map(is_relay_pairing, wanted)):
         options["relay_url"] = _relay_of_dev()
-    relay_url = options["relay_url"]
-    for uri in (*uris, *scanned):
-        _checked("the URI cannot be used:", partial(_check_uri, uri, relay_url, generation))
+    with _checked("the URI cannot be used:"):
+        for uri in wanted:
+            _check_uri(uri, options["relay_url"], generation)
     return Plan(
         make=lambda: _wallet(options, rules, session, policy),
-        uris=(*uris, *scanned),
-        reads_input=not uris and not scanned,
+        uris=wanted,
+        reads_input=not wanted,
         generation=generation,
         listen=listen,
         ready_file=options["ready_file"],
@@ -315,7 +300,7 @@ def _wallet(
 ) -> HeadlessWallet:
     token, mnemonic = _text(options["rpc_token_file"]), _text(options["mnemonic_file"])
     keys = _text(options["private_key_file"])
-    try:
+    with command_errors(MnemonicError, PrivateKeyError, ValueError):
         return HeadlessWallet(
             _numbers(options["accounts"]),
             chain_id=options["chain_id"],
@@ -329,22 +314,15 @@ def _wallet(
             rules=rules,
             relay_url=options["relay_url"],
         )
-    except (MnemonicError, PrivateKeyError, ValueError) as error:
-        raise CommandError(str(error)) from error
 
 
-def _checked(what: str, read: Callable[[], Read]) -> Read:
-    try:
-        return read()
-    except (RuleError, BadPairingError, ScanError, UnknownMethodError) as error:
-        raise CommandError(f"{what} {error}") from error
+def _checked(what: str) -> AbstractContextManager[None]:
+    """Raise CommandError, which begins with `what`, for a fault in the block."""
+    return command_errors(RuleError, BadPairingError, ScanError, UnknownMethodError, about=f"{what} ")
 
 
 def _relay_of_dev() -> str | None:
-    """The one server of `dev` that runs on this machine, which is printed; None if there is none.
-
-    Raises CommandError for several.
-    """
+    """The one server of `dev` on this machine, which is printed, or None. Raises CommandError for several."""
     found = urls_of_dev()
     if len(found) > 1:
         raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
@@ -365,13 +343,8 @@ def _check_uri(uri: str, relay_url: str | None, generation: Generation | None) -
 def _rule_file(name: str | None) -> RuleFile:
     if name is None:
         return RuleFile((), None, None)
-    content = _content(name)
-    return _checked(f"{name} cannot be used:", lambda: read_rule_file(content))
-
-
-def _scanned(name: str) -> str:
-    content = _content(name)
-    return _checked(f"--scan {name}:", lambda: uri_in_picture(content))
+    with _checked(f"{name} cannot be used:"):
+        return read_rule_file(_content(name))
 
 
 def _content(name: str) -> bytes:
@@ -389,10 +362,8 @@ def _text(name: str | None) -> str | None:
 
 
 def _url(option: str, url: str | None) -> str | None:
-    try:
+    with command_errors(ValueError, about=f"{option} "):
         return None if url is None else http_url(url)
-    except ValueError as error:
-        raise CommandError(f"{option} {error}") from error
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -417,6 +388,7 @@ def _expected(texts: Sequence[str], rules: Sequence[Rule]) -> dict[str, int]:
         method, _, count = text.partition("=")
         if not count.isdecimal():
             raise CommandError(f"--expect {text}: write METHOD=N, as in personal_sign=2")
-        _checked(f"--expect {text}:", partial(require_known, method, [rule.method for rule in rules]))
+        with _checked(f"--expect {text}:"):
+            require_known(method, [rule.method for rule in rules])
         expected[method] = int(count)
     return expected

@@ -30,7 +30,6 @@ from bridge_server.settings.types import (
     Tokens,
     Url,
     fault_of,
-    require_current,
     secret_of,
     text_of,
 )
@@ -102,9 +101,7 @@ class RelaySettings(BaseModel, defer_build=True):
 
 
 class PubSubSettings(BaseModel, defer_build=True):
-    """The WebSocket relay of generations 1.x and 2.x: lifetimes and limits of messages, sockets and
-    topics.
-    """
+    """The WebSocket relay of generations 1.x and 2.x: limits of messages, sockets and topics."""
 
     message_limit: PositiveInt = Field(256 * 1024, description="The largest message on a WebSocket.")
     message_ttl: Seconds = Field(DAY, description="A message waits this long for a subscriber of its topic.")
@@ -159,11 +156,8 @@ class PubSubSettings(BaseModel, defer_build=True):
 class NotifySettings(BaseModel, defer_build=True):
     """The notification service: limits and lifetimes of notifications."""
 
-    account_rate_per_hour: float = Field(
-        2,
-        ge=0.001,
-        le=1_000_000,
-        description="Notifications to one account from one project, in the long run.",
+    account_rate_per_hour: Rate = Field(
+        2, description="Notifications to one account from one project, in the long run."
     )
     account_burst: Burst = Field(50, description="Notifications to one account from one project, at once.")
     notify_body_limit: PositiveInt = Field(
@@ -218,11 +212,6 @@ class OutboxSettings(BaseModel, defer_build=True):
     )
     dead_letter_ttl: Seconds = Field(7 * DAY, description="A webhook that failed for good is kept this long.")
 
-    @model_validator(mode="after")
-    def _the_previous_webhook_secret_has_a_successor(self) -> Self:
-        require_current("webhook_secret", self.webhook_secret, self.webhook_secret_previous)
-        return self
-
 
 _Check: TypeAlias = tuple[str, Callable[[], object]]
 """The name of a setting, and a function that raises ValueError when its value cannot be used."""
@@ -265,8 +254,7 @@ class PushSettings(BaseModel, defer_build=True):
 
     @model_validator(mode="after")
     def _push_credentials_are_well_formed(self) -> Self:
-        checks = (*self._fcm_checks(), *self._apns_checks(), *self._vapid_checks())
-        faults = [fault for name, check in checks if (fault := fault_of(name, check)) is not None]
+        faults = [fault for name, check in self._checks() if (fault := fault_of(name, check)) is not None]
         for key, others in _PARTS_OF_A_KEY.items():
             if getattr(self, key) is None:
                 faults += [f"{name}: is set, but {key} is not" for name in others if getattr(self, name)]
@@ -274,25 +262,14 @@ class PushSettings(BaseModel, defer_build=True):
             raise ValueError("\n".join(faults))
         return self
 
-    def _fcm_checks(self) -> Iterator[_Check]:
+    def _checks(self) -> Iterator[_Check]:
         if self.fcm_credentials is not None:
             yield "fcm_credentials", lambda: _credentials().check_fcm(text_of(self.fcm_credentials))
 
-    def _apns_checks(self) -> Iterator[_Check]:
         if self.apns_key is not None:
-            yield (
-                "apns_key",
-                lambda: _credentials().check_apns(
-                    text_of(self.apns_key),
-                    self.apns_key_id,
-                    self.apns_team_id,
-                    self.apns_topic,
-                    self.apns_endpoint,
-                    self.apns_ca_file,
-                ),
-            )
-
-    def _vapid_checks(self) -> Iterator[_Check]:
+            app = (self.apns_key_id, self.apns_team_id, self.apns_topic)
+            server = (self.apns_endpoint, self.apns_ca_file)
+            yield "apns_key", lambda: _credentials().check_apns(text_of(self.apns_key), *app, *server)
         if self.vapid_private_key is not None:
             key = secret_of(self.vapid_private_key)
             yield "vapid_private_key", lambda: _credentials().check_vapid_key(key)
@@ -362,11 +339,6 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     dev_accounts_public: bool = Field(
         False, description="Allow accounts for development on a server that other machines can reach."
     )
-
-    @model_validator(mode="after")
-    def _the_previous_rpc_token_has_a_successor(self) -> Self:
-        require_current("rpc_token", self.rpc_token, self.rpc_token_previous)
-        return self
 
     @model_validator(mode="after")
     def _other_processes_reach_the_wallet(self) -> Self:

@@ -21,11 +21,12 @@ from bridge_server.settings.types import (
     Token,
     Url,
     networks,
-    require_current,
 )
 
 SERVER_FILE = "server.json"
 """The file of a running server in its data directory."""
+DATABASE_FILE = "bridge.sqlite3"
+"""The SQLite file in the data directory."""
 
 
 class ServerSettings(BaseModel, defer_build=True):
@@ -126,7 +127,7 @@ class StorageSettings(ServerSettings, defer_build=True):
     @property
     def database_file(self) -> Path:
         """The SQLite file; there is none with PostgreSQL."""
-        return self.data_dir / "bridge.sqlite3"
+        return self.data_dir / DATABASE_FILE
 
     @property
     def database_name(self) -> str:
@@ -184,11 +185,6 @@ class ReportingSettings(ServerSettings, defer_build=True):
     )
 
     @model_validator(mode="after")
-    def _the_previous_metrics_token_has_a_successor(self) -> Self:
-        require_current("metrics_token", self.metrics_token, self.metrics_token_previous)
-        return self
-
-    @model_validator(mode="after")
     def _metrics_for_others_want_a_token(self) -> Self:
         if self.metrics_are_guarded and self.metrics_token is None:
             raise ValueError(
@@ -204,7 +200,6 @@ class ReportingSettings(ServerSettings, defer_build=True):
 
     @property
     def _metrics_host(self) -> str:
-        """The address of `metrics_port`."""
         return self.metrics_host or self.host
 
 
@@ -224,11 +219,6 @@ class AdminSettings(BaseModel, defer_build=True):
         None,
         description="Keep the last requests in memory for the operator; by default if there is a console.",
     )
-
-    @model_validator(mode="after")
-    def _the_previous_admin_token_has_a_successor(self) -> Self:
-        require_current("admin_token", self.admin_token, self.admin_token_previous)
-        return self
 
 
 class ConsoleSettings(ServerSettings, defer_build=True):

@@ -5,7 +5,7 @@ they are shown to the operator; and as a running server reads them again.
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from pydantic import ConfigDict, SecretStr, model_validator
 
@@ -71,11 +71,16 @@ class Settings(
     @model_validator(mode="before")
     @classmethod
     def _none_is_a_value(cls, values: Any) -> Any:
-        """Read `none`, in any source, as no value or an empty list.
-
-        `config check` prints such values as `none`.
-        """
+        """Read `none`, as `config check` prints it, as no value or an empty list."""
         return {name: _read_none(name, value) for name, value in values.items()}
+
+    @model_validator(mode="after")
+    def _former_secrets_have_successors(self) -> Self:
+        for name in Settings.model_fields:
+            current = name.removesuffix(_PREVIOUS)
+            if current != name and getattr(self, name) is not None and getattr(self, current) is None:
+                raise ValueError(f"{name}: works beside {current} only: set {current} too, or leave both out")
+        return self
 
 
 def _read_none(name: str, value: Any) -> Any:
@@ -98,10 +103,7 @@ def shown_settings(settings: Settings, origins: Mapping[str, str]) -> dict[str, 
 
 
 def shown_value(value: Any, *, is_default: bool) -> Any:
-    """The value of a setting as JSON can have it. A secret is `(set)`, unless it is a default.
-
-    The URL of a database is shown without its password.
-    """
+    """The value as JSON can have it: a secret is `(set)` unless a default, a URL has no password."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, SecretStr) and not isinstance(value, DatabaseUrl):
@@ -121,8 +123,7 @@ class Taken(NamedTuple):
 class LiveSettings:
     """The settings that hold now, with the source of each, for a server that reads them again while it runs.
 
-    A setting that was read through `held`, `follow` or `token` can be changed without a restart; any other
-    setting cannot.
+    Only a setting that was read through `held`, `follow` or `token` can be changed without a restart.
     """
 
     def __init__(self, settings: Settings, origins: Mapping[str, str] = NOWHERE) -> None:
@@ -168,7 +169,8 @@ class LiveSettings:
 
     def take(self, read: Settings, origins: Mapping[str, str] = NOWHERE) -> Taken:
         """Apply the settings that need no restart. `origins` names the source of each."""
-        different = [name for name in Settings.model_fields if self._differs(name, read)]
+        now = self.current
+        different = [name for name in Settings.model_fields if getattr(now, name) != getattr(read, name)]
         changed = [name for name in different if self._can_change(name, read)]
         self.current = self.current.model_copy(update={name: getattr(read, name) for name in changed})
         for take in self._followers:
@@ -176,9 +178,6 @@ class LiveSettings:
         waiting = tuple(name for name in different if name not in changed)
         self.origins = {**self.origins, **{name: origins[name] for name in origins if name not in waiting}}
         return Taken(tuple(changed), waiting)
-
-    def _differs(self, name: str, read: Settings) -> bool:
-        return bool(getattr(self.current, name) != getattr(read, name))
 
     def _can_change(self, name: str, read: Settings) -> bool:
         if name not in self._tokens:

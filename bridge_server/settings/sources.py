@@ -6,7 +6,7 @@ systemd credential: these come between the environment and the TOML file. Such a
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
@@ -88,11 +88,7 @@ def load_settings(
         **command.defaults, **file_values, **secret_values, **environment_values,
         **flags, **assigned, **command.fixed,
     }  # fmt: skip
-    try:
-        settings = Settings(**merged)
-    except ValidationError as error:
-        raise SettingsError("\n".join(_complaints(error, origins))) from error
-    return LoadedSettings(settings, origins, _unknown_variables())
+    return LoadedSettings(_checked(merged, origins), origins, _unknown_variables())
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
@@ -100,18 +96,28 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     unknown = [name for name in values if name not in Settings.model_fields]
     if unknown:
         raise SettingsError("\n".join(map(_unknown, unknown)))
+    return _checked(values, {})
+
+
+def _checked(values: Mapping[str, Any], origins: Mapping[str, str]) -> Settings:
+    """The settings with these values, whose sources the complaints name. Raises SettingsError."""
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise SettingsError("\n".join(_complaints(error, {}))) from error
+        lines = []
+        for fault in error.errors():
+            name = str(fault["loc"][0]) if fault["loc"] else ""
+            origin = f" ({origins[name]})" if name in origins else ""
+            message = fault["msg"].removeprefix("Value error, ")
+            lines.append(f"{name}{origin}: {message}" if name else message)
+        raise SettingsError("\n".join(lines)) from error
 
 
 def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any], command: CommandSettings) -> None:
     faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
     faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
-    faults += [
-        f"--set: {command.command} decides {name} itself" for name in assigned if name in command.fixed
-    ]
+    fixed = [name for name in assigned if name in command.fixed]
+    faults += [f"--set: {command.command} decides {name} itself" for name in fixed]
     if faults:
         raise SettingsError("\n".join(faults))
 
@@ -144,9 +150,8 @@ def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, _FoundSecr
         raise SettingsError(str(error)) from error
     twice = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in in_files if name in environment_values]
     if twice:
-        raise SettingsError(
-            "\n".join(f"{name} and {name}_FILE are both set: leave one out" for name in twice)
-        )
+        both = [f"{name} and {name}_FILE are both set: leave one out" for name in twice]
+        raise SettingsError("\n".join(both))
     return {**of_systemd, **in_files}
 
 
@@ -158,23 +163,8 @@ def _unknown(name: str) -> str:
 def _unknown_variables() -> tuple[str, ...]:
     known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
     known |= {PROJECT_SECRET_VARIABLE, f"{PROJECT_SECRET_VARIABLE}_FILE"} | file_variables().keys()
-    return tuple(
-        sorted(
-            name
-            for name in os.environ
-            if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in known
-        )
-    )
-
-
-def _complaints(error: ValidationError, origins: Mapping[str, str]) -> list[str]:
-    lines = []
-    for fault in error.errors():
-        name = str(fault["loc"][0]) if fault["loc"] else ""
-        origin = f" ({origins[name]})" if name in origins else ""
-        message = fault["msg"].removeprefix("Value error, ")
-        lines.append(f"{name}{origin}: {message}" if name else message)
-    return lines
+    named = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
+    return tuple(sorted(name for name in named if name.upper() not in known))
 
 
 def secret_names() -> tuple[str, ...]:
@@ -206,15 +196,13 @@ def _secrets_of_variables() -> dict[str, _FoundSecret]:
 def credentials() -> dict[str, _FoundSecret]:
     """The secrets among the systemd credentials of this service. Raises ValueError if one cannot be read."""
     folder = os.environ.get(CREDENTIALS_DIRECTORY)
-    return dict(_credentials(Path(folder))) if folder else {}
-
-
-def _credentials(folder: Path) -> Iterator[tuple[str, _FoundSecret]]:
-    for name in (*secret_names(), *FILES_OF_SECRETS):
-        file = folder / name
+    found = {}
+    for name in (*secret_names(), *FILES_OF_SECRETS) if folder else ():
+        file = Path(folder or "") / name
         if file.exists():
             value = file if name in FILES_OF_SECRETS else _content(f"credential {name}", file)
-            yield name, _FoundSecret(value, f"systemd credential {name}")
+            found[name] = _FoundSecret(value, f"systemd credential {name}")
+    return found
 
 
 def _content(source: str, file: Path) -> str:

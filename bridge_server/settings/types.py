@@ -1,6 +1,6 @@
 """Types of settings, with their validation and error messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,9 +36,18 @@ def networks(value: Any) -> Any:
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
 
 
-def _parts(text: str) -> list[str]:
+def _parts(text: str, around: str = "[] ") -> list[str]:
     """The parts of a text with commas between them, also in the spelling of a list of JSON."""
-    return [part.strip() for part in text.strip("[] ").replace('"', "").split(",") if part.strip()]
+    return [part.strip() for part in text.strip(around).replace('"', "").split(",") if part.strip()]
+
+
+def _texts(value: Any, what: str) -> Sequence[str]:
+    """The texts of a list, or of a text with commas between them. Raises ValueError."""
+    if isinstance(value, str):
+        value = _parts(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise ValueError(f"must be {what}, in a list or separated by commas")
+    return value
 
 
 def _directory(value: Path) -> Path:
@@ -88,10 +97,8 @@ def _host_names(value: Any) -> Any:
         text = value.strip()
         if text.startswith('["'):  # a list, and no address such as [::1]
             text = text[1:].removesuffix("]")
-        value = [part.strip() for part in text.replace('"', "").split(",") if part.strip()]
-    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise ValueError("must be names such as wallet.example.org, in a list or separated by commas")
-    for part in value:
+        value = _parts(text, around="")
+    for part in (value := _texts(value, "names such as wallet.example.org")):
         if not is_host_and_port(part) or ":" in part.rpartition("]")[2] or "*" in part:
             raise ValueError(f"{part} is no host name: write it without scheme, port and path")
     return tuple(part.lower() for part in value)
@@ -119,19 +126,14 @@ def _signing_secret(value: SecretStr) -> SecretStr:
 
 
 def _origins(value: Any) -> Any:
-    if isinstance(value, str):
-        value = _parts(value)
-    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise ValueError("must be origins such as https://app.example.org, in a list or separated by commas")
-    return tuple(web_origin(part) for part in value)
+    return tuple(map(web_origin, _texts(value, "origins such as https://app.example.org")))
 
 
 def _project_ids(value: Any) -> Any:
-    if isinstance(value, str):
-        value = _parts(value)
-    if not isinstance(value, list | tuple) or not all(isinstance(part, str) and part for part in value):
+    ids = tuple(_texts(value, "project ids"))
+    if not all(ids):
         raise ValueError("must be project ids, in a list or separated by commas")
-    return tuple(value)
+    return ids
 
 
 ProjectIds = Annotated[tuple[str, ...], BeforeValidator(_project_ids)]
@@ -175,9 +177,3 @@ def fault_of(name: str, check: Callable[[], object]) -> str | None:
     except ValueError as error:
         return f"{name}: {error}"
     return None
-
-
-def require_current(name: str, current: SecretStr | None, previous: SecretStr | None) -> None:
-    """Raise ValueError if only the value of before is set: nothing would ask for it."""
-    if previous is not None and current is None:
-        raise ValueError(f"{name}_previous: works beside {name} only: set {name} too, or leave both out")

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -21,6 +21,8 @@ from bridge_server.cli.options import (
     CommandError,
     config_option,
     loaded_settings,
+    node_url_option,
+    port_option,
     ready_file_option,
     reread_settings,
     set_option,
@@ -30,21 +32,23 @@ from bridge_server.cli.output import Output, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command
 from bridge_server.cli.running_server import CONSOLE_URL
 from bridge_server.cli.serve import warn_of_mistakes
-from bridge_server.cli.server_run import ServerRun, Started, lan_listening, run_server
-from bridge_server.ethereum.address import hex_of
-from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
-from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.cli.server_run import (
+    ServerRun,
+    Started,
+    accounts_for_development,
+    lan_listening,
+    run_server,
+)
 from bridge_server.kernel.background import running
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
 from bridge_server.relay.wire import V07
-from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import CommandSettings, LoadedSettings
-from bridge_server.wallet.accounts import development_secrets
+from bridge_server.settings.types import secret_of
 
 # The settings of `bridge-server dev`.
 
-_APPROVE_OF_POLICY = {"approve": "auto", "queue": "queue"}
+
 _DEFAULTS = {"console": "on", "admin_wallet": True}
 """Settings for the operator's side, which any source may change."""
 
@@ -63,10 +67,9 @@ def dev_settings(data_dir: Path, policy: str) -> CommandSettings:
         "dev_accounts_public": False,
         "allow_private_webhooks": True,
         "admin_token": new_secret(os.urandom),
-        "approve": _APPROVE_OF_POLICY[policy],
+        "approve": "auto" if policy == "approve" else policy,
     }
-    defaults = {name: value for name, value in _DEFAULTS.items() if name in Settings.model_fields}
-    return CommandSettings(COMMAND, fixed, defaults)
+    return CommandSettings(COMMAND, fixed, _DEFAULTS)
 
 
 def refuse_own_keys(loaded: LoadedSettings) -> None:
@@ -95,11 +98,9 @@ class DevOptions:
     """The options of the command."""
 
     data: DevData
-    admin_token: str
     address_for_phones: str | None = None
     config_out: Path | None = None
     opens: bool = False
-    approves: bool = True
     shows: bool = False
     """Whether dapps and a wallet demonstrate the server."""
 
@@ -107,21 +108,20 @@ class DevOptions:
 @asynccontextmanager
 async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapping[str, Any]]:
     """Yield the banner's facts for the ready file."""
-    if options.opens:
-        _require_console(server)
+    if options.opens and CONSOLE_URL not in server.facts:
+        raise CommandError("--open: the console is off: leave out --open, or set console=on")
     output, screen = Output(), screen_of(sys.stdout)
     async with AsyncExitStack() as stack:
         lan_url = None
         if options.address_for_phones is not None:
-            application = server.built.lan_application(server.url)
-            port = urlsplit(server.url).port or 0
-            lan_url = await stack.enter_async_context(
-                lan_listening(application, options.address_for_phones, port)
-            )
+            application, port = server.built.lan_application(server.url), urlsplit(server.url).port or 0
+            listening = lan_listening(application, options.address_for_phones, port)
+            lan_url = await stack.enter_async_context(listening)
         facts = dev_facts(options, server, lan_url)
-        stack.enter_context(config_file_at(options.config_out, {**server.facts, **facts}))
+        every_fact = {**server.facts, **facts}
+        stack.enter_context(config_file_at(options.config_out, every_fact))
         link = await _console_link(server)
-        output.write(dev_banner({**server.facts, **facts}, screen, typed_command(), link))
+        output.write(dev_banner(every_fact, screen, typed_command(), link))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(running(lines.run_forever()))
@@ -129,7 +129,7 @@ async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapp
             await stack.enter_async_context(running(open_console(opened, output.write)))
         if options.shows:
             demo = import_module("bridge_server.cli.dev.demo")  # late: it loads the client library
-            await stack.enter_async_context(running(demo.demonstrate({**server.facts, **facts})))
+            await stack.enter_async_context(running(demo.demonstrate(every_fact)))
         yield facts
 
 
@@ -137,11 +137,6 @@ async def _console_link(server: Started) -> str | None:
     """A new link that signs in to the console once; None while the console is off."""
     new_link = server.built.new_console_link
     return None if new_link is None else sign_in_link(server.facts[CONSOLE_URL], await new_link(_LINK_MS))
-
-
-def _require_console(server: Started) -> None:
-    if CONSOLE_URL not in server.facts:
-        raise CommandError("--open: the console is off: leave out --open, or set console=on")
 
 
 def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict[str, Any]:
@@ -153,33 +148,25 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
         **({} if lan_url is None else {"lan_url": lan_url}),
         "chain_id": settings.known_chain_id,
         "has_node": settings.node_url is not None,
-        "policy": "approve" if options.approves else "queue",
+        "policy": "approve" if settings.approve == "auto" else "queue",
         "project": {
             "id": PROJECT_ID, "secret": options.data.project_secret, "types": list(DEMO_TYPES),
         },
-        "admin_token": options.admin_token,
-        "accounts": list(_accounts(settings)),
+        "admin_token": secret_of(settings.admin_token),
+        "accounts": list(accounts_for_development(settings)),
         "data_dir": str(settings.data_dir),
         "kept": options.data.is_kept,
     }  # fmt: skip
-
-
-def _accounts(settings: Settings) -> Iterator[dict[str, str]]:
-    """The development accounts, with their keys if these are the published ones."""
-    mnemonic = settings.dev_mnemonic.get_secret_value()
-    for secret in development_secrets(mnemonic, settings.dev_account_count):
-        key = {"private_key": hex_of(secret)} if mnemonic == DEVELOPMENT_MNEMONIC else {}
-        yield {"address": SigningKey(secret).address, **key}
 
 
 # The command.
 
 
 @click.command("dev")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @click.option("--lan", is_flag=True, help="Let phones in the local network reach the bridge, and only that.")
 @click.option("--open", "opens", is_flag=True, help="Open the console in the browser.")
-@click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
+@node_url_option
 @click.option(
     "--policy", type=click.Choice(["approve", "queue"]), default="approve", show_default=True,
     help="approve: the wallet signs by itself; queue: it waits for `bridge-server approvals`.",
@@ -210,7 +197,7 @@ def dev_command(**options: Any) -> None:
 
 
 @click.command("demo")
-@click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
+@port_option
 @ready_file_option
 @stop_with_parent_option
 def demo_command(port: int | None, ready_file: Path | None) -> None:
@@ -236,15 +223,20 @@ def _run(
 ) -> None:
     with DevData(keep) as data:
         command = dev_settings(data.path, policy)
-        loaded = _checked(loaded_settings(config_file, assignments, command, **flags))
+        loaded = loaded_settings(config_file, assignments, command, **flags)
+        refuse_own_keys(loaded)
+        configure_logs(loaded.settings.log_level, loaded.settings.log_format, _ON_THE_SCREEN)
+        warn_of_mistakes(loaded)
+        address = lan_address() if lan else None
+        if lan and address is None:
+            raise CommandError(
+                "--lan: this machine is in no network in which a phone could reach it: connect it to one, or "
+                "leave out --lan"
+            )
+        # The first account for development is subscribed to the project.
+        account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
         options = DevOptions(
-            data=data,
-            admin_token=str(command.fixed["admin_token"]),
-            address_for_phones=_address_for_phones() if lan else None,
-            config_out=config_out,
-            opens=opens,
-            approves=policy == "approve",
-            shows=shows,
+            data=data, address_for_phones=address, config_out=config_out, opens=opens, shows=shows
         )
         run_server(
             ServerRun(
@@ -253,7 +245,7 @@ def _run(
                 reload=partial(reread_settings, config_file, assignments, command, **flags),
                 companion=partial(beside_dev, options),
                 ready_file=ready_file,
-                demo=_demo_project(data, loaded.settings),
+                demo=DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES, account),
                 logs_start=False,
                 address_options="--port",
                 abandon=partial(_abandon, data, ready_file, config_out),
@@ -261,33 +253,7 @@ def _run(
         )
 
 
-def _demo_project(data: DevData, settings: Settings) -> DemoProject:
-    """The project, to which the first development account is subscribed."""
-    first = next(_accounts(settings), None)
-    account = None if first is None else f"eip155:1:{first['address']}"
-    return DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES, account)
-
-
-def _checked(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings, after their log is set up and warned of their mistakes. Raises CommandError."""
-    refuse_own_keys(loaded)
-    configure_logs(loaded.settings.log_level, loaded.settings.log_format, _ON_THE_SCREEN)
-    warn_of_mistakes(loaded)
-    return loaded
-
-
-def _address_for_phones() -> str:
-    address = lan_address()
-    if address is None:
-        raise CommandError(
-            "--lan: this machine is in no network in which a phone could reach it: connect it to one, or "
-            "leave out --lan"
-        )
-    return address
-
-
 def _abandon(data: DevData, ready_file: Path | None, config_out: Path | None) -> None:
-    """Remove a data directory that is not kept."""
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
     if config_out is not None:

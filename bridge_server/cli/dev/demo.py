@@ -1,8 +1,8 @@
 """What `bridge-server demo` does beside `dev`: it sends notifications, and has dapps call a wallet."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import aiohttp
 
@@ -19,35 +19,28 @@ _GENERATIONS: tuple[Generation, ...] = ("plain", "1.x", "2.x")
 _PAUSE_SECONDS = 5.0
 _PATIENCE_SECONDS = 60.0
 
+_Sign: TypeAlias = Callable[[str, Any], Awaitable[Any]]
+
 
 async def demonstrate(facts: Mapping[str, Any]) -> None:
-    """Send notifications to the first account, and have dapps of three generations call a wallet until this
-    is cancelled. `facts` are those of the banner.
-    """
+    """Send notifications, and have dapps of three generations call a wallet. `facts` are the banner's."""
     url, project, account = facts["url"], facts["project"], facts["accounts"][0]["address"]
     async with Notifier(url, project["id"], project["secret"]) as notifier:
         for type_id, title, body in _NOTIFICATIONS:
             await notifier.notify(type_id, title, body, [f"eip155:1:{account}"])
     async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
-        signing = _Signing(http, facts["rpc_url"])
+
+        async def sign(method: str, params: Any) -> Any:
+            """The server's wallet, with which the wallet of each session signs."""
+            fields = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            async with http.post(facts["rpc_url"], json=fields) as response:
+                return (await response.json())["result"]
+
         for generation in _GENERATIONS:
-            group.create_task(_sessions(url, generation, account, signing))
+            group.create_task(_sessions(url, generation, account, sign))
 
 
-class _Signing:
-    """The server's wallet, with which the wallet of each session signs."""
-
-    def __init__(self, http: aiohttp.ClientSession, rpc_url: str) -> None:
-        self._http = http
-        self._rpc_url = rpc_url
-
-    async def signature(self, method: str, params: Any) -> Any:
-        fields = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        async with self._http.post(self._rpc_url, json=fields) as response:
-            return (await response.json())["result"]
-
-
-async def _sessions(url: str, generation: Generation, account: str, signing: _Signing) -> None:
+async def _sessions(url: str, generation: Generation, account: str, sign: _Sign) -> None:
     """Hold a session; after its end, such as a reset of the server, another one."""
     while True:
         try:
@@ -57,7 +50,7 @@ async def _sessions(url: str, generation: Generation, account: str, signing: _Si
                     Wallet.from_uri(dapp.uri, relay_url=relay_url, name="Demo Wallet") as wallet,
                     asyncio.TaskGroup() as group,
                 ):
-                    group.create_task(_answer(wallet, account, signing))
+                    group.create_task(_answer(wallet, account, sign))
                     group.create_task(_ask(dapp))
         except* (BridgeClientError, aiohttp.ClientError, KeyError):
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -73,7 +66,7 @@ async def _ask(dapp: Dapp) -> None:
         order += 1
 
 
-async def _answer(wallet: Wallet, account: str, signing: _Signing) -> None:
+async def _answer(wallet: Wallet, account: str, sign: _Sign) -> None:
     await wallet.approve([account])
     async for call in wallet.calls():
-        await wallet.answer(call, await signing.signature(call.method, call.params))
+        await wallet.answer(call, await sign(call.method, call.params))

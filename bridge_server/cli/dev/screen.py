@@ -29,9 +29,9 @@ from bridge_server.web.traffic import (
 _MOST_WAITING = 2_000
 """Requests whose lines wait for the terminal; of more, the oldest have none."""
 
-_PATH_COLUMNS, _NARROW_PATH_COLUMNS = 34, 24
-_WIDE_SCREEN, _USUAL_SCREEN = 100, 80
-"""Columns from which on a terminal has room for paths of one width, the wider or the narrower."""
+_WIDE_SCREEN = 100
+_PATH_COLUMNS = {_WIDE_SCREEN: 34, 80: 24}
+"""The width of paths by the columns from which on a terminal has room for it."""
 
 _INDENT = 18
 _ID_CHARACTERS = 8
@@ -75,6 +75,8 @@ class TrafficLines:
 def request_line(recorded: Recorded, screen: Screen) -> str:
     """The line of a request. What the terminal has no room for stands below, further to the right."""
     exchange = recorded.exchange
+    columns = _WIDE_SCREEN if screen.columns is None else screen.columns
+    path_columns = next((width for least, width in _PATH_COLUMNS.items() if columns >= least), 0)
     moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
     line = exchange_line(
         exchange.who,
@@ -84,7 +86,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
         summary=visible(_remedy(exchange, is_waiting=recorded.is_waiting) or exchange.summary),
-        path_columns=_path_columns(screen),
+        path_columns=path_columns,
         is_waiting=recorded.is_waiting,
     )
     text = f"{moment:%H:%M:%S}  {line}"
@@ -99,22 +101,13 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
     return screen.coloured(text, "yellow") if has_missed(exchange.route, exchange.summary) else text
 
 
-def _path_columns(screen: Screen) -> int:
-    if screen.columns is None or screen.columns >= _WIDE_SCREEN:
-        return _PATH_COLUMNS
-    return _NARROW_PATH_COLUMNS if screen.columns >= _USUAL_SCREEN else 0
-
-
 def _remedy(exchange: Exchange, *, is_waiting: bool) -> str | None:
-    """The command that approves a request that waits, or the flag with which a refused web page may call the
-    wallet; None for any other request.
-    """
+    """The command that approves a waiting request, or the flag that lets a refused page call the wallet."""
     if is_waiting:
         return f"{exchange.summary} (approvals approve {exchange.path[:_ID_CHARACTERS]})"
     if exchange.route != "rpc" or not exchange.summary.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
-    headers = {name.lower(): value for name, value in exchange.request.headers.items()}
-    origin = headers["origin"]
+    origin = next(value for name, value in exchange.request.headers.items() if name.lower() == "origin")
     return f"{origin} may not call the wallet: --rpc-origins {origin}"
 
 
@@ -142,12 +135,22 @@ def dev_banner(
     facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server", console_link: str | None = None
 ) -> str:
     """The lines to print; `facts` stand in the ready file, `command` starts this program in the shell."""
-    head = _head(facts, command, console_link)
-    return "\n".join([*head, *_account_lines(facts, screen), *_picture(facts, screen)])
+    lines = list(_head(facts, command, console_link))
+    for number, account in enumerate(facts["accounts"]):
+        lines.append(f"  ({number}) {account['address']}  {account.get('private_key', '')}".rstrip())
+    lines.append(screen.coloured("Never send these accounts anything of value.", "yellow"))
+    has_room = screen.columns is None or screen.columns >= _COLUMNS_OF_QR_CODE
+    if (lan_url := facts.get("lan_url")) is not None and screen.has_blocks and has_room:
+        lines += qr_code(lan_url, has_colours=screen.has_colours)
+    return "\n".join(lines)
 
 
 def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> Iterator[str]:
     url, lan_url, project = facts["url"], facts.get("lan_url"), facts["project"]
+    others = f"--data-dir {facts['data_dir']}"  # with it other commands find the server
+    chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
+    waiting = f"waits for: {command} approvals {others}"
+    policy = "approves by itself" if facts["policy"] == "approve" else waiting
     kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
     yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
     if console_link is not None:
@@ -159,39 +162,13 @@ def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> I
     yield f"  0.7       {facts['v07_url']}"
     if lan_url is not None:
         yield _line("phone", lan_url, "the bridge alone, for this network")
-    yield _line("wallet", facts["rpc_url"], _wallet(facts, command))
+    yield _line("wallet", facts["rpc_url"], f"{chain}, {policy}{'' if facts['has_node'] else '; no node'}")
     yield _line("project", project["id"], f"types {', '.join(project['types'])}")
     yield f"  secret    {project['secret']}"
     yield f"  admin     {facts['admin_token']}"
-    yield f"  commands  {command} COMMAND {_beside(facts)}"
+    yield f"  commands  {command} COMMAND {others}"
     yield "  stop      Ctrl-C"
 
 
 def _line(name: str, value: str, more: str) -> str:
     return f"  {name:<9} {value:<{_COLUMNS_OF_VALUES}} {more}"
-
-
-def _beside(facts: Mapping[str, Any]) -> str:
-    """The option with which other commands find the server."""
-    return f"--data-dir {facts['data_dir']}"
-
-
-def _wallet(facts: Mapping[str, Any], command: str) -> str:
-    chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
-    waiting = f"waits for: {command} approvals {_beside(facts)}"
-    policy = "approves by itself" if facts["policy"] == "approve" else waiting
-    return f"{chain}, {policy}{'' if facts['has_node'] else '; no node'}"
-
-
-def _account_lines(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
-    for number, account in enumerate(facts["accounts"]):
-        yield f"  ({number}) {account['address']}  {account.get('private_key', '')}".rstrip()
-    yield screen.coloured("Never send these accounts anything of value.", "yellow")
-
-
-def _picture(facts: Mapping[str, Any], screen: Screen) -> Iterator[str]:
-    """The QR code of the address for phones, where it can be drawn."""
-    lan_url = facts.get("lan_url")
-    has_room = screen.columns is None or screen.columns >= _COLUMNS_OF_QR_CODE
-    if lan_url is not None and screen.has_blocks and has_room:
-        yield from qr_code(lan_url, has_colours=screen.has_colours)

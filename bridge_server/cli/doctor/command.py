@@ -9,24 +9,8 @@ import aiohttp
 import click
 import orjson
 
+from bridge_server.cli.doctor import machine, server
 from bridge_server.cli.doctor.findings import Examination, Finding, exit_code, fail
-from bridge_server.cli.doctor.machine import (
-    check_backups,
-    check_clock,
-    check_database,
-    check_disk,
-    check_key_files,
-    check_left_over,
-    check_open_files,
-    check_permissions,
-)
-from bridge_server.cli.doctor.server import (
-    check_public_url,
-    check_pushes,
-    check_running_settings,
-    check_server,
-    check_settings,
-)
 from bridge_server.cli.options import config_option, data_dir_option, reread_settings
 from bridge_server.cli.output import columns, json_option
 from bridge_server.cli.process import configure_logs
@@ -39,14 +23,14 @@ from bridge_server.storage.data_directory import DataDirectoryError, require_own
 _ANSWER_SECONDS = 10.0
 
 _HERE: tuple[Callable[[Examination], Iterable[Finding]], ...] = (
-    check_settings,
-    check_database,
-    check_disk,
-    check_permissions,
-    check_key_files,
-    check_backups,
-    check_open_files,
-    check_left_over,
+    server.check_settings,
+    machine.check_database,
+    machine.check_disk,
+    machine.check_permissions,
+    machine.check_key_files,
+    machine.check_backups,
+    machine.check_open_files,
+    machine.check_left_over,
 )
 """The checks of this machine's files."""
 
@@ -67,8 +51,7 @@ def doctor_command(fixes: bool, config_file: Path | None, data_dir: Path | None,
     findings = _examined(config_file, data_dir, fixes=fixes)
     code = exit_code(findings)
     if as_json:
-        fields = {"findings": [each.fields() for each in findings], "exit_code": code}
-        click.echo(orjson.dumps(fields))
+        click.echo(orjson.dumps({"findings": [each.fields() for each in findings], "exit_code": code}))
     else:
         for line in columns([each.row() for each in findings]):
             click.echo(line)
@@ -86,10 +69,6 @@ def _examined(config_file: Path | None, data_dir: Path | None, *, fixes: bool) -
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)  # what push providers log
     url = running_url(loaded.settings)
     seen = Examination(loaded, config_file, url, fixes, SystemClock().now_ms())
-    return [*_of_files(seen), *asyncio.run(_elsewhere(seen))]
-
-
-def _of_files(seen: Examination) -> list[Finding]:
     found: list[Finding] = []
     for check in _HERE:
         try:
@@ -98,15 +77,19 @@ def _of_files(seen: Examination) -> list[Finding]:
             subject = check.__name__.removeprefix("check_").replace("_", " ")
             place = "" if error.filename is None else f"{error.filename}: "
             found.append(fail(subject, f"{place}{error.strerror}", "run this as the server's user"))
-    return found
+    return [*found, *asyncio.run(_elsewhere(seen))]
 
 
 async def _elsewhere(seen: Examination) -> list[Finding]:
     """The checks that wait for other machines, all at once."""
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session:
-        checks: list[Coroutine[Any, Any, list[Finding]]] = [check_server(seen, session)]
+        checks: list[Coroutine[Any, Any, list[Finding]]] = [server.check_server(seen, session)]
         if seen.url is not None:
-            checks.append(check_running_settings(seen, seen.url))
-        checks += [check_public_url(seen, session), check_pushes(seen), check_clock(seen)]
+            checks.append(server.check_running_settings(seen, seen.url))
+        checks += [
+            server.check_public_url(seen, session),
+            server.check_pushes(seen),
+            machine.check_clock(seen),
+        ]
         return [finding for found in await asyncio.gather(*checks) for finding in found]

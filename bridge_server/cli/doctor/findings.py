@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,9 @@ class Finding:
     def fields(self) -> dict[str, Any]:
         """The finding as JSON."""
         return {
-            "level": self.level,
-            "subject": self.subject,
-            "text": self.text,
-            "cure": self.cure or None,
-            "fixed": self.is_fixed,
-        }
+            "level": self.level, "subject": self.subject, "text": self.text,
+            "cure": self.cure or None, "fixed": self.is_fixed,
+        }  # fmt: skip
 
     def row(self) -> tuple[str, str, str]:
         """The cells of its line."""
@@ -47,19 +45,8 @@ class Finding:
         return self.level, self.subject, (f"{self.text}: {self.cure}" if self.cure else self.text) + fixed
 
 
-def ok(subject: str, text: str) -> Finding:
-    """A finding that the subject is well."""
-    return Finding(Level.OK, subject, text)
-
-
-def warn(subject: str, text: str, cure: str = "") -> Finding:
-    """A finding that the subject works, but not as it should or not for long."""
-    return Finding(Level.WARN, subject, text, cure)
-
-
-def fail(subject: str, text: str, cure: str = "") -> Finding:
-    """A finding that the subject does not work."""
-    return Finding(Level.FAIL, subject, text, cure)
+ok, warn, fail = partial(Finding, Level.OK), partial(Finding, Level.WARN), partial(Finding, Level.FAIL)
+"""Findings: the subject is well; it works, but not as it should or not for long; it does not work."""
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -39,25 +39,23 @@ def check_permissions(seen: Examination) -> Iterator[Finding]:
     settings = seen.settings
     data_dir = settings.data_dir
     private = [data_dir, *_files_in(data_dir), settings.keystore, *_files_in(settings.keystore)]
-    named = (
-        seen.config_file, settings.private_keys_file, settings.fcm_credentials, settings.apns_key
-    )  # fmt: skip
-    wide = [
-        *((path, _OF_OTHERS) for path in private),
-        *((path, _OF_THE_WORLD) for path in named if path is not None),
-    ]
-    found = [finding for path, mask in wide for finding in _permission(path, mask, fixes=seen.fixes)]
+    named = (seen.config_file, settings.private_keys_file, settings.fcm_credentials, settings.apns_key)
+    masks = [(path, _OF_OTHERS) for path in private] + [(path, _OF_THE_WORLD) for path in named if path]
+    found = [finding for path, mask in masks for finding in _permission(path, mask, fixes=seen.fixes)]
     yield from found or [ok("permissions", "nobody else can read the data, the settings and the keys")]
 
 
 def check_key_files(seen: Examination) -> Iterator[Finding]:
     """Whether each key file of the wallet is one."""
-    files = _files_in(seen.settings.keystore)
-    bad = [file for file in files if not _is_key_file(file)]
-    for file in bad:
-        yield warn("key files", f"{file} is no key file that the wallet can open", "remove or replace it")
+    files, readable = _files_in(seen.settings.keystore), 0
+    for file in files:
+        try:
+            read_keystore(file.read_bytes())
+            readable += 1
+        except (OSError, KeystoreError):
+            yield warn("key files", f"{file} is no key file that the wallet can open", "remove or replace it")
     if files:
-        yield ok("key files", f"{len(files) - len(bad)} can be read")
+        yield ok("key files", f"{readable} can be read")
 
 
 def check_backups(seen: Examination) -> Iterator[Finding]:
@@ -123,14 +121,6 @@ def _files_in(directory: Path) -> list[Path]:
         return []
 
 
-def _is_key_file(file: Path) -> bool:
-    try:
-        read_keystore(file.read_bytes())
-    except (OSError, KeystoreError):
-        return False
-    return True
-
-
 def _servers_limit(seen: Examination) -> int | None:
     """The limit of the running server's process; None where the system does not say."""
     facts = read_server_file(seen.settings.server_file) if seen.url is not None else None
@@ -157,21 +147,20 @@ def check_database(seen: Examination) -> Iterator[Finding]:
         yield ok(_DATABASE, f"{seen.settings.database} answers") if fault is None else fail(_DATABASE, fault)
         return
     file = seen.settings.database_file
-    if not file.exists() and seen.url is not None:
-        text = f"{file} was deleted or moved while the server runs"
-        yield fail(_DATABASE, text, "put it back before the server ends; else stop it and restore a backup")
-        return
     if not file.exists():
         text = f"there is none at {file}"
-        yield fail(_DATABASE, text, "the server makes it at its start; or name its directory with --data-dir")
+        cure = "the server makes it at its start; or name its directory with --data-dir"
+        if seen.url is not None:
+            text = f"{file} was deleted or moved while the server runs"
+            cure = "put it back before the server ends; else stop it and restore a backup"
+        yield fail(_DATABASE, text, cure)
         return
     try:
         require_data(file)
+        found = inspected(file)
     except DataDirectoryError as error:
         yield fail(_DATABASE, str(error))
         return
-    try:
-        found = inspected(file)
     except InspectionError as error:
         yield fail(_DATABASE, f"{file} cannot be read ({error})", _RESTORE)
         return
@@ -179,7 +168,15 @@ def check_database(seen: Examination) -> Iterator[Finding]:
     if found.log_bytes > _LONG_LOG_BYTES:
         cure = "a program holds an old state open: look for a backup that hangs"
         yield warn(_DATABASE, f"the write-ahead log has {size_text(found.log_bytes)}", cure)
-    yield from _database_limit(seen.settings.database_limit, found.used_bytes)
+    if (limit := seen.settings.database_limit) is not None:
+        text = f"{size_text(found.used_bytes)} of database_limit ({size_text(limit)}) are in use"
+        cure = "raise database_limit, or lower lifetimes such as call_ttl"
+        if found.used_bytes > limit:
+            yield fail(_DATABASE, f"{text}: nothing is added", cure)
+        elif found.used_bytes > limit * _NEARLY_FULL:
+            yield warn(_DATABASE, text, cure)
+        else:
+            yield ok(_DATABASE, text)
 
 
 def _database_state(found: Inspected) -> Finding:
@@ -193,19 +190,6 @@ def _database_state(found: Inspected) -> Finding:
         return warn(_DATABASE, f"schema {found.schema}, and this program has {newest}", "restart the server")
     sizes = f"{size_text(found.size_bytes)}, integrity ok; log {size_text(found.log_bytes)}"
     return ok(_DATABASE, f"schema {found.schema}, {sizes}")
-
-
-def _database_limit(limit: int | None, used: int) -> Iterator[Finding]:
-    if limit is None:
-        return
-    text = f"{size_text(used)} of database_limit ({size_text(limit)}) are in use"
-    cure = "raise database_limit, or lower lifetimes such as call_ttl"
-    if used > limit:
-        yield fail(_DATABASE, f"{text}: nothing is added", cure)
-    elif used > limit * _NEARLY_FULL:
-        yield warn(_DATABASE, text, cure)
-    else:
-        yield ok(_DATABASE, text)
 
 
 # The disk: its free space, and the days until it is full at the rate at which the database grows.
@@ -230,7 +214,10 @@ def check_disk(seen: Examination) -> Iterator[Finding]:
         return
     disk = shutil.disk_usage(data_dir)
     size = file.stat().st_size if file.exists() else 0
-    days = _days_left(_remembered(data_dir, seen.now_ms, size), seen.now_ms, size, disk.free)
+    sizes, days = _remembered(data_dir, seen.now_ms, size), None
+    if sizes and seen.now_ms - sizes[0][0] >= _APART_MS and size > sizes[0][1]:  # it grows
+        grown_per_ms = (size - sizes[0][1]) / (seen.now_ms - sizes[0][0])
+        days = disk.free / grown_per_ms / _DAY_MS
     text = f"{size_text(disk.free)} free of {size_text(disk.total)}"
     if days is not None:
         text += f": enough for {duration_text(days * 86_400)} at this rate"
@@ -243,17 +230,13 @@ def check_disk(seen: Examination) -> Iterator[Finding]:
         yield ok(_DISK, text)
 
 
-def _days_left(sizes: _Sizes, now_ms: int, size: int, free: int) -> float | None:
-    """None when it does not grow, or when it was not measured long enough ago."""
-    if not sizes or now_ms - sizes[0][0] < _APART_MS or size <= sizes[0][1]:
-        return None
-    grown_per_ms = (size - sizes[0][1]) / (now_ms - sizes[0][0])
-    return free / grown_per_ms / _DAY_MS
-
-
 def _remembered(data_dir: Path, now_ms: int, size: int) -> _Sizes:
     """The sizes of earlier examinations, to which this one is added."""
-    sizes = _sizes_in(data_dir / _SIZES_FILE, now_ms)
+    try:
+        content = orjson.loads((data_dir / _SIZES_FILE).read_bytes())["sizes"]
+        sizes = [(int(at_ms), int(before)) for at_ms, before in content if int(at_ms) <= now_ms]
+    except (OSError, ValueError, KeyError, TypeError):
+        sizes = []
     if not sizes or now_ms - sizes[-1][0] >= _APART_MS:
         kept = [*sizes, (now_ms, size)][-_MOST_SIZES:]
         with suppress(OSError):  # what cannot be written is not remembered
@@ -261,14 +244,6 @@ def _remembered(data_dir: Path, now_ms: int, size: int) -> _Sizes:
             with os.fdopen(os.open(data_dir / _SIZES_FILE, flags, 0o600), "wb") as stream:
                 stream.write(orjson.dumps({"sizes": kept}))
     return sizes
-
-
-def _sizes_in(file: Path, now_ms: int) -> list[tuple[int, int]]:
-    try:
-        sizes = [(int(at_ms), int(size)) for at_ms, size in orjson.loads(file.read_bytes())["sizes"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [each for each in sizes if each[0] <= now_ms]
 
 
 # The clock: whether the machine synchronises it, and its difference to the time of push services.
@@ -294,30 +269,24 @@ def is_synchronised() -> bool | None:
 
 async def check_clock(seen: Examination) -> list[Finding]:
     """The kernel's synchronisation, and the difference to a push service's clock if one is configured."""
-    found = list(_kernel(is_synchronised()))
-    if seen.settings.fcm_credentials is None:
-        return found
     endpoint = seen.settings.fcm_token_endpoint or seen.settings.fcm_endpoint or _GOOGLE
-    seconds = await _seconds_ahead(endpoint)
-    return found if seconds is None else [_difference(seconds)]
-
-
-def _kernel(synchronised: bool | None) -> Iterator[Finding]:
-    if synchronised is None:
-        yield ok(_CLOCK, "this system does not say whether it is synchronised")
-    elif synchronised:
-        yield ok(_CLOCK, "synchronised, as the kernel says")
-    else:
-        yield warn(_CLOCK, "no time service synchronises it", _CLOCK_CURE)
-
-
-def _difference(seconds: float) -> Finding:
+    seconds = None if seen.settings.fcm_credentials is None else await _seconds_ahead(endpoint)
+    if seconds is None:
+        return [_synchronised()]
     text = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the push service's"
-    if abs(seconds) >= _MANY_SECONDS:
-        return fail(_CLOCK, text, _CLOCK_CURE)
-    if abs(seconds) >= _SOME_SECONDS:
-        return warn(_CLOCK, text, _CLOCK_CURE)
-    return ok(_CLOCK, text)
+    if abs(seconds) < _SOME_SECONDS:
+        return [ok(_CLOCK, text)]
+    return [(fail if abs(seconds) >= _MANY_SECONDS else warn)(_CLOCK, text, _CLOCK_CURE)]
+
+
+def _synchronised() -> Finding:
+    match is_synchronised():
+        case None:
+            return ok(_CLOCK, "this system does not say whether it is synchronised")
+        case True:
+            return ok(_CLOCK, "synchronised, as the kernel says")
+        case False:
+            return warn(_CLOCK, "no time service synchronises it", _CLOCK_CURE)
 
 
 async def _seconds_ahead(url: str) -> float | None:

@@ -1,9 +1,9 @@
 """The doctor's checks of the running server: directly, its settings, through the proxy, push services."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from http import HTTPStatus
 from time import perf_counter
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,14 +19,13 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.version import VERSION
-from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
+from bridge_server.outbox.guarded_client import Verdict, failure
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.provider import Provider
 from bridge_server.settings.settings import shown_settings
 from bridge_server.web.addresses import UNKNOWN
 
 _SERVER, _SETTINGS, _PROXY = "server", "settings", "proxy"
-_OK = 200
 
 
 async def check_server(seen: Examination, session: aiohttp.ClientSession) -> list[Finding]:
@@ -42,20 +41,14 @@ async def check_server(seen: Examination, session: aiohttp.ClientSession) -> lis
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return [fail(_SERVER, f"{url} does not answer", "see its log, and restart it")]
     milliseconds = (perf_counter() - started) * 1_000
-    if status != _OK:
-        return [fail(_SERVER, f"it is not ready: {_reason(status, text)}", "see its log")]
-    figures = await _figures(seen, url)
-    if isinstance(figures, Finding):
-        return [ok(_SERVER, f"answers in {milliseconds:.0f} ms"), figures, *_problems(seen, text)]
-    return [ok(_SERVER, f"{figures}answers in {milliseconds:.0f} ms"), *_problems(seen, text)]
-
-
-def _reason(status: int, text: str) -> str:
-    """The trouble that the server names, or else the status."""
-    match json_of(text.encode()):
-        case {"detail": str(detail)}:
-            return f"{status} {detail.rstrip('.')}"
-    return f"status {status}"
+    if status != HTTPStatus.OK:
+        reason = f"status {status}"
+        match json_of(text.encode()):
+            case {"detail": str(detail)}:
+                reason = f"{status} {detail.rstrip('.')}"
+        return [fail(_SERVER, f"it is not ready: {reason}", "see its log")]
+    figures, more = await _figures(seen, url)
+    return [ok(_SERVER, f"{figures}answers in {milliseconds:.0f} ms"), *more, *_problems(seen, text)]
 
 
 def _problems(seen: Examination, readiness: str) -> Iterator[Finding]:
@@ -67,44 +60,39 @@ def _problems(seen: Examination, readiness: str) -> Iterator[Finding]:
         yield warn(_SERVER, f"it runs version {version}, and this program is {VERSION}", "restart it")
 
 
-async def _figures(seen: Examination, url: str) -> Finding | str:
-    """The server's memory, as text before the rest of the line."""
+async def _figures(seen: Examination, url: str) -> tuple[str, list[Finding]]:
+    """The figures in the server's memory, as the beginning of a line; else the reason why there are none."""
     if seen.settings.admin_token is None:
-        return ok("admin API", "off: without admin_token `stats` and `clients` cannot ask the server")
+        text = "off: without admin_token `stats` and `clients` cannot ask the server"
+        return "", [ok("admin API", text)]
     try:
         stats = await answer_of(seen.settings, url, "/admin/stats")
     except CommandError as error:
-        return warn("admin API", error.message)
-    return _figures_text(stats)
-
-
-def _figures_text(stats: dict[str, Any]) -> str:
+        return "", [warn("admin API", error.message)]
     outbox = stats["outbox"]
-    return (
+    figures = (
         f"up {duration_text(stats['up_seconds'])}, {stats['waiting']:,} waiting, "
-        f"{stats['sockets']:,} sockets, "
-        f"{outbox['due']:,} messages due, {outbox['dead']:,} dead, "
+        f"{stats['sockets']:,} sockets, {outbox['due']:,} messages due, {outbox['dead']:,} dead, "
     )
+    return figures, []
 
 
 # The settings: where they come from, and whether the running server has the present ones.
 
-_DEFAULT, _FLAG = "default", "flag"
+_FLAG = "flag"
 
 
 def check_settings(seen: Examination) -> Iterator[Finding]:
     """The number of settings that are set, and settings that look like mistakes."""
-    given = [origin for origin in seen.loaded.origins.values() if origin != _DEFAULT]
+    given = [origin for origin in seen.loaded.origins.values() if origin != "default"]
     file = f", file {seen.config_file}" if seen.config_file is not None else ", no file"
     yield ok(_SETTINGS, f"{len(given)} set{file}")
     for variable in seen.loaded.unknown_variables:
         yield warn(_SETTINGS, f"{variable} is set, but there is no such setting", "see `config list`")
     settings = seen.settings
-    if settings.way_through_a_proxy is not None and settings.rpc_token is None and settings.has_wallet:
-        yield warn(
-            "wallet", f"rpc_token is not set, and a proxy is in front ({settings.way_through_a_proxy})",
-            "set rpc_token",
-        )  # fmt: skip
+    way = settings.way_through_a_proxy
+    if way is not None and settings.rpc_token is None and settings.has_wallet:
+        yield warn("wallet", f"rpc_token is not set, and a proxy is in front ({way})", "set rpc_token")
     if settings.test:
         yield warn("test mode", "tests can empty this server", "leave out `test` in production")
 
@@ -117,31 +105,21 @@ async def check_running_settings(seen: Examination, url: str) -> list[Finding]:
         running = (await answer_of(seen.settings, url, "/admin/settings"))["settings"]
     except CommandError as error:
         return [warn(_SETTINGS, error.message)]
-    return list(_differences(running, shown_settings(seen.settings, seen.loaded.origins)))
-
-
-def _differences(
-    running: Mapping[str, Mapping[str, Any]], present: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
     changed = [
-        name
-        for name, row in running.items()
-        if name in present
-        and row["value"] != present[name]["value"]
+        (name, running[name]["live"])
+        for name, row in shown_settings(seen.settings, seen.loaded.origins).items()
+        if name in running
+        and row["value"] != running[name]["value"]
         and not row["origin"].startswith(_FLAG)
-        and not present[name]["origin"].startswith(_FLAG)
+        and not running[name]["origin"].startswith(_FLAG)
     ]
-    live = [name for name in changed if running[name]["live"]]
-    if live:
-        cure = "send SIGHUP (systemctl reload bridge-server), and see settings_taken in its log"
-        yield warn(_SETTINGS, f"the running server has other values of {', '.join(live)}", cure)
-    waiting = [name for name in changed if name not in live]
-    if waiting:
-        yield warn(
-            _SETTINGS,
-            f"the running server has other values of {', '.join(waiting)}",
-            "restart it",
-        )
+    cures = {
+        True: "send SIGHUP (systemctl reload bridge-server), and see settings_taken in its log",
+        False: "restart it",
+    }
+    named = [(", ".join(name for name, is_live in changed if is_live == each), each) for each in cures]
+    about = "the running server has other values of"
+    return [warn(_SETTINGS, f"{about} {names}", cures[is_live]) for names, is_live in named if names]
 
 
 # Whether the addresses of clients arrive through the proxy. The server itself says what arrived.
@@ -156,33 +134,24 @@ async def check_arrival(seen: Examination, public: str) -> list[Finding]:
         if seen.settings.trusted_proxies:
             return [ok(_PROXY, text)]
         return [warn(_PROXY, text, "if a proxy is in front, name it in trusted_proxies")]
-    if not _is_private(public):
+    parts = urlsplit(public)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):  # others could read the token
         text = f"{public} is not https: the admin token is not sent over it to see what arrives"
         return [warn(_PROXY, text, "serve it by https, and correct public_url")]
     try:
         arrived = await answer_of(seen.settings, public, "/admin/clients/me")
     except CommandError as error:
         return [warn(_PROXY, f"whether client addresses arrive is not known: {error.message}")]
-    return [_arrival_finding(arrived)]
-
-
-def _is_private(url: str) -> bool:
-    """Whether requests to the URL cannot be read on their way."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or is_loopback(parts.hostname or "")
-
-
-def _arrival_finding(arrived: dict[str, Any]) -> Finding:
-    peer, address = arrived["peer"], arrived["address"]
-    if arrived["forwarded_for"] is None:
-        return warn(_PROXY, "X-Forwarded-For does not arrive: everybody is one client", _SEND_IT)
-    if not arrived["trusted"]:
-        text = f"X-Forwarded-For of {peer} is not believed: everybody is one client"
-        return warn(_PROXY, text, f'trusted_proxies = ["{peer}"]')
-    if address == UNKNOWN:
-        text = f"X-Forwarded-For has no address ({arrived['forwarded_for'][:60]}): everybody is one client"
-        return warn(_PROXY, text, _SEND_IT)
-    return ok(_PROXY, "client addresses arrive")
+    peer, forwarded_for, cure = arrived["peer"], arrived["forwarded_for"], _SEND_IT
+    if forwarded_for is None:
+        text = "does not arrive"
+    elif not arrived["trusted"]:
+        text, cure = f"of {peer} is not believed", f'trusted_proxies = ["{peer}"]'
+    elif arrived["address"] == UNKNOWN:
+        text = f"has no address ({forwarded_for[:60]})"
+    else:
+        return [ok(_PROXY, "client addresses arrive")]
+    return [warn(_PROXY, f"X-Forwarded-For {text}: everybody is one client", cure)]
 
 
 # The server as clients reach it: through its public URL, and so through the proxy.
@@ -193,8 +162,8 @@ _EARLY_SECONDS = 0.5
 _GRACE_SECONDS = 10.0
 _POLL_CURE = "let the proxy wait 30 s for an answer (nginx: proxy_read_timeout)"
 _SOCKET_CURE = "have the proxy pass Upgrade and Connection on (nginx: proxy_http_version 1.1)"
-_MET = frozenset({200, 204})
-_GATEWAY = frozenset({502, 503, 504})
+_MET = (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+_GATEWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 _NOT_UPGRADED = "it was not upgraded"
 _OF_THE_WALLET = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []})
 
@@ -227,7 +196,7 @@ async def _reached(public: str, session: aiohttp.ClientSession) -> Finding | Non
     if status in _GATEWAY:
         cure = "see that the server runs, and that the proxy names its address and port"
         return fail(_PROXY, f"{public}/hello answers {status}: the proxy does not reach the server", cure)
-    if status != _OK or not is_own:
+    if status != HTTPStatus.OK or not is_own:
         cure = "have the proxy pass every path on, or correct public_url"
         return fail(_PROXY, f"{public}/hello answers {status}, and not this server", cure)
     return None
@@ -239,7 +208,7 @@ async def _held_poll(seen: Examination, public: str, session: aiohttp.ClientSess
     try:
         async with session.post(f"{public}/session/new", allow_redirects=False) as response:
             status, content = response.status, await response.read()
-        if status != _OK:
+        if status != HTTPStatus.OK:
             return warn(_POLL, f"not tried: {public}/session/new answers {status}")
         path = f"{public}/session/{orjson.loads(content)['sessionId']}"
         try:
@@ -292,7 +261,7 @@ async def _open_wallet(seen: Examination, public: str, session: aiohttp.ClientSe
             document = orjson.loads(await response.read())
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return []
-    if response.status != _OK or not isinstance(document, dict) or "result" not in document:
+    if response.status != HTTPStatus.OK or not isinstance(document, dict) or "result" not in document:
         return []
     return [fail("wallet", "it answers everybody who comes through the proxy", "set rpc_token")]
 
@@ -317,12 +286,9 @@ async def _tried(name: str, provider: Provider) -> Finding:
         return ok(f"push {name}", "the key can be used; push services see it with the first message")
     notice = PushNotice(IdMaker().random_uuid(), "Bridge Server", "A test of the credentials.", ttl_seconds=0)
     async with provider:
-        return _push_finding(f"push {name}", await provider.push(_NO_DEVICE[name], notice))
-
-
-def _push_finding(subject: str, outcome: Outcome) -> Finding:
+        outcome = await provider.push(_NO_DEVICE[name], notice)
     if outcome.verdict is Verdict.BLOCKED:
-        return fail(subject, f"the credentials are refused: {outcome.reason}")
+        return fail(f"push {name}", f"the credentials are refused: {outcome.reason}")
     if outcome.verdict is Verdict.FAILED:
-        return warn(subject, f"not tried to the end: {outcome.reason}")
-    return ok(subject, "the credentials are accepted")
+        return warn(f"push {name}", f"not tried to the end: {outcome.reason}")
+    return ok(f"push {name}", "the credentials are accepted")
