@@ -171,8 +171,10 @@ def read_frame(text: bytes) -> Frame:
     if not isinstance(values, dict):
         raise InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
     topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)
-    if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS:
-        raise InvalidFrameError(f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters.")
+    if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS or "\0" in topic:
+        raise InvalidFrameError(
+            f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000."
+        )
     if not isinstance(silent, bool):
         raise InvalidFrameError("silent must be true or false.")
     if kind == "pub":

@@ -177,7 +177,7 @@ async def test_two_wallets_of_one_topic_both_have_a_backlog(connect: Connect) ->
     assert await one.payloads(2) == await other.payloads(2) == ["one", "two"]
 
 
-@each_row("topic", ["t", "t" * 128, "😀" * 128, "\u0000", "'; DROP TABLE topic_messages; --"])
+@each_row("topic", ["t", "t" * 128, "😀" * 128, "'; DROP TABLE topic_messages; --"])
 async def test_any_text_of_1_to_128_characters_is_a_topic(connect: Connect, topic: str) -> None:
     dapp, wallet = await connect(), await connect()
     await dapp.publish(topic, "waited", silent=False)
@@ -270,6 +270,7 @@ NO_MESSAGE = [
 VIOLATIONS = (0x83, 0xF1, 0x09, 0x80)
 FAULTS = [
     ('{"type":"sub"}', "topic"), (spelled("", "sub"), "topic"), (spelled("t" * 129, "sub"), "topic"),
+    (spelled("a\0", "sub"), "topic"),
     (spelled(1, "sub"), "topic"), (spelled(None, "ack"), "topic"), (spelled(["t"], "pub", "p"), "topic"),
     ('{"topic":"t"}', "type"), (spelled("t", "PUB", "p"), "type"), (spelled("t", "unsub"), "type"),
     (spelled("t", None), "type"), (spelled("t", 1), "type"), (spelled("t", ["pub"], "p"), "type"),
