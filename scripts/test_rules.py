@@ -26,12 +26,10 @@ _RAN_OUT = re.compile(r"Timeout|Unreachable|Cancelled")
 _COUNTERS = {"requests", "received", "sent", "sends", "attempts", "events", "lines", "logs", "tokens_issued"}
 
 SLEEPS = {
-    "support/eventually.py": "the pause between two looks",
-    "support/loop_time.py": "the pause in which a database's thread may answer",
-    "support/notify_load.py": "the pace of a load: its answers are checked, not its times",
-    "support/owed_writes.py": "the pace of a load: its answers are checked, not its times",
+    "support/waiting.py": "the pause between two looks",
+    "support/clock.py": "the pause in which a database's thread may answer",
+    "support/loads.py": "the pace of a load: its answers are checked, not its times",
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
-    "support/write_load.py": "the pace of a load: its answers are checked, not its times",
     "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",
     "pubsub/test_v2_kills.py": "the pace at which a load is looked at until it has done enough",
     "storage/postgres/test_failing_connections.py": "a process that stands still is what is tested",
@@ -40,7 +38,7 @@ SLEEPS = {
 CLOCKS = {
     "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_data_directory.py": "the patience of a loop that looks more often than `until` does",
-    "support/eventually.py": "the patience of `until`",
+    "support/waiting.py": "the patience of `until`",
 }
 LIMITS = {
     "client/fake_relay.py": "what clients leave open at the end is to be given up",
@@ -54,7 +52,7 @@ LIMITS = {
     "storage/conftest.py": "the file stays locked until the wait has run out",
     "storage/postgres/test_failing_connections.py": "the database stays away until the wait has run out",
     "storage/postgres/test_processes.py": "a lease that is not in use is to run out",
-    "support/public_proxy.py": "what is under way at the end is to be given up",
+    "support/proxies.py": "what is under way at the end is to be given up",
     "wallet/rig.py": "what is under way at the end is to be given up",
     "web/test_bodies.py": "the body never comes: the wait for it is to run out",
     "web/test_connections.py": "connections say nothing: their time is to run out",
@@ -64,7 +62,7 @@ LIMITS = {
 PASSING: dict[str, str] = {}
 
 _TABLES = {
-    "sleep": (SLEEPS, "sleeps: wait for a condition (tests.support.eventually), an event, or move the time"),
+    "sleep": (SLEEPS, "sleeps: wait for a condition (tests.support.waiting), an event, or move the time"),
     "clock": (CLOCKS, "looks at the wall's clock: no test asserts a duration, and `until` has the patience"),
     "limit": (
         LIMITS,

@@ -13,15 +13,21 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.clock import PassTime, moving
 from tests.support.engines import Databases, release_databases, use
-from tests.support.forked_process import close_fork_server
-from tests.support.loop_time import PassTime, moving
-from tests.support.postgres import HAS_POSTGRES, PostgresServer, connected, needs_postgres, postgres_server
+from tests.support.forked_workers import shuffled
+from tests.support.needs import SLOW
+from tests.support.postgres import (
+    HAS_POSTGRES,
+    PostgresServer,
+    connected,
+    needs_postgres,
+    postgres_server,
+    pytest_runtest_makereport,
+)
 from tests.support.postgres_cluster import PostgresCluster, programs
-from tests.support.postgres_skips import pytest_runtest_makereport
+from tests.support.programs import close_fork_server
 from tests.support.server import RunningServer, running_server
-from tests.support.shuffled import shuffled
-from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
 
 __all__ = ["pytest_runtest_makereport"]

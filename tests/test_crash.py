@@ -16,13 +16,12 @@ from aiohttp import web
 
 from bridge_server.kernel.clock import SystemClock
 from tests.support.engines import settings_over
-from tests.support.eventually import eventually
-from tests.support.notify_load import NotifyLoad
+from tests.support.loads import Ledger, NotifyLoad, WriteLoad
 from tests.support.project import NEWS, accounts, operator_beside, subscribe
 from tests.support.rows import each_row
 from tests.support.server import server_process
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver
-from tests.support.write_load import Ledger, WriteLoad
 
 CLIENTS = 16
 OWED = "SELECT count(*) FROM outbox"

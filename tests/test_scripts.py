@@ -15,10 +15,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.eventually import until
-from tests.support.postgres_skips import VARIABLE
+from tests.support.forked_workers import shuffled
+from tests.support.postgres import VARIABLE
 from tests.support.rows import each_row
-from tests.support.shuffled import shuffled
+from tests.support.waiting import until
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -342,7 +342,7 @@ def test_a_skip_for_another_reason_is_a_failure(
     monkeypatch.delenv(VARIABLE, raising=False)
     if is_strict:
         monkeypatch.setenv(VARIABLE, "yes")
-    pytester.makeconftest("from tests.support.postgres_skips import pytest_runtest_makereport\n")
+    pytester.makeconftest("from tests.support.postgres import pytest_runtest_makereport\n")
     pytester.makepyfile(TESTS.format(reason=reason))
 
     pytester.runpytest(

@@ -34,7 +34,7 @@ def measure_cluster(plan: Plan) -> Iterator[Row]:
 def with_cluster(plan: Plan, measured: Measured) -> list[Row]:
     """The rows of a measurement that is given a private PostgreSQL server."""
     with durable_cluster() as cluster:
-        from tests.support.forked_process import close_fork_server  # noqa: PLC0415 - not a script's path
+        from tests.support.programs import close_fork_server  # noqa: PLC0415 - not a script's path
 
         try:
             with plan.folder() as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -113,7 +113,7 @@ async def _latency_ms(dapp: Any, wallet: Any) -> float:
 
 async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
     """A process commits and cannot ring: the others find it by the counts of commits."""
-    from tests.support.cutting_proxy import open_cutting_proxy  # noqa: PLC0415 - not a script's path
+    from tests.support.proxies import open_cutting_proxy  # noqa: PLC0415 - not a script's path
 
     async with open_cutting_proxy(cluster.url()) as proxy:
         own = [{}, {"database_direct": proxy.url}]
@@ -145,7 +145,7 @@ async def _rates(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
 
 async def _rate(processes: list[Any], seconds: int) -> tuple[float, float]:
     """Requests per second, and microseconds of the servers' processor time per request."""
-    from tests.support.write_load import Ledger, PatientLoad  # noqa: PLC0415 - not a script's path
+    from tests.support.loads import Ledger, PatientLoad  # noqa: PLC0415 - not a script's path
 
     ledger, cpu, began = Ledger(), _cpu_seconds(processes), time.perf_counter()
     loads = [

@@ -35,9 +35,13 @@ def measure_cluster_kills(plan: Plan) -> Iterator[Row]:
 
 async def _kills(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
     """Kill either process, and the database, under load again and again; then read all that was answered."""
-    from tests.support.owed_writes import Notifications, Publications, Webhooks  # noqa: PLC0415
+    from tests.support.loads import (  # noqa: PLC0415 - not a script's path
+        Ledger,
+        Notifications,
+        Publications,
+        Webhooks,
+    )
     from tests.support.webhook_receiver import open_receiver  # noqa: PLC0415
-    from tests.support.write_load import Ledger  # noqa: PLC0415 - not a script's path
 
     chance, ledgers = Random(1), (Ledger(), Ledger())
     processes, databases = plan.sized(10, 50), plan.sized(2, 10)
@@ -88,7 +92,7 @@ async def _killed(
     chance: Random,
     cluster: Any,
 ) -> None:
-    from tests.support.write_load import PatientLoad  # noqa: PLC0415 - not a script's path
+    from tests.support.loads import PatientLoad  # noqa: PLC0415 - not a script's path
 
     loads = [
         asyncio.create_task(PatientLoad(each.server.client, each.url, ledger, chance).run(_CLIENTS))

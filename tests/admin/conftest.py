@@ -14,8 +14,8 @@ import pytest
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
-from tests.support.eventually import eventually
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 _PATIENCE_SECONDS = 60.0
 

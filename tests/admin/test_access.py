@@ -9,8 +9,7 @@ import pytest
 import structlog
 
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
-from tests.support.asking import Answer, ask
-from tests.support.raw_http import ask_raw, spell
+from tests.support.asking import Answer, ask, ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 

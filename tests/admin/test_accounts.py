@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.admin_client import AdminClient
 from tests.support.engines import database_of
-from tests.support.eventually import eventually
 from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 NOW = "2027-01-15T08:00:00.000Z"

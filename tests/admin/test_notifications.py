@@ -8,8 +8,8 @@ import pytest
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.asking import Answer, ask
 from tests.support.engines import database_of
-from tests.support.eventually import eventually
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 
 SENT = "/admin/projects/app/notifications"
 NOW = "2027-01-15T08:00:00.000Z"

@@ -17,11 +17,10 @@ from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.outbox.store import enqueue
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
-from tests.support.asking import ask
-from tests.support.eventually import eventually
-from tests.support.problems import pointers
+from tests.support.asking import ask, pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, reset, status
 
 OUTBOX = "/admin/outbox"

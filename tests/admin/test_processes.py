@@ -26,8 +26,8 @@ from bridge_server.storage.database import Process
 from bridge_server.web.answers import EventStream, Piece
 from bridge_server.web.traffic import Exchange, Recorded, TrafficLog
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 OWN, OTHER = 1, 2
 BEGAN = {OWN: {1: 10, 2: 40, 3: 20, 4: 50, 5: 30}, OTHER: {1: 35, 2: 15, 3: 45}}

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
-from tests.support.asking import ask
+from tests.support.asking import ask, pointers
 from tests.support.engines import database_of
-from tests.support.eventually import eventually
-from tests.support.problems import pointers
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.500Z"

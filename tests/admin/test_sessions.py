@@ -12,8 +12,8 @@ from bridge_server.web.recorder import Activities
 from tests.admin.conftest import Observed, observing
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
-from tests.support.irn_client import Identity, irn_connected
 from tests.support.rows import each_row
+from tests.support.socket_client import Identity, irn_connected
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.000Z"

@@ -8,7 +8,7 @@ import orjson
 from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.projects.models import TypeId, type_id_of_name
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
-from tests.support.problems import pointers
+from tests.support.asking import pointers
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import WebhookReceiver
 

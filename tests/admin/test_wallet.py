@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.eventually import eventually
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 
 ACCOUNTS = "/admin/wallet/accounts"
 OTHER = "0x" + "12" * 20

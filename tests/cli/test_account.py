@@ -23,7 +23,7 @@ from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
 from tests.cli.conftest import Invoke, SetUp
 from tests.cli.operating import Operating
-from tests.support.forked_process import fork_server
+from tests.support.programs import fork_server
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process

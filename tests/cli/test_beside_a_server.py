@@ -21,8 +21,8 @@ from tests.cli.conftest import Invoke, SetUp
 from tests.cli.operating import Attended, Operating, attended_server
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
 from tests.support.command import WatchedServer, run_command, running_command, watched_server
-from tests.support.eventually import eventually
 from tests.support.server import server_process
+from tests.support.waiting import eventually
 
 MANY = 4_000
 

@@ -27,11 +27,11 @@ from tests.cli.conftest import Invoke, SetUp
 from tests.cli.operating import Attended, Operating, attended_server, damaged
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.eventually import eventually
-from tests.support.free_ports import free_ports
-from tests.support.public_proxy import PublicProxy, open_public_proxy
+from tests.support.programs import free_ports
+from tests.support.proxies import PublicProxy, open_public_proxy
 from tests.support.push_services import running_push_services
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 DAY_MS = 86_400_000
 Findings = dict[str, list[dict[str, Any]]]

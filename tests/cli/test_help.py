@@ -15,8 +15,8 @@ from bridge_server.kernel.version import VERSION
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.cli.conftest import Invoke
 from tests.support.command import COMMAND, run_command, run_new_interpreter
+from tests.support.needs import slow
 from tests.support.rows import each_row
-from tests.support.slow import slow
 
 COMMANDS = (
     "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",

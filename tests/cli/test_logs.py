@@ -19,9 +19,8 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.secrets import redact
 from tests.support import apns_service, fcm_service
 from tests.support.command import WatchedServer, run_command, watched_server
-from tests.support.eventually import eventually
-from tests.support.forked_process import fork_server
 from tests.support.inbox_client import sign_in
+from tests.support.programs import fork_server
 from tests.support.project import opened_app
 from tests.support.push_client import PushClient
 from tests.support.push_services import (
@@ -33,6 +32,7 @@ from tests.support.push_services import (
     running_push_services,
 )
 from tests.support.server import reached
+from tests.support.waiting import eventually
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}
 NOT_HTTP = [

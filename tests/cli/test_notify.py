@@ -15,10 +15,10 @@ from tests.cli.operating import Attended, attended_server
 from tests.client.gate import gate_before, losing_the_answer
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.command import running_command
-from tests.support.eventually import eventually
+from tests.support.programs import shown_at_terminal
 from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
 from tests.support.rows import each_row
-from tests.support.terminal import shown_at_terminal
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import hang, status
 
 TEXT = ("--type", NEWS, "--title", "ETH is up ☂", "--body", "1 ETH costs 4,000 USD.")

@@ -26,12 +26,12 @@ from tests.support.admin_client import ETHEREUM
 from tests.support.clock import ManualClock
 from tests.support.command import Finished, run_command
 from tests.support.engines import database_of, engine_environment, settings_over
-from tests.support.eventually import eventually
 from tests.support.project import account
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 HOOK, OTHER = "https://app.example.org/hook", "https://other.example.org/hook"

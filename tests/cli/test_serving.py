@@ -25,10 +25,10 @@ from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
 from tests.support.command import Finished, WatchedServer, run_command, server_from_shell, watched_server
-from tests.support.eventually import until
-from tests.support.idle_clients import ANOTHER, SOMEBODY, client, read_all
-from tests.support.idle_clients import get as get_request
+from tests.support.loads import ANOTHER, SOMEBODY, client, read_all
+from tests.support.loads import get as get_request
 from tests.support.rows import each_row
+from tests.support.waiting import until
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 OWN_URL = "http://127.0.0.1:8080"

@@ -28,8 +28,8 @@ from bridge_server.settings.sources import (
 from bridge_server.storage.database import url_without_password
 from tests.cli.conftest import Invoke, Loading, SetUp
 from tests.support.command import watched_server
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 _WEBHOOK_KEY = "whsec_" + "A" * 32
 _URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"

@@ -22,13 +22,13 @@ from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, server_from_shell, watched_server
-from tests.support.eventually import eventually, until
-from tests.support.forked_process import fork_server
-from tests.support.idle_clients import UPGRADE, get
-from tests.support.idle_clients import client as client_that_reads_nothing
 from tests.support.inbox_client import sign_in
+from tests.support.loads import UPGRADE, get
+from tests.support.loads import client as client_that_reads_nothing
+from tests.support.programs import fork_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
+from tests.support.waiting import eventually, until
 from tests.wallet.rig import ZERO_HASH, transaction
 
 _BUSY_PROGRAM = """

@@ -16,9 +16,9 @@ import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND, run_command
-from tests.support.eventually import until
+from tests.support.needs import SLOW
 from tests.support.rows import each_row
-from tests.support.slow import SLOW
+from tests.support.waiting import until
 
 _PATIENCE_SECONDS = 120.0
 _NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"

@@ -10,10 +10,9 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
-from tests.support.forked_process import fork_server
+from tests.support.needs import slow
+from tests.support.programs import fork_server, shown_at_terminal
 from tests.support.rows import each_row
-from tests.support.slow import slow
-from tests.support.terminal import shown_at_terminal
 
 SLICE = 500
 

@@ -16,11 +16,11 @@ from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import load_settings
 from tests.cli.conftest import Invoke, Loading, SetUp
-from tests.support.browser import base64url, from_base64url
 from tests.support.command import WatchedServer, run_command, watched_server
 from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
+from tests.support.webpush_service import base64url, from_base64url
 
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"

@@ -9,7 +9,7 @@ from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
 from tests.headless.dapps import relay_at, to_the_present
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
 from tests.support.project import App, opened_app
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_program import folder_of_command
-from tests.support.node_packages import needs_node_alone
-from tests.support.program_output import output_of_program
+from tests.support.needs import needs_node_alone
+from tests.support.programs import folder_of_command, output_of_program
 from tests.support.project import App, create_app, operator_beside, subscribe
 from tests.support.rows import each_row
 from tests.support.server import RunningServer

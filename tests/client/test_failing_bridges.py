@@ -24,10 +24,10 @@ from bridge_server.kit.client import (
 )
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
-from tests.support.eventually import eventually
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
 
 NOT_NOW = {

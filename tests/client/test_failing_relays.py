@@ -30,8 +30,8 @@ from tests.client.fake_relay import (
     subscribed,
 )
 from tests.client.pairs import ACCOUNT, BRISK, dapp_at, wallet_for
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 IMPATIENT = replace(BRISK, patience_seconds=0.2)
 NONSENSE: list[Any] = [None, [], [[]], {"a": {}}, 1.5, True, "no", 2**63]

@@ -24,8 +24,8 @@ from bridge_server.kit.client import (
 from bridge_server.settings.settings import Settings
 from tests.client.gate import losing_the_answer, saying
 from tests.client.pairs import BRISK
+from tests.support.clock import PassTime
 from tests.support.engines import Rows, database_of, settings_over
-from tests.support.loop_time import PassTime
 from tests.support.project import (
     DELIVERED,
     NEWS,

@@ -18,7 +18,7 @@ from bridge_server.kit.client import (
     Wallet,
 )
 from tests.client.pairs import ACCOUNT, BRISK, dapp_at
-from tests.support.node_packages import needs_node, node_peers
+from tests.support.needs import needs_node, node_peers
 from tests.support.server import RunningServer
 
 PATIENCE_SECONDS = 240

@@ -45,10 +45,10 @@ from tests.client.pairs import (
     paired_over,
     wallet_for,
 )
-from tests.support.eventually import eventually
-from tests.support.figures import until_waiting
+from tests.support.asking import until_waiting
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import hang, open_receiver, status
 
 OTHER = "0x5409ed021d9299bf6814279a6a1411a7e866a631"

@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, irn_socket, processes_over
-from tests.support.figures import METRICS_TOKEN
-from tests.support.irn_client import Identity, IrnClient
+from tests.support.asking import METRICS_TOKEN
 from tests.support.postgres import PostgresServer
-from tests.support.socket_client import SocketClient
+from tests.support.socket_client import Identity, IrnClient, SocketClient
 from tests.support.socket_client import connected as socket_connected
 
 Client: TypeAlias = SocketClient | IrnClient

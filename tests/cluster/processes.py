@@ -20,10 +20,10 @@ from tests.support.admin_client import AdminClient
 from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient
 from tests.support.engines import make_rooms
-from tests.support.eventually import eventually
-from tests.support.irn_client import Identity, IrnClient, irn_connected
 from tests.support.postgres import PostgresServer, connected
 from tests.support.server import ForkedServerProcess, RunningServer
+from tests.support.socket_client import Identity, IrnClient, irn_connected
+from tests.support.waiting import eventually
 
 # Two `serve` processes on one PostgreSQL database, each with a data directory of its own.
 

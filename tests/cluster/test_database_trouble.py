@@ -16,13 +16,13 @@ from tests.cluster.processes import cluster_url
 from tests.support.asking import ask
 from tests.support.clock import ManualClock
 from tests.support.command import run_command
-from tests.support.cutting_proxy import open_cutting_proxy
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.project import accounts, opened_app
+from tests.support.proxies import open_cutting_proxy
 from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess, RunningServer, running_server
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

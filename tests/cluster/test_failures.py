@@ -15,16 +15,15 @@ import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
-from tests.support.asking import ask
+from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.cutting_proxy import open_cutting_proxy
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.loads import Ledger, PatientLoad
+from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
+from tests.support.proxies import open_cutting_proxy
 from tests.support.rows import each_row
-from tests.support.slow import SLOW
-from tests.support.write_load import Ledger, PatientLoad
+from tests.support.waiting import eventually
 from tests.test_crash import Inspection
 
 pytestmark = needs_postgres

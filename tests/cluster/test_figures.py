@@ -23,13 +23,13 @@ from tests.cluster.processes import (
     processes_over,
 )
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
+from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
 
 pytestmark = needs_postgres

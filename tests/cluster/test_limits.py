@@ -9,8 +9,8 @@ import pytest
 
 from tests.cluster.processes import ClusterProcess, Pair
 from tests.support.asking import ask
-from tests.support.eventually import eventually
 from tests.support.postgres import needs_postgres
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

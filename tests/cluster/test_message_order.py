@@ -12,11 +12,10 @@ import pytest
 from tests.cluster.conftest import Client, Enter, heard
 from tests.cluster.processes import ClusterProcess, cluster_url, database_of, irn_socket, processes_over
 from tests.support.asking import ask
-from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.eventually import eventually
-from tests.support.irn_client import Identity, topic_of
 from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.socket_client import SocketClient, connected
+from tests.support.proxies import CuttingProxy, open_cutting_proxy
+from tests.support.socket_client import Identity, SocketClient, connected, topic_of
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

@@ -12,11 +12,10 @@ import pytest
 
 from tests.cluster.conftest import Client, Connect, Enter, Join, heard
 from tests.cluster.processes import ClusterProcess, Pair, cluster_url, database_of, processes_over
-from tests.support.eventually import eventually
-from tests.support.irn_client import Identity, IrnClient, RelayError, topic_of
 from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.socket_client import SocketClient
+from tests.support.socket_client import Identity, IrnClient, RelayError, SocketClient, topic_of
 from tests.support.socket_client import connected as socket_connected
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

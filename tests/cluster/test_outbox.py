@@ -12,8 +12,8 @@ import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.bridge_client import BridgeClient
-from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
 
 pytestmark = needs_postgres

@@ -10,19 +10,18 @@ import pytest
 
 from bridge_server.storage.database import DatabaseRefusedError
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
-from tests.support.asking import ask
+from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, until_waiting
-from tests.support.pgbouncer import (
+from tests.support.loads import Ledger, PatientLoad
+from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.postgres_cluster import (
     keeps_prepared_statements,
     needs_kept_statements,
     needs_pgbouncer,
     open_pgbouncer,
 )
-from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.server import running_server
-from tests.support.write_load import Ledger, PatientLoad
+from tests.support.waiting import eventually
 from tests.test_crash import Inspection
 
 pytestmark = [needs_postgres, needs_pgbouncer]

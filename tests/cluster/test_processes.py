@@ -17,11 +17,11 @@ import pytest
 from bridge_server.kernel.instants import milliseconds_of
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
 from tests.support.command import run_command
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

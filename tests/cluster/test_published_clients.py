@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from tests.cluster.processes import Pair
-from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.needs import PACKAGES, needs_node
 from tests.support.postgres import needs_postgres
 
 pytestmark = [needs_postgres, needs_node]

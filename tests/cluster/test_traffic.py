@@ -25,14 +25,12 @@ from tests.cluster.processes import (
 )
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.bridge_client import BridgeClient
-from tests.support.browser_tests import run_console_specification
-from tests.support.chromium import needs_chromium
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
-from tests.support.node_packages import needs_test_runners
+from tests.support.needs import needs_chromium, needs_test_runners, slow
+from tests.support.node_project import run_console_specification
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
-from tests.support.slow import slow
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

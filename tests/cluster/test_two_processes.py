@@ -9,14 +9,12 @@ import pytest
 
 from tests.cluster.processes import ClusterProcess, Pair
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.event_reader import open_stream
-from tests.support.figures import until_waiting
-from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.inbox_client import InboxClient, open_stream, sign_in
+from tests.support.needs import slow
 from tests.support.postgres import needs_postgres
 from tests.support.project import NEWS, a_notification, account
-from tests.support.slow import slow
 
 pytestmark = needs_postgres
 

@@ -16,10 +16,10 @@ from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually, soon
+from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
-from tests.support.slow import SLOW
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

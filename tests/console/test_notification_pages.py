@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from tests.support.asking import Answer
-from tests.support.console_client import ConsoleClient, elements
-from tests.support.console_projects import make_project, subscribe, subscribe_crowd
+from tests.support.console_client import ConsoleClient, elements, make_project, subscribe, subscribe_crowd
 from tests.support.engines import database_of
 from tests.support.rows import each_row
 

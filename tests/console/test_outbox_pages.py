@@ -11,9 +11,9 @@ import pytest
 from bridge_server.outbox.delivery import DELAYS_SECONDS
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 WEBHOOKS, PUSHES = "/console/webhooks", "/console/pushes"

@@ -15,8 +15,8 @@ from bridge_server.projects.models import ProjectChanged
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.clock import PassTime, passed_until
 from tests.support.console_client import ConsoleClient, sign_out_all
-from tests.support.loop_time import PassTime, passed_until
 
 PATH = "/console/settings"
 SECRET = {"admin_token": ADMIN_TOKEN, "rpc_token": "of-the-wallet", "node_url": "http://node.example/a-key"}

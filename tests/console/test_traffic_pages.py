@@ -18,11 +18,11 @@ from bridge_server.console.sessions import qr_image
 from bridge_server.kit.client import Cipher
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.clock import PassTime, passed_until
 from tests.support.console_client import ConsoleClient, elements, sign_out_all
-from tests.support.irn_client import Identity, irn_connected
-from tests.support.loop_time import PassTime, passed_until
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import Identity, irn_connected
 
 PATH = "/console/traffic"
 STREAM = f"{PATH}/stream"

@@ -10,10 +10,10 @@ import pytest
 
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
 from tests.support.console_client import ConsoleClient
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 
 PATH = "/console/wallet"
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"

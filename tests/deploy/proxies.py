@@ -11,8 +11,8 @@ import aiohttp
 
 from tests.deploy.programs import path_of, running
 from tests.support.credentials import throw_away_certificate
-from tests.support.eventually import eventually
-from tests.support.free_ports import free_ports
+from tests.support.programs import free_ports
+from tests.support.waiting import eventually
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _START_SECONDS = 60.0

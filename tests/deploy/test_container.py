@@ -18,9 +18,8 @@ import pytest
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
-from tests.support.free_ports import free_ports
-from tests.support.lazy_pip import LAZY_PIP
-from tests.support.slow import slow
+from tests.support.needs import LAZY_PIP, slow
+from tests.support.programs import free_ports
 
 _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy"

@@ -22,9 +22,8 @@ import pytest
 from bridge_server.kernel.version import REPOSITORY, VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
-from tests.support.lazy_pip import LAZY_PIP
+from tests.support.needs import LAZY_PIP, slow
 from tests.support.rows import each_row
-from tests.support.slow import slow
 
 pytestmark = [slow, pytest.mark.timeout(900)]
 

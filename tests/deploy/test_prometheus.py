@@ -13,10 +13,10 @@ import orjson
 
 from tests.deploy.programs import needs, path_of, running
 from tests.support.command import WatchedServer, watched_server
-from tests.support.eventually import eventually
-from tests.support.free_ports import free_ports
+from tests.support.needs import slow
+from tests.support.programs import free_ports
 from tests.support.rows import each_row
-from tests.support.slow import slow
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import open_receiver
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"

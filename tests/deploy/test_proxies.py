@@ -15,11 +15,10 @@ import pytest
 
 from tests.deploy.programs import needs
 from tests.deploy.proxies import Proxy, caddy, nginx
-from tests.support.event_reader import open_stream
-from tests.support.inbox_client import sign_in
+from tests.support.inbox_client import open_stream, sign_in
+from tests.support.needs import slow
 from tests.support.project import opened_app
 from tests.support.server import RunningServer
-from tests.support.slow import slow
 from tests.support.socket_client import connected
 
 pytestmark = [slow]

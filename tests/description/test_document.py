@@ -37,10 +37,10 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import ask
 from tests.support.described import description
 from tests.support.inbox_client import sign_in
+from tests.support.needs import slow
 from tests.support.push_client import PushClient
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
-from tests.support.slow import slow
 from tests.support.webhook_receiver import WebhookReceiver
 
 DOCUMENT = description().document

@@ -13,11 +13,10 @@ import pytest
 from tests.description.world import WORLD_SETTINGS, World, made_world, signed_message
 from tests.support.asking import ask
 from tests.support.described import description
-from tests.support.node_packages import needs_openapi_typescript
+from tests.support.needs import needs_openapi_typescript, slow
 from tests.support.node_project import NodeProject
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
-from tests.support.slow import slow
 
 DOCUMENT = description().document
 ENDING = {

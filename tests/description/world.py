@@ -8,12 +8,11 @@ from typing import Any
 import orjson
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.asking import Answer, ask
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN, Answer, ask
 from tests.support.inbox_client import InboxClient, get_nonce, sign_in, sound_fields
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer
+from tests.support.waiting import eventually
 
 PASSPHRASE = "correct horse"
 WORLD_SETTINGS: dict[str, Any] = {

@@ -16,7 +16,7 @@ from bridge_server.cli.server_run import lan_listening
 from bridge_server.kit.fixtures.run import serving
 from bridge_server.kit.testing.server import Control
 from bridge_server.settings.settings import Settings
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
 
 SECRET = "bsk_demo_of_the_test"
 DEMO = DemoProject("demo", "Demo", SECRET, {"news": "News", "alerts": "Alerts"})

@@ -21,9 +21,8 @@ from bridge_server.cli.dev import command as module
 from bridge_server.cli.dev.command import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
-from tests.support.eventually import until
-from tests.support.forked_process import fork_server
-from tests.support.forked_program import folder_of_command
+from tests.support.programs import folder_of_command, fork_server
+from tests.support.waiting import until
 
 _PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"

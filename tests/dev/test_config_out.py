@@ -18,7 +18,7 @@ from bridge_server.cli.dev_files import config_file_at
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import stop_at_signals
 from bridge_server.storage.data_directory import ThrowawayDirectory, remove_left_over
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
 
 FACTS: dict[str, Any] = {

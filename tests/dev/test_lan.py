@@ -17,8 +17,8 @@ from bridge_server.assembly.room import Room
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
 from tests.dev.conftest import DEMO, SECRET, DevServer, running_dev
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver
 
 TOKEN = "t" * 40

@@ -17,8 +17,8 @@ from bridge_server.cli.process import typed_command
 from bridge_server.kernel.background import running
 from bridge_server.web.traffic import Contents, Exchange, Recorded
 from tests.dev.conftest import SECRET, DevServer
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 FACTS = {
     "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7",

@@ -17,12 +17,11 @@ from bridge_server.kit.headless.wallet import generation_of
 from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
 from bridge_server.settings.settings import Settings
 from tests.support.command import run_command
-from tests.support.eventually import until
-from tests.support.forked_program import folder_of_command
-from tests.support.node_packages import PACKAGES, needs_node
-from tests.support.program_output import output_of
+from tests.support.needs import PACKAGES, needs_node
+from tests.support.programs import folder_of_command, output_of
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, server_process
+from tests.support.waiting import until
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _PRINTED_URL = "http://127.0.0.1:8080"

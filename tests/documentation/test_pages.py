@@ -29,7 +29,7 @@ from bridge_server.web.problems import BUG, ORDERED_FAULT, REFUSALS, status_of_k
 from bridge_server.web.serving import runner_of
 from tests.dev.conftest import running_dev
 from tests.support.asking import Answer, ask
-from tests.support.failures import every_failure
+from tests.support.described import every_failure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 

@@ -15,9 +15,9 @@ import pytest
 
 from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
+from tests.support.needs import slow
 from tests.support.rows import each_row
 from tests.support.server import server_process
-from tests.support.slow import slow
 
 _ROOT = Path(__file__).parents[2]
 _README = _ROOT / "README.md"

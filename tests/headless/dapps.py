@@ -15,9 +15,9 @@ from bridge_server.kit.client import Dapp, Generation, Pace
 from bridge_server.kit.headless import HeadlessSession, HeadlessWallet
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.clock import ManualClock
-from tests.support.eventually import until
-from tests.support.forked_process import fork_server
+from tests.support.programs import fork_server
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import until
 
 GENERATIONS: tuple[Generation, ...] = ("plain", "0.7", "1.x", "2.x")
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"

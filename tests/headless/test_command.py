@@ -29,9 +29,9 @@ from tests.headless.dapps import (
     wallet_process,
 )
 from tests.support.command import RunningCommand, run_command, running_command
+from tests.support.needs import slow
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, server_process
-from tests.support.slow import slow
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 NO_BRIDGE = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="

@@ -13,10 +13,9 @@ from bridge_server.kit.client import CallFailedError
 from bridge_server.kit.headless.rules import read_rule, read_rule_file
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
 from tests.support.command import run_command
-from tests.support.eventually import until
-from tests.support.forked_program import folder_of_command
-from tests.support.program_output import output_of_program
+from tests.support.programs import folder_of_command, output_of_program
 from tests.support.server import RunningServer
+from tests.support.waiting import until
 
 _PAGE = (
     (Path(__file__).parent.parent.parent / "docs" / "wallet.md")

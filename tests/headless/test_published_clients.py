@@ -14,10 +14,8 @@ from aiohttp import web
 
 from bridge_server.kit.headless import HeadlessWallet
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, WalletProcess, wallet_process
-from tests.support.chromium import CHROMIUM, needs_chromium
-from tests.support.node_packages import PACKAGES, needs_node, node_peers
+from tests.support.needs import CHROMIUM, PACKAGES, needs_chromium, needs_node, node_peers, slow
 from tests.support.server import RunningServer
-from tests.support.slow import slow
 
 PATIENCE_SECONDS = 240
 PUBLISHED = ("0.7", "1.x", "2.x")

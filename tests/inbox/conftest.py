@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, opened_app
 from tests.support.server import RunningServer

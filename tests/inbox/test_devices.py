@@ -6,11 +6,8 @@ from typing import Any
 
 import orjson
 
-from tests.support.asking import ask
-from tests.support.event_reader import open_stream
-from tests.support.figures import until_delivered
-from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.problems import pointers
+from tests.support.asking import ask, pointers, until_delivered
+from tests.support.inbox_client import InboxClient, open_stream, sign_in
 from tests.support.project import App, look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.inbox.conftest import send, titles_from
+from tests.support.asking import pointers
 from tests.support.inbox_client import InboxClient
-from tests.support.problems import pointers
 from tests.support.project import NEWS, OFFERS, App, create_app, look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer

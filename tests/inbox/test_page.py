@@ -15,10 +15,10 @@ from bridge_server.inbox.sign_in import origin_of_url
 from bridge_server.web.addresses import origins_of_socket
 from tests.support.asking import Answer, ask
 from tests.support.inbox_client import log_in, sign_in
-from tests.support.node_packages import needs_node_alone
+from tests.support.needs import needs_node_alone
 from tests.support.rows import each_row
+from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer, running_server
-from tests.support.wallet import Wallet
 
 ORIGIN = "https://app.example"
 SCRIPT, PAGE = "/inbox/widget.js", "/inbox/"

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tests.inbox.conftest import newest_first, send, titles_from
-from tests.support.asking import Answer
-from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.asking import METRICS_TOKEN, Answer, pointers, until_waiting
 from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.problems import pointers
 from tests.support.project import OFFERS, App, create_app, opened_app
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.asking import ask
-from tests.support.eventually import eventually
+from tests.support.asking import ask, pointers
 from tests.support.inbox_client import InboxClient, get_nonce, log_in, post_login, sign_in, sound_fields
-from tests.support.problems import pointers
 from tests.support.project import look
 from tests.support.rows import each_row
+from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer, running_server
-from tests.support.wallet import Wallet
+from tests.support.waiting import eventually
 
 MINUTE_MS = 60_000
 NONCE_MS = 600_000

@@ -24,10 +24,9 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.web.answers import EventStream, Piece
-from tests.support.clock import ManualClock
-from tests.support.eventually import eventually, turns
-from tests.support.loop_time import PassTime
+from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, turns
 
 ACCOUNT = 7
 EXPIRES_AT_MS = 1_800_000_060_000

@@ -8,15 +8,12 @@ from typing import Any
 import aiohttp
 
 from tests.inbox.conftest import send_numbered
-from tests.support.asking import ask
-from tests.support.event_reader import EventReader, open_stream
-from tests.support.eventually import eventually
-from tests.support.figures import figure
-from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.asking import ask, figure, raw_connection
+from tests.support.inbox_client import EventReader, InboxClient, open_stream, sign_in
 from tests.support.project import App, create_app, opened_app
-from tests.support.raw_http import raw_connection
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process
+from tests.support.waiting import eventually
 
 
 async def until_open(server: RunningServer, streams: int) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.support.asking import pointers
 from tests.support.inbox_client import InboxClient
-from tests.support.problems import pointers
 from tests.support.project import NEWS, OFFERS, App, create_app
 from tests.support.rows import each_row
 from tests.support.server import RunningServer

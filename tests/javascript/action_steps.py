@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests.javascript.pages import section
-from tests.support.lazy_pip import LAZY_PIP
+from tests.support.needs import LAZY_PIP
 from tests.support.node_project import ROOT
 
 _RUN = re.compile(r"^( *)(?:- )?run: \|\n((?:\1 +.*\n|\n)+)", re.MULTILINE)

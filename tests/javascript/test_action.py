@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.javascript.action_steps import Job, action_commands, commands_in, workflow
-from tests.support.slow import slow
+from tests.support.needs import slow
 
 _SETTINGS = {"BRIDGE_ACTION_SETTINGS": "session_ttl = 60\n", "BRIDGE_ACTION_DEV_ACCOUNTS": "true"}
 

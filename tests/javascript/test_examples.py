@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.javascript.pages import files_of, section
-from tests.support.chromium import needs_chromium
-from tests.support.node_packages import needs_node_alone, needs_test_runners
+from tests.support.needs import needs_chromium, needs_node_alone, needs_test_runners, slow
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
-from tests.support.slow import slow
 
 _NODE_FILE = "session-test.js"
 _SCAN = Path(__file__).parent / "scan"

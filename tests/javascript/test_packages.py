@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.version import VERSION
-from tests.support.node_packages import PACKAGES, needs_node, needs_node_alone, needs_test_runners
+from tests.support.needs import PACKAGES, needs_node, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 from tests.support.rows import each_row
 

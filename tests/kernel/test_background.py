@@ -11,10 +11,9 @@ from structlog.testing import capture_logs
 from bridge_server.kernel.background import StoppedError, Stopping, running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.sweeper import Sweep, Sweeper
-from tests.support.clock import ManualClock
-from tests.support.eventually import eventually, turns
-from tests.support.loop_time import PassTime
+from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, turns
 
 
 class Work:

@@ -17,9 +17,9 @@ import bridge_server
 from bridge_server.assembly.postgres import CARRIED, KEPT
 from bridge_server.kernel.events import DomainEvent, Events, EventTexts, UnreadableEventError
 from bridge_server.kernel.signals import Key, Signals, Touched
-from tests.support.eventually import turns
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import turns
 
 _EXAMPLES: dict[Any, object] = {
     str: "text",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
 from tests.support.project import App, create_app, opened_app
 from tests.support.server import RunningServer
 

@@ -12,11 +12,10 @@ from bridge_server.assembly.application import build_app
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.models import RESERVED_PROJECT_IDS, checked_project_id
 from bridge_server.settings.settings import Settings
-from tests.support.asking import Answer, answer_others, ask
+from tests.support.asking import Answer, answer_others, ask, ask_raw, raw_connection, spell
 from tests.support.command import run_command
 from tests.support.engines import engine_environment
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
-from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.rows import each_row
 
 A = account(1)

@@ -28,10 +28,9 @@ from bridge_server.projects.models import ProjectId, Publisher, TypeId
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from tests.support.asking import Answer
+from tests.support.asking import METRICS_TOKEN, Answer
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
-from tests.support.figures import METRICS_TOKEN
 from tests.support.project import (
     NEWS,
     OFFERS,

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.projects import caip10
-from tests.support.asking import ask
-from tests.support.problems import pointers
+from tests.support.asking import ask, pointers
 from tests.support.project import NEWS, OFFERS, App, account, look, opened_app
 from tests.support.rows import each_row
 from tests.support.server import running_server

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from bridge_server.notify import store
+from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app, until_tried
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status

@@ -17,8 +17,7 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.wire import NotifyShape, openable_url, read_lookup, read_notify_request
 from bridge_server.web.bodies import JsonObject, misspelled, parse_object
-from tests.support.asking import Answer, ask
-from tests.support.problems import pointers
+from tests.support.asking import Answer, ask, pointers
 from tests.support.project import METHODS, NEWS, App, a_notification, account, accounts, look, opened_app
 from tests.support.rows import each_row
 from tests.support.server import running_server

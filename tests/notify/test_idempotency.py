@@ -10,7 +10,6 @@ import pytest
 
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually, turns
 from tests.support.project import (
     DELIVERED,
     NEWS,
@@ -26,6 +25,7 @@ from tests.support.project import (
     unsubscribe,
 )
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually, turns
 
 A, B, C = accounts(3)
 YEARS_10 = 10 * 366 * 86_400

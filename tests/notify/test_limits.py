@@ -9,11 +9,9 @@ import aiohttp
 import pytest
 
 from bridge_server.kernel.clock import SystemClock
-from tests.support.asking import Answer, ask
+from tests.support.asking import METRICS_TOKEN, Answer, ask, figure
 from tests.support.clock import ManualClock
 from tests.support.engines import settings_over
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.project import (
     METHODS,
     NEWS,
@@ -28,6 +26,7 @@ from tests.support.project import (
 )
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
+from tests.support.waiting import eventually
 
 US = 0.000001
 

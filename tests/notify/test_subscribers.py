@@ -15,8 +15,10 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project
+from tests.support.asking import raw_connection, spell
 from tests.support.clock import ManualClock
 from tests.support.engines import settings_over
+from tests.support.needs import slow
 from tests.support.project import (
     NEWS,
     OFFERS,
@@ -30,10 +32,8 @@ from tests.support.project import (
     subscribe,
     subscribe_crowd,
 )
-from tests.support.raw_http import raw_connection, spell
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
-from tests.support.slow import slow
 from tests.support.webhook_receiver import WebhookReceiver
 
 A, B, C = accounts(3)

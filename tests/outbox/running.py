@@ -20,7 +20,7 @@ from bridge_server.storage.database import Database, Row, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
 from tests.support.engines import database_kept, settings_over
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 OPEN = SenderSettings(
     timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"

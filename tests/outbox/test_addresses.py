@@ -30,8 +30,8 @@ from bridge_server.outbox.guarded_client import (
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import WebhookSender
 from tests.outbox.running import HOOK, OPEN
-from tests.support.eventually import turns
 from tests.support.rows import each_row
+from tests.support.waiting import turns
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 PUBLIC = [

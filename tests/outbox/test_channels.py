@@ -22,8 +22,8 @@ from bridge_server.outbox.delivery import Pauses
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, unmarked
 from tests.outbox.running import HOOK, Outbox, Start
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver
 
 DELIVERED = Outcome(Verdict.DELIVERED)

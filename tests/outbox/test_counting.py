@@ -15,8 +15,8 @@ from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, reset, status
 
 _COUNT = """

@@ -16,7 +16,7 @@ from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset, status
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from bridge_server.outbox import dispatcher
 from bridge_server.outbox.fairness import Limits
 from tests.outbox.running import Outbox, Start
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
 
 

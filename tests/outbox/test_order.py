@@ -16,9 +16,9 @@ from bridge_server.outbox.fairness import Admission, FairOrder, Limits, Place
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, Claimant, OutgoingMessage, Queue
 from bridge_server.outbox.queues import Schedule
 from tests.outbox.running import HOOK
-from tests.support.eventually import eventually, turns
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, turns
 
 # Fair turns.
 

@@ -11,8 +11,8 @@ import pytest
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.outbox.running import Outbox
+from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.inbox_client import sign_in
 from tests.support.project import App, look, opened_app
 from tests.support.push_client import PushClient

@@ -10,7 +10,7 @@ from bridge_server.outbox.queues import AllDestinations
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
-from tests.support.eventually import eventually, turns
+from tests.support.waiting import eventually, turns
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 

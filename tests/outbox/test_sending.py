@@ -22,9 +22,9 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender, WebhookSigner
 from tests.outbox.running import HOOK, OPEN
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.certificates import self_signed
+from tests.support.clock import PassTime
+from tests.support.credentials import self_signed
 from tests.support.engines import engine_environment
-from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import (
     WebhookReceiver,

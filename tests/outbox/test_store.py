@@ -28,8 +28,8 @@ from bridge_server.outbox.models import (
 from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Database, Statement, Transaction
 from tests.outbox.running import HOOK
+from tests.support.engines import ENGINES, SQLITE, schema_database
 from tests.support.rows import each_row
-from tests.support.schema_databases import ENGINES, SQLITE, schema_database
 
 A, B = "http://a.test:80", "https://b.test:443"
 IN_A, IN_B, IN_FCM = Queue(A, ""), Queue(B, ""), Queue("fcm", "")

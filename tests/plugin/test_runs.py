@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kit.fixtures.run import Run
-from tests.support.eventually import eventually
-from tests.support.forked_process import fork_server
+from tests.support.needs import slow
+from tests.support.programs import fork_server
 from tests.support.server import server_process
-from tests.support.slow import slow
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
 USES_A_BRIDGE = """

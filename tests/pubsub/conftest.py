@@ -7,12 +7,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.irn_client import Identity, IrnClient, irn_connected
 from tests.support.server import RunningServer, running_server
-from tests.support.socket_client import SocketClient, connected
+from tests.support.socket_client import Identity, IrnClient, SocketClient, connected, irn_connected
+from tests.support.waiting import eventually
 
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
 

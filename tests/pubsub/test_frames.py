@@ -10,8 +10,8 @@ import pytest
 from tests.pubsub.conftest import Connect, Join
 from tests.pubsub.conftest import join as join  # noqa: PLC0414 - a fixture
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.irn_client import RelayError, topic_of
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import RelayError, topic_of
 
 TOPIC = topic_of("some topic")
 SHORT = f"{TOPIC[:8]}…"

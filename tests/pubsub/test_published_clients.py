@@ -10,11 +10,10 @@ import orjson
 import pytest
 
 from tests.support.engines import settings_over
-from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.inbox_client import until_stored
+from tests.support.needs import PACKAGES, needs_node, slow
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
-from tests.support.slow import slow
-from tests.support.stored_messages import until_stored
 
 pytestmark = needs_node
 

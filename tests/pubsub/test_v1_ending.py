@@ -25,14 +25,12 @@ from bridge_server.web.routes import Access, Route
 from bridge_server.web.serving import Charging, Gateway
 from bridge_server.web.sockets import Socket
 from tests.pubsub.conftest import Connect, opened, until_open
-from tests.support.asking import ask
+from tests.support.asking import METRICS_TOKEN, ask, ask_raw, spell
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN
-from tests.support.locks import locked
-from tests.support.raw_http import ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected, spelled
+from tests.support.waiting import locked
 
 # How sockets end: dead ones, slow ones, too many, and all of them when the server stops.
 

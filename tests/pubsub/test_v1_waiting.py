@@ -7,15 +7,15 @@ import aiohttp
 import pytest
 
 from tests.pubsub.conftest import Connect, opened
+from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN, until_delivered
-from tests.support.locks import locked
+from tests.support.inbox_client import count_stored, until_stored
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import SocketClient, connected, spelled
-from tests.support.stored_messages import count_stored, until_stored
+from tests.support.waiting import locked
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 # What waits for a subscriber: for how long, how much of it, and through what.

@@ -7,9 +7,9 @@ import pytest
 
 from tests.pubsub.conftest import Join, irn_opened
 from tests.support.engines import database_of
-from tests.support.irn_client import Identity, RelayError, irn_connected, topic_of
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import Identity, RelayError, irn_connected, topic_of
 
 # A wrong call is answered with a code and a sentence; what is no JSON-RPC ends its socket.
 

@@ -15,13 +15,19 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.base64url import encode
 from bridge_server.web.sockets import MOST_BUFFERED_BYTES
 from tests.pubsub.conftest import Join, irn_opened, until_open
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.irn_client import TOKEN_TIME, Identity, RelayError, base58, irn_connected, topic_of
-from tests.support.locks import locked
+from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
-from tests.support.socket_client import connected
+from tests.support.socket_client import (
+    TOKEN_TIME,
+    Identity,
+    RelayError,
+    base58,
+    connected,
+    irn_connected,
+    topic_of,
+)
+from tests.support.waiting import eventually, locked
 
 # Connections of generation 2.x: tokens, audiences, projects, addresses.
 

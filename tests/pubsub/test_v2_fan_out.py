@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from tests.pubsub.conftest import Join, irn_opened
-from tests.support.asking import answer_others
+from tests.support.asking import METRICS_TOKEN, answer_others, figure
 from tests.support.engines import database_of
-from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
 from tests.support.project import look
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import Identity, IrnClient, RelayError, irn_connected, topic_of
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
 TOPICS = (TOPIC, OTHER)

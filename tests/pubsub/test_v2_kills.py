@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 
 from tests.support.clock import ManualClock
-from tests.support.irn_client import TOKEN_TIME, Identity, IrnClient, irn_connected, topic_of
+from tests.support.needs import SLOW
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
-from tests.support.slow import SLOW
+from tests.support.socket_client import TOKEN_TIME, Identity, IrnClient, irn_connected, topic_of
 
 # SIGKILL: what was answered `true` is there after a restart, and is there once.
 

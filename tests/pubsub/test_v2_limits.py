@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from tests.pubsub.conftest import irn_opened
-from tests.support.asking import answer_others
-from tests.support.eventually import eventually, soon
-from tests.support.figures import METRICS_TOKEN
-from tests.support.irn_client import Identity, IrnClient, RelayError, irn_connected, topic_of
+from tests.support.asking import METRICS_TOKEN, answer_others
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import running_server
-from tests.support.socket_client import connected
+from tests.support.socket_client import Identity, IrnClient, RelayError, connected, irn_connected, topic_of
+from tests.support.waiting import eventually, soon
 
 TOPIC, OTHER, THIRD = topic_of("topic"), topic_of("other"), topic_of("third")
 

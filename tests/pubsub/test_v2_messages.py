@@ -9,12 +9,18 @@ import orjson
 import pytest
 
 from tests.pubsub.conftest import Join, irn_opened
+from tests.support.asking import until_delivered
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import until_delivered
-from tests.support.heard_socket import PATIENCE_SECONDS
-from tests.support.irn_client import TOKEN_TIME, Identity, IrnClient, irn_connected, topic_of
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import (
+    PATIENCE_SECONDS,
+    TOKEN_TIME,
+    Identity,
+    IrnClient,
+    irn_connected,
+    topic_of,
+)
 from tests.support.webhook_receiver import WebhookReceiver
 
 # Publishing, subscribing, acknowledging: who is sent what, how often and until when.

@@ -8,8 +8,8 @@ import pytest
 
 from tests.push.providers import Apns, Fcm, opened_apns, opened_fcm
 from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.asking import METRICS_TOKEN
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, opened_app
 from tests.support.push_client import PushClient

@@ -21,9 +21,9 @@ from bridge_server.push.providers.webpush import WebPushSettings
 from tests.support.apns_service import ApnsService, running_apns_service
 from tests.support.clock import ManualClock
 from tests.support.credentials import throw_away_certificate
-from tests.support.eventually import eventually
 from tests.support.fcm_service import FcmService, running_fcm_service
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN
+from tests.support.waiting import eventually
 
 OTHER_TOKEN = "fedcba9876543210" * 4
 NOTICE = PushNotice("message-1", "Bank", "New request from Dapp", "https://dapp.example/", {"topic": "t"})

@@ -10,8 +10,8 @@ import pytest
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from tests.push.providers import DELIVERED, NOTICE, OTHER_TOKEN, Apns, opened_apns
 from tests.support.apns_service import ApnsService, ServerStream, abort, hold, refusal, reset, taken
-from tests.support.eventually import eventually, turns
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
+from tests.support.waiting import eventually, turns
 from tests.support.webhook_receiver import open_receiver
 
 

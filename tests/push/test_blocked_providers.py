@@ -14,14 +14,13 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.provider import ProviderSender
 from tests.support import apns_service, fcm_service
-from tests.support.asking import ask
-from tests.support.eventually import eventually
-from tests.support.figures import figure, until_delivered
+from tests.support.asking import ask, figure, until_delivered
 from tests.support.inbox_client import InboxClient
 from tests.support.project import App, look
 from tests.support.push_client import PushClient
 from tests.support.push_services import PushServices
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 DELIVERED = Outcome(Verdict.DELIVERED)
 BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")

@@ -15,15 +15,15 @@ from bridge_server.outbox.models import DueMessage
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.push.store import PushStore
+from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.inbox_client import sign_in
 from tests.support.project import execute, look, opened_app, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import FCM_TOKEN, SERVICES, PushServices, running_push_services
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 OPEN = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}

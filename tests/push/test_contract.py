@@ -5,8 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.asking import ask
-from tests.support.problems import pointers
+from tests.support.asking import ask, pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices
 from tests.support.rows import each_row

@@ -10,16 +10,14 @@ from structlog.testing import capture_logs
 
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import AdminClient
-from tests.support.asking import ask
-from tests.support.eventually import eventually
-from tests.support.figures import figure, until_delivered
+from tests.support.asking import ask, figure, pointers, until_delivered
 from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.problems import pointers
 from tests.support.project import App, execute, look, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices, Shown
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 URL = "https://app.example.org/offer"
 NOWHERE = "http://192.0.2.1:9/hook"

@@ -11,6 +11,7 @@ from Crypto.PublicKey import ECC, RSA
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.providers.credentials import ServiceAccount
 from tests.push.providers import DELIVERED, NOTICE, Fcm, opened_fcm
+from tests.support.clock import PassTime
 from tests.support.fcm_service import (
     FcmAnswer,
     FcmService,
@@ -21,7 +22,6 @@ from tests.support.fcm_service import (
     reset,
     rsa_key,
 )
-from tests.support.loop_time import PassTime
 from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
 

@@ -29,10 +29,10 @@ from bridge_server.push.providers.http2 import (
     StreamQueue,
     client_tls,
 )
+from tests.support.clock import PassTime
 from tests.support.credentials import throw_away_certificate
-from tests.support.eventually import turns
-from tests.support.loop_time import PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import turns
 
 
 def go_away(last_stream_id: int, code: int = 0, text: bytes = b"") -> bytes:

@@ -16,12 +16,11 @@ from bridge_server.push.keys import VapidIdentity, es256, rs256
 from bridge_server.push.providers.http2 import Http2Client, client_tls
 from tests.push.providers import KEYS, SUBJECT
 from tests.support.apns_service import ApnsService, running_apns_service
-from tests.support.browser import Browser
 from tests.support.clock import ManualClock
 from tests.support.credentials import throw_away_certificate
 from tests.support.fcm_service import GRANT_TYPE, SCOPE, FcmService, running_fcm_service
 from tests.support.rows import each_row
-from tests.support.webpush_service import WebPushService, web_push_service
+from tests.support.webpush_service import Browser, WebPushService, web_push_service
 
 NOW = 1_800_000_000
 

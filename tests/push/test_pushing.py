@@ -11,12 +11,12 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from tests.support import webhook_receiver
-from tests.support.eventually import eventually
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import SERVICES, PushServices
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang
 
 

@@ -9,11 +9,11 @@ import orjson
 from aiohttp import web
 
 from tests.support import webhook_receiver
-from tests.support.eventually import eventually
-from tests.support.figures import until_delivered
+from tests.support.asking import until_delivered
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status, stuck_body
 
 OWN = [(TOPIC, "push:")]

@@ -25,12 +25,12 @@ from bridge_server.push.keys import (
 )
 from tests.push.providers import KEYS, SUBJECT, Fcm, opened_fcm
 from tests.support import credentials, jwt_check
-from tests.support.browser import Browser, from_base64url
-from tests.support.eventually import eventually
+from tests.support.clock import PassTime
 from tests.support.fcm_service import FcmService, answered, hang, refusal, reset, rsa_key, unauthenticated
-from tests.support.loop_time import PassTime
 from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
+from tests.support.webpush_service import Browser, from_base64url
 
 HOUR = 3_600
 

@@ -13,13 +13,11 @@ from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.messages import KNOWN_SERVICES, judge_webpush
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
 from tests.push.providers import KEYS, WEB_NOTICE, WEB_PUSH
-from tests.support.browser import Browser
-from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.loop_time import PassTime
+from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import open_receiver
-from tests.support.webpush_service import WebPushService, hang, reset, status, web_push_service
+from tests.support.webpush_service import Browser, WebPushService, hang, reset, status, web_push_service
 
 GUARDED = replace(WEB_PUSH, allow_private=False)
 DELIVERED = Outcome(Verdict.DELIVERED, status=201)

@@ -15,8 +15,8 @@ from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.messages import LARGEST_PLAINTEXT_BYTES, padding_for, write_payload
 from bridge_server.push.providers.webpush import SALT_BYTES, encrypt, read_subscription, write_subscription
 from tests.push.providers import WEB_NOTICE
-from tests.support.browser import Browser, base64url, from_base64url
 from tests.support.rows import each_row
+from tests.support.webpush_service import Browser, base64url, from_base64url
 
 BROWSER = Browser()
 ENDPOINT = "https://push.example.net/send/abc%3AD_e-f"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.relay.polls import POLLS, Poll, as_v07
+from tests.support.asking import METRICS_TOKEN
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer, running_server
 
 

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.support.asking import Answer
+from tests.support.asking import Answer, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import until_waiting
 
 # The three reads that a client may wait on, each with what wakes it and what it then says.
 

@@ -7,9 +7,8 @@ from uuid import UUID
 
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from tests.relay.polls import V07_PATH
-from tests.support.asking import ask
+from tests.support.asking import ask, pointers
 from tests.support.bridge_client import BridgeClient
-from tests.support.problems import pointers
 from tests.support.rows import each_row
 
 _JSON = "application/json"

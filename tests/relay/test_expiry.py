@@ -12,11 +12,11 @@ import pytest
 from bridge_server.relay.models import SweptSlice
 from bridge_server.relay.service import Walk
 from tests.relay.test_sessions import MOVES, Move, every_move
+from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.bridge_client import BridgeClient
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 # How long sessions, calls and statuses live: alive one millisecond before the end, gone at it.
 

@@ -12,14 +12,13 @@ from yarl import URL
 
 from bridge_server.web.prefer import preferred_seconds
 from tests.relay.polls import POLLS, Poll
-from tests.support.asking import Answer, ask
+from tests.support.asking import METRICS_TOKEN, Answer, ask, figure, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure, until_waiting
-from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.support.loads import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.support.needs import SLOW
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
-from tests.support.slow import SLOW
+from tests.support.waiting import eventually
 
 # Waiting for what is not there yet: `Prefer: wait=N` or `?wait=N` on the three reads that are polled.
 

@@ -8,8 +8,8 @@ import orjson
 
 from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
+from tests.support.needs import SLOW
 from tests.support.server import running_server
-from tests.support.slow import SLOW
 
 _READERS = 8
 _ROUNDS = 200 if SLOW else 50

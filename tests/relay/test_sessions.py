@@ -8,9 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.relay.polls import V07_PATH
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, ask, pointers
 from tests.support.bridge_client import BridgeClient
-from tests.support.problems import pointers
 from tests.support.project import look
 from tests.support.rows import each_row
 

@@ -9,10 +9,8 @@ import orjson
 import pytest
 
 from tests.relay.polls import POLLS, V07_PATH, Poll, as_v07
-from tests.support.asking import ask
+from tests.support.asking import ask, pointers, until_delivered, until_waiting
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import until_delivered, until_waiting
-from tests.support.problems import pointers
 from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver

@@ -13,7 +13,7 @@ import pytest
 
 from tests.relay.polls import V07_PATH
 from tests.support.clock import ManualClock
-from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.needs import PACKAGES, needs_node
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 

@@ -7,10 +7,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from tests.support.asking import ask
+from tests.support.asking import METRICS_TOKEN, ask, pointers, until_delivered
 from tests.support.bridge_client import BridgeClient
-from tests.support.figures import METRICS_TOKEN, until_delivered
-from tests.support.problems import pointers
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import running_server

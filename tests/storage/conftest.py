@@ -10,7 +10,7 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage import connection
 from bridge_server.storage.database import Database
 from tests.support.drivers import DRIVERS, Driver
-from tests.support.schema_databases import ENGINES, schema_database
+from tests.support.engines import ENGINES, schema_database
 
 
 @pytest.fixture

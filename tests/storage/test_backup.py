@@ -14,9 +14,9 @@ from bridge_server.storage import backup as backup_module
 from bridge_server.storage.backup import BackupError, backup
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.drivers import make_notes_file
-from tests.support.locks import locked
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
+from tests.support.waiting import locked
 
 SESSIONS_WITH_CALLS = """
 SELECT session_id, CAST(calls.payload AS TEXT) AS payload FROM calls JOIN sessions ON sessions.id = session

@@ -32,9 +32,9 @@ from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 # Token buckets on disk: those that are not full, and no others for long.
 

@@ -19,10 +19,9 @@ from bridge_server.storage.connection import LogFile, open_connection
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.group_commit import SizeLimit
 from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
+from tests.support.clock import PassTime
 from tests.support.drivers import make_notes_file
-from tests.support.eventually import eventually, soon
-from tests.support.locks import locked
-from tests.support.loop_time import PassTime
+from tests.support.waiting import eventually, locked, soon
 
 MEGABYTE = 2**20
 

@@ -32,8 +32,8 @@ from tests.storage.notes import (
     text_of,
     turn,
 )
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 FAILING = [
     fail_at_once,

@@ -31,9 +31,9 @@ from bridge_server.storage.postgres.statements import (
     unescaped,
     with_parts,
 )
+from tests.support.engines import STATEMENT, STATEMENTS, modules, parameter_count
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
-from tests.support.statements import STATEMENT, STATEMENTS, modules, parameter_count
 
 # Every statement is one that PostgreSQL takes too, as it is written or by its override.
 

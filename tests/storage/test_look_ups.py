@@ -10,7 +10,7 @@ from bridge_server.storage.database import Row
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import TEXT, put, text_of
 from tests.support.drivers import make_notes_file
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 LONG = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000)

@@ -26,10 +26,10 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres import database
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import translated
+from tests.support.engines import STATEMENTS, parameter_count
+from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
-from tests.support.slow import SLOW
-from tests.support.statements import STATEMENTS, parameter_count
 
 # No statement of a store walks through a table that grows with what others do: SQLite tells its plans.
 

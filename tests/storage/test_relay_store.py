@@ -42,9 +42,9 @@ from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.storage.notes import turn
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, soon
 
 
 class Interrupted:

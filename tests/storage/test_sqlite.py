@@ -24,9 +24,8 @@ from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import TEXT, fail_after_writing, names, put, text_of, turn
 from tests.support.drivers import make_notes_file
-from tests.support.eventually import eventually
-from tests.support.locks import locked
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, locked
 
 _UNLIMITED = 2**32 - 2
 

@@ -22,15 +22,13 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import put
-from tests.support.asking import Answer, ask
+from tests.support.asking import METRICS_TOKEN, Answer, ask, figure
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import WatchedServer, watched_server
 from tests.support.drivers import make_notes_file
-from tests.support.eventually import eventually
-from tests.support.figures import METRICS_TOKEN, figure
-from tests.support.locks import locked
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import connected
+from tests.support.waiting import eventually, locked
 
 THREE_A_MINUTE_APART: dict[str, Any] = {"quota_exempt": (), "sessions_burst": 3, "sessions_per_minute": 1.0}
 

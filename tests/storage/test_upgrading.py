@@ -14,16 +14,16 @@ from bridge_server.storage.migrate import Migration, migrate, packaged_migration
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.inbox_client import sign_in
-from tests.support.irn_client import Identity, IrnClient, irn_connected, topic_of
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import account, look, opened_app
 from tests.support.push_client import PushClient
+from tests.support.rpc_client import Wallet
 from tests.support.server import running_server
-from tests.support.wallet import Wallet
+from tests.support.socket_client import Identity, IrnClient, irn_connected, topic_of
 from tests.support.webhook_receiver import open_receiver
 
 _LATER = 9_000_000_000_000

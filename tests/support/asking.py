@@ -1,6 +1,8 @@
 """One request, and its answer as plain values."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +12,35 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from tests.support.described import description
-from tests.support.problems import checked_problem
 from tests.support.server import RunningServer
+from tests.support.waiting import eventually
+
+# Problems (RFC 9457) as a client finds them.
+
+_ALWAYS = {"type", "title", "status", "detail", "instance"}
+
+
+def checked_problem(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """The problem in an answer, once it is seen to be one, complete and true to the answer's head."""
+    assert headers["Content-Type"] == "application/problem+json"
+    problem: dict[str, Any] = orjson.loads(body)
+    assert problem.keys() >= _ALWAYS
+    assert problem.keys() <= _ALWAYS | {"errors"}
+    assert problem["status"] == status
+    assert problem["instance"] == headers["X-Request-ID"]
+    texts = [problem[name] for name in sorted(_ALWAYS - {"status"})]
+    assert all(isinstance(text, str) and text for text in texts)
+    prefix, code = problem["type"].rsplit(":", 1)
+    assert prefix == "urn:bridge-server:problem"
+    assert headers["Link"] == f'</docs/errors/{code}>; rel="help"'
+    return problem
+
+
+def pointers(problem: Mapping[str, Any]) -> list[str]:
+    """Where the faults are that the problem names."""
+    assert all(fault.keys() == {"pointer", "detail"} and fault["detail"] for fault in problem["errors"])
+    return [fault["pointer"] for fault in problem["errors"]]
+
 
 _PATIENCE = aiohttp.ClientTimeout(total=180)
 
@@ -71,3 +100,93 @@ async def answer_others(server: RunningServer) -> None:
     """Have the server answer and store requests of others: what is not held back is answered meanwhile."""
     for _ in range(5):
         await ask(server, "POST", "/session/new")
+
+
+# HTTP by hand, for what no client library would send.
+
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RawConnection:
+    """A connection that sends exactly the given bytes."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self, *, to_head: bool = False) -> Answer:
+        """The next answer; one to a HEAD request has no body whatever its headers say."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            status_line, *lines = head.decode("utf-8", "surrogateescape").split("\r\n")[:-2]
+            headers = CIMultiDict(
+                (name, value.strip()) for name, _, value in (s.partition(":") for s in lines)
+            )
+            length = 0 if to_head else int(headers.get("Content-Length", "0"))
+            body = await self.reader.readexactly(length)
+        return Answer(int(status_line.split()[1]), CIMultiDictProxy(headers), body)
+
+    async def rest(self) -> bytes:
+        """The bytes until the server closes the connection."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await self.reader.read()
+
+
+@asynccontextmanager
+async def raw_connection(server: RunningServer) -> AsyncIterator[RawConnection]:
+    """A fresh connection, closed at the end of the block."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", URL(server.url).port)
+    try:
+        yield RawConnection(reader, writer)
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def ask_raw(server: RunningServer, request: bytes) -> Answer:
+    """The first answer to these bytes, on a connection of their own."""
+    async with raw_connection(server) as connection:
+        await connection.send(request)
+        return await connection.answer(to_head=request.startswith(b"HEAD "))
+
+
+def spell(method: str, path: str, body: bytes = b"", *headers: bytes) -> bytes:
+    """A request with a Host and, when it has a body, its length."""
+    length = [b"Content-Length: %d" % len(body)] if body else []
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: bridge.example", *headers, *length, b"", body]
+    return b"\r\n".join(lines)
+
+
+# Figures of the server's metrics, by which a test knows that something is under way, or over.
+
+METRICS_TOKEN = "the token of the metrics"
+
+
+async def figure(server: RunningServer, name: str) -> float:
+    """A gauge of a server that was started with `metrics_token=METRICS_TOKEN`."""
+    answer = await ask(server, "GET", "/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
+    lines = answer.body.decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"bridge_{name} "))
+
+
+async def until_waiting(server: RunningServer, clients: int) -> None:
+    """Return once exactly so many clients wait in long polls."""
+
+    async def reached() -> bool:
+        return await figure(server, "waiting_clients") == clients
+
+    await eventually(reached, _PATIENCE_SECONDS)
+
+
+async def until_delivered(server: RunningServer) -> None:
+    """Return once no webhook is owed any more."""
+
+    async def nothing_owed() -> bool:
+        return await figure(server, "outbox_due") == 0
+
+    await eventually(nothing_owed, _PATIENCE_SECONDS)

@@ -16,7 +16,7 @@ from typing import IO, Any
 import orjson
 
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
-from tests.support.forked_process import fork_server
+from tests.support.programs import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server")
 _STOP_SECONDS = 60.0

@@ -1,6 +1,8 @@
 """Answers of the server, held against its description: no status, media type or member that it lacks."""
 
+import importlib
 import json
+import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,8 +13,10 @@ from typing import Any
 import orjson
 from jsonschema import Draft202012Validator
 
+import bridge_server
 from bridge_server.assembly.application import every_route
 from bridge_server.description.document import openapi_document, spelled
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.routes import Route
 
 _PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")
@@ -150,3 +154,20 @@ def _strict(schema: Any) -> Any:
 def _read(body: bytes) -> Any:
     """The JSON of an answer. Python reads no whole number of more than 4,300 digits: it is cut off."""
     return json.loads(body, parse_int=lambda digits: int(digits[:4_000]))
+
+
+# Every failure that the program can name.
+
+
+def every_failure() -> list[type[BridgeError]]:
+    """All subclasses of the kernel's kinds, and the kinds; every module is imported for it."""
+    for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+    return [kind for kind in _descendants(BridgeError) if kind.__module__.startswith("bridge_server.")]
+
+
+def _descendants(kind: type[BridgeError]) -> Iterator[type[BridgeError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _descendants(child)

@@ -3,15 +3,26 @@
 A test that looks into the database of a server does it by `database_of`, which both have.
 """
 
+import importlib
+import pkgutil
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
+import pytest
+
+import bridge_server
+from bridge_server.kernel.events import Events
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
+from bridge_server.kit.testing.server import place_schema
 from bridge_server.settings.settings import Settings
+from bridge_server.storage.database import Database
+from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.postgres import PostgresServer
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -207,3 +218,69 @@ def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
         loop.run(transaction.commit())
     finally:
         loop.run(connection.close())
+
+
+# Databases with the server's own tables, one of each driver, for the tests of stores.
+
+SQLITE, POSTGRES = "sqlite", "postgres"
+ENGINES = (SQLITE, POSTGRES)
+
+
+@asynccontextmanager
+async def schema_database(
+    request: pytest.FixtureRequest, directory: Path, events: Events
+) -> AsyncIterator[Database]:
+    """An empty database of the engine that the fixture's parameter names."""
+    if request.param == SQLITE:
+        place_schema(directory / "bridge.sqlite3")
+        file = SqliteDatabase(directory / "bridge.sqlite3", events)
+        async with file.opened():
+            yield file
+    else:
+        async with _on_postgres(request.getfixturevalue("postgres"), events) as database:
+            yield database
+
+
+@asynccontextmanager
+async def _on_postgres(server: PostgresServer, events: Events) -> AsyncIterator[Database]:
+    # asyncpg is optional: only a test that has a server to talk to imports the driver.
+    from bridge_server.assembly.postgres_overrides import OVERRIDES  # noqa: PLC0415
+    from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415
+    from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415
+
+    database = PostgresDatabase(await server.database("bridge", migrate), events, OVERRIDES)
+    async with database.opened():
+        yield database
+
+
+# The statements that the package has written down: constants of modules that hold SQL.
+
+STATEMENT = re.compile(r"\s*(?:SELECT|INSERT\s+INTO|UPDATE|DELETE\s+FROM|WITH)\s", re.ASCII)
+
+_PASSED_OVER = {"sql_postgres", "postgres_overrides", "__main__"}
+
+
+def modules() -> Iterator[str]:
+    """The modules of the package but for the driver of PostgreSQL."""
+    for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
+        leaf = module.name.rpartition(".")[2]
+        if leaf not in _PASSED_OVER and not module.name.startswith("bridge_server.storage.postgres"):
+            yield module.name
+
+
+def _statements() -> Iterator[tuple[str, str]]:
+    for module in modules():
+        for constant, value in vars(importlib.import_module(module)).items():
+            for number, sql in enumerate(value if isinstance(value, tuple) else (value,)):
+                if isinstance(sql, str) and STATEMENT.match(sql):
+                    yield f"{module}.{constant}" + (f"[{number}]" if isinstance(value, tuple) else ""), sql
+
+
+STATEMENTS: Mapping[str, str] = MappingProxyType(dict(_statements()))
+"""By their names, such as `bridge_server.relay.store.INSERT_CALL`. An imported statement has two names."""
+
+
+def parameter_count(sql: str) -> int:
+    """How many parameters the statement has, as a room writes it."""
+    numbers = [int(number) for number in re.findall(r"\?(\d+)", sql)]
+    return max(numbers, default=sql.count("?"))

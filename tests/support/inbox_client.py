@@ -1,14 +1,21 @@
 """The moves of an account: it signs in, subscribes, reads."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 import orjson
+from multidict import CIMultiDictProxy
 
+from bridge_server.settings.settings import Settings
 from tests.support.asking import Answer, ask
+from tests.support.engines import database_of
+from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer
-from tests.support.wallet import Wallet
+from tests.support.waiting import eventually
 
 
 async def get_nonce(server: RunningServer) -> str:
@@ -99,3 +106,87 @@ async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> Inbo
     wallet = Wallet(number)
     token = (await log_in(server, wallet, **fields)).json["token"]
     return InboxClient(server, wallet, token)
+
+
+# Reading server-sent events, as a browser would.
+
+_PATIENCE_SECONDS = 60.0
+_ENDLESS = aiohttp.ClientTimeout(total=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A notification as it came, and the id to go on from."""
+
+    id: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EventReader:
+    """An open stream."""
+
+    response: aiohttp.ClientResponse
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]:
+        return self.response.headers
+
+    async def block(self) -> str:
+        """The lines until the next empty line; none when the stream has ended."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            lines = []
+            while (line := await self.response.content.readline()) not in (b"\n", b""):
+                lines.append(line.decode())
+        return "".join(lines)
+
+    async def next(self) -> Event:
+        """The next notification; comments are passed over."""
+        while (block := await self.block()).startswith(":"):
+            pass
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        assert fields.keys() == {"id", "event", "data"}, block
+        assert fields["event"] == "notification"
+        return Event(fields["id"], orjson.loads(fields["data"]))
+
+    async def titles(self, count: int) -> list[str]:
+        """The titles of the next notifications."""
+        return [(await self.next()).data["title"] for _ in range(count)]
+
+    async def ended(self) -> bool:
+        """Whether nothing more comes, in good order; raises TimeoutError when the stream goes on."""
+        return await self.block() == ""
+
+
+@asynccontextmanager
+async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> AsyncIterator[EventReader]:
+    """A stream that has begun, until the end of the block."""
+    async with inbox.server.client.get(
+        f"{inbox.server.url}/inbox/stream{query}", headers={**inbox.headers, **headers}, timeout=_ENDLESS
+    ) as response:
+        assert response.status == 200, await response.text()
+        reader = EventReader(response)
+        assert await reader.block() == "retry: 2000\n"
+        yield reader
+
+
+# The messages that wait on disk, as another program sees them.
+
+
+def count_stored(settings: Settings) -> int:
+    """How many there are in the database of a server with these settings. Settled ones do not count, which
+    stay in PostgreSQL for some seconds.
+    """
+    with database_of(settings) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM topic_messages WHERE expires_at_ms > 0")
+    assert isinstance(count, int)
+    return count
+
+
+async def until_stored(settings: Settings, messages: int) -> None:
+    """Return once there are so many."""
+
+    async def reached() -> bool:
+        return await asyncio.to_thread(count_stored, settings) == messages
+
+    await eventually(reached)

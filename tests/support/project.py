@@ -14,8 +14,8 @@ from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
 from tests.support.asking import Answer, ask
 from tests.support.engines import database_of
-from tests.support.eventually import eventually
 from tests.support.server import RunningServer
+from tests.support.waiting import eventually
 
 NEWS, OFFERS = "news", "offers"
 TITLE, BODY = "Title", "Body"

@@ -13,12 +13,11 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.push.keys import new_vapid_keys
 from tests.support import apns_service, fcm_service, webhook_receiver, webpush_service
 from tests.support.apns_service import ApnsAnswer, ApnsService, running_apns_service
-from tests.support.browser import Browser
 from tests.support.credentials import throw_away_certificate
-from tests.support.eventually import eventually
 from tests.support.fcm_service import FcmService, running_fcm_service
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
-from tests.support.webpush_service import WebPushService, web_push_service
+from tests.support.webpush_service import Browser, WebPushService, web_push_service
 
 SERVICES = ("fcm", "apns", "webpush", "webhook")
 FCM_TOKEN = "dGVzdA:APA91b-the_token_of_one_device"

@@ -23,8 +23,7 @@ from tests.support.engines import (
     engine_settings,
     settings_over,
 )
-from tests.support.forked_process import ForkedProcess, fork_server
-from tests.support.free_ports import free_ports
+from tests.support.programs import ForkedProcess, fork_server, free_ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,51 @@
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import orjson
+from aiohttp import WSMsgType
+from Crypto.PublicKey import ECC
+from Crypto.Signature import eddsa
 
-from tests.support.heard_socket import HeardSocket
+from bridge_server.kernel.base64url import encode
+
+# A WebSocket as a test client of either generation reads it. Pings are answered while it waits, else not.
+
+PATIENCE_SECONDS = 60.0
+
+
+class HeardSocket:
+    """Reads what the server sends over one socket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+
+    async def closed(self) -> tuple[int, str]:
+        """The code and the reason of the close frame that comes, whatever comes before."""
+        while True:
+            message = await self.socket.receive(PATIENCE_SECONDS)
+            if message.type is WSMsgType.CLOSE:
+                await self.socket.close()
+                return message.data, message.extra or ""
+            assert message.type in (WSMsgType.TEXT, WSMsgType.PING), message
+
+    async def _next(self) -> dict[str, Any] | bytes:
+        """The next message, or the payload of a pong."""
+        while True:
+            message = await self.socket.receive(PATIENCE_SECONDS)
+            if message.type is WSMsgType.PING:
+                await self.socket.pong(message.data)
+            elif message.type is WSMsgType.PONG:
+                return bytes(message.data)
+            else:
+                assert message.type is WSMsgType.TEXT, message
+                value: dict[str, Any] = orjson.loads(message.data)
+                return value
 
 
 def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str:
@@ -89,3 +128,174 @@ async def connected(
     """One open socket; closed in good order on leaving, if it still is open."""
     async with client.ws_connect(f"{url}{path}", autoping=False, autoclose=False, **options) as socket:
         yield SocketClient(socket)
+
+
+# A client of generation 2.x as a test sees it: what it asks, what it is answered, and what it is sent.
+
+TOKEN_TIME = 1_800_000_000
+"""When the tests' clock starts, in seconds."""
+
+_LETTERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_ids = count(1_700_000_000_000_000_001)
+
+
+def topic_of(name: str) -> str:
+    """64 hexadecimal digits that are different for each name."""
+    return name.encode().hex().rjust(64, "0")
+
+
+def base58(data: bytes) -> str:
+    """The data in base58btc; it must not begin with a zero."""
+    number, text = int.from_bytes(data), ""
+    while number:
+        number, digit = divmod(number, 58)
+        text = _LETTERS[digit] + text
+    return text
+
+
+@dataclass
+class Identity:
+    """An Ed25519 key, by which a client is known."""
+
+    key: ECC.EccKey = field(default_factory=lambda: ECC.generate(curve="Ed25519"))
+
+    @property
+    def did(self) -> str:
+        """The public key as a did:key."""
+        return "did:key:z" + base58(b"\xed\x01" + self.key.public_key().export_key(format="raw"))
+
+    def token(self, header: Any = None, **claims: Any) -> str:
+        """A token that is right, but for what is given; a claim that is None is left out."""
+        values = {
+            "iss": self.did,
+            "sub": "aa" * 32,
+            "aud": "ws://x",
+            "iat": TOKEN_TIME,
+            "exp": TOKEN_TIME + 86_400,
+        }
+        values = {name: value for name, value in (values | claims).items() if value is not None}
+        parts = [encode(orjson.dumps(part)) for part in (header or {"alg": "EdDSA", "typ": "JWT"}, values)]
+        signed = ".".join(parts)
+        return f"{signed}.{encode(eddsa.new(self.key, 'rfc8032').sign(signed.encode()))}"
+
+
+class RelayError(Exception):
+    """A call was answered with an error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(str(error))
+        self.code: int = error["code"]
+        self.tag: str = error["data"]
+        self.message: str = error["message"]
+
+
+class IrnClient(HeardSocket):
+    """One socket. It acknowledges nothing by itself."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        super().__init__(socket)
+        self.requests: list[dict[str, Any]] = []
+        """Every request that the server has sent."""
+        self._came: deque[dict[str, Any]] = deque()
+        self._answers: dict[Any, dict[str, Any]] = {}
+
+    async def send(self, **members: Any) -> None:
+        """Send one frame."""
+        await self.socket.send_str(orjson.dumps(members).decode())
+
+    async def ask(self, method: str, params: Any = None, *, request_id: Any = None) -> Any:
+        """The result of a call. Raises RelayError."""
+        request_id = next(_ids) if request_id is None else request_id
+        await self.send(id=request_id, jsonrpc="2.0", method=method, params=params)
+        return await self.answer(request_id)
+
+    async def answer(self, request_id: Any) -> Any:
+        """The result of the call with this id. Raises RelayError."""
+        while request_id not in self._answers:
+            await self._take(await self._next())
+        answer = self._answers.pop(request_id)
+        assert answer["jsonrpc"] == "2.0"
+        if "error" in answer:
+            raise RelayError(answer["error"])
+        return answer["result"]
+
+    async def publish(
+        self, topic: str, message: str = "message", *, request_id: Any = None, **params: Any
+    ) -> Any:
+        """Publish, and wait until the server has taken it."""
+        values = {"topic": topic, "message": message, "ttl": 300, "tag": 1108, **params}
+        return await self.ask("irn_publish", values, request_id=request_id)
+
+    async def subscribe(self, *topics: str) -> Any:
+        """Subscribe, and wait until the server has done so."""
+        return await self.ask("irn_batchSubscribe", {"topics": topics})
+
+    async def fetch(self, *topics: str) -> Any:
+        """What waits on topics."""
+        return await self.ask("irn_batchFetchMessages", {"topics": topics})
+
+    async def request(self) -> dict[str, Any]:
+        """The next request of the server."""
+        while not self._came:
+            await self._take(await self._next())
+        return self._came.popleft()
+
+    async def message(self, *, acknowledge: bool = True) -> str:
+        """The next message."""
+        request = await self.request()
+        if acknowledge:
+            await self.acknowledge(request)
+        message: str = request["params"]["data"]["message"]
+        return message
+
+    async def messages(self, number: int, *, acknowledge: bool = True) -> list[str]:
+        """The next messages, and no more than these have come."""
+        found = [await self.message(acknowledge=acknowledge) for _ in range(number)]
+        await self.nothing()
+        return found
+
+    async def nothing(self) -> None:
+        """Make sure that nothing else has come, or is about to."""
+        await self.settled()
+        assert not self._came
+
+    async def acknowledge(self, request: dict[str, Any]) -> None:
+        """Say that a message has been received."""
+        await self.send(id=request["id"], jsonrpc="2.0", result=True)
+
+    async def settled(self) -> None:
+        """Return once all that was said before is on disk."""
+        ping = orjson.dumps(next(_ids))
+        await self.socket.ping(ping)
+        while True:
+            message = await self._next()
+            if message == ping:
+                return
+            await self._take(message)
+
+    async def _take(self, message: dict[str, Any] | bytes) -> None:
+        if isinstance(message, bytes):
+            return
+        if "method" in message:
+            self.requests.append(message)
+            self._came.append(message)
+        else:
+            self._answers[message["id"]] = message
+
+
+@asynccontextmanager
+async def irn_connected(
+    client: aiohttp.ClientSession,
+    url: str,
+    identity: Identity,
+    path: str = "/",
+    *,
+    token: str | None = None,
+    **options: Any,
+) -> AsyncIterator[IrnClient]:
+    """One open socket of this identity; closed in good order on leaving, if it still is open."""
+    query = urlencode({"auth": token or identity.token(), "projectId": "p", "ua": "wc-2/test"})
+    async with client.ws_connect(
+        f"{url}{path}?{query}", autoping=False, autoclose=False, **options
+    ) as socket:
+        yield IrnClient(socket)

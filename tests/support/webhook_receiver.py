@@ -10,7 +10,7 @@ from ssl import SSLContext
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 from bridge_server.kit.testing.server import Control
-from tests.support.asking import Answer, ask
+from tests.support.asking import METRICS_TOKEN, Answer, ask, until_waiting
 from tests.support.clock import ManualClock
-from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.push_client import PushClient
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver

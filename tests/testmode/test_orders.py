@@ -12,7 +12,7 @@ import pytest
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kit.testing.fake_node import open_fake_node
-from tests.support.figures import until_waiting
+from tests.support.asking import until_waiting
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient

@@ -8,7 +8,7 @@ import orjson
 from standardwebhooks import Webhook
 
 from bridge_server.kit.testing.server import RecordedRequest
-from tests.support.figures import until_waiting
+from tests.support.asking import until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.project import opened_app
 from tests.support.rows import each_row

@@ -8,12 +8,11 @@ import pytest
 
 from bridge_server.kit.testing.server import place_schema
 from bridge_server.testmode import service
-from tests.support.figures import until_waiting
+from tests.support.asking import until_waiting
 from tests.support.inbox_client import sign_in
-from tests.support.irn_client import Identity, irn_connected, topic_of
 from tests.support.project import look, opened_app
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-from tests.support.socket_client import connected
+from tests.support.socket_client import Identity, connected, irn_connected, topic_of
 from tests.support.webhook_receiver import hang, open_receiver, status
 from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 

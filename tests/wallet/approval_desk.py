@@ -11,9 +11,9 @@ from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 
 @dataclass(frozen=True, slots=True)

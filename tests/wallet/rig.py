@@ -20,7 +20,7 @@ from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
 from tests.support.engines import engine_settings
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 ZERO_HASH = "0x" + "00" * 32
 ALICE = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"

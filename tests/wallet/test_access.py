@@ -8,8 +8,7 @@ import orjson
 import pytest
 import structlog
 
-from tests.support.asking import Answer, ask
-from tests.support.raw_http import ask_raw, spell
+from tests.support.asking import Answer, ask, ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server

@@ -39,9 +39,9 @@ from bridge_server.wallet.models import (
 )
 from tests.ethereum.typed_data_examples import mail
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
+from tests.support.waiting import eventually
 
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"

@@ -13,12 +13,12 @@ import pytest
 import structlog
 
 from bridge_server.wallet.models import RpcCall, TransactionRefusedError
-from tests.support.eventually import eventually
-from tests.support.free_ports import free_ports
-from tests.support.node_packages import PACKAGES, needs_anvil
+from tests.support.needs import PACKAGES, needs_anvil
+from tests.support.programs import free_ports
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
 CHAIN_ID = 31_337

@@ -16,8 +16,8 @@ from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
+from tests.support.clock import PassTime
 from tests.support.engines import settings_over
-from tests.support.loop_time import PassTime
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
 from tests.wallet.approval_desk import Desk, open_desk
 from tests.wallet.rig import open_rig

@@ -23,10 +23,10 @@ from bridge_server.wallet import signing
 from bridge_server.wallet.models import Address, AuditEntry, Caller
 from bridge_server.wallet.signing import MOST_BYTES, AuditLog, read_history
 from tests.ethereum.typed_data_examples import mail
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import RunningServer, running_server, server_process
+from tests.support.waiting import eventually
 
 ADDRESS = DEVELOPMENT_ADDRESS
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"

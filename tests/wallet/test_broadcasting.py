@@ -18,12 +18,11 @@ from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, body, hang
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState, TransactionRefusedError
 from bridge_server.wallet.transactions.store import TransactionStore
-from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
-from tests.support.loop_time import PassTime
+from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
+from tests.support.waiting import eventually
 from tests.wallet.rig import ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
 

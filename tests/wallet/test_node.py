@@ -32,8 +32,8 @@ from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, Rp
 from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.connections import read_answers, write_calls
 from bridge_server.wallet.node.node import Node
-from tests.support.closing_proxy import open_closing_proxy
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
+from tests.support.proxies import open_closing_proxy
 from tests.support.rows import each_row
 
 PRICE = RpcCall("eth_gasPrice", [])

@@ -16,7 +16,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, METHODS, openrpc_document
 from bridge_server.wallet.rpc.wire import CODE_OF_KIND
 from tests.support.asking import ask
-from tests.support.free_ports import free_ports
+from tests.support.programs import free_ports
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer
 

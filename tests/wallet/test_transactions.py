@@ -49,8 +49,8 @@ from bridge_server.wallet.transactions.states import (
     states_before,
 )
 from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionStore
+from tests.support.engines import ENGINES, schema_database
 from tests.support.rows import each_row
-from tests.support.schema_databases import ENGINES, schema_database
 from tests.wallet.rig import ALICE, ALICES_KEY, BOB, Rig, open_rig, signed_elsewhere, transaction
 
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.figures import METRICS_TOKEN
+from tests.support.asking import METRICS_TOKEN
 from tests.support.server import RunningServer, running_server
 
 

@@ -8,11 +8,9 @@ import pytest_asyncio
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tests.support.asking import Answer, ask
+from tests.support.asking import METRICS_TOKEN, Answer, ask, ask_raw
 from tests.support.bridge_client import BridgeClient
 from tests.support.engines import database_of
-from tests.support.figures import METRICS_TOKEN
-from tests.support.raw_http import ask_raw
 from tests.support.server import RunningServer, running_server
 from tests.web import inputs
 from tests.web.inputs import Odd

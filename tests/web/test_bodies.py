@@ -16,8 +16,7 @@ from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 from bridge_server.web import bodies as opaque_body
 from bridge_server.web.bodies import OpaqueBodies, parse_object
 from bridge_server.web.prefer import Wait, wanted_wait
-from tests.support.asking import ask
-from tests.support.raw_http import ask_raw, spell
+from tests.support.asking import ask, ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY

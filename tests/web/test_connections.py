@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
 from bridge_server.web.answers import text_answer
-from tests.support.idle_clients import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
+from tests.support.loads import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
 from tests.support.rows import each_row
 
 EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"

@@ -9,10 +9,8 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.relay.service import Relay
 from bridge_server.web import request_log
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
-from tests.support.asking import Answer, ask
-from tests.support.failures import every_failure
-from tests.support.figures import METRICS_TOKEN
-from tests.support.raw_http import ask_raw, spell
+from tests.support.asking import METRICS_TOKEN, Answer, ask, ask_raw, spell
+from tests.support.described import every_failure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import ANY_ORIGIN, EVERY_ENDPOINT, NO_ORIGIN, SESSION_ID, Endpoint

@@ -22,8 +22,8 @@ from bridge_server.web import shared_limits
 from bridge_server.web.limits import Charged, Cost, QuotaError
 from bridge_server.web.shared_limits import SharedQuotas
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

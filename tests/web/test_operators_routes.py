@@ -13,9 +13,7 @@ from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.asking import Answer, ask
-from tests.support.figures import METRICS_TOKEN
-from tests.support.raw_http import ask_raw, spell
+from tests.support.asking import METRICS_TOKEN, Answer, ask, ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver, status

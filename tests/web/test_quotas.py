@@ -18,9 +18,9 @@ from bridge_server.web.limits import Quotas
 from bridge_server.web.request_log import Refusals
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 LIMITED: dict[str, Any] = {"quota_exempt": (), "requests_burst": 3, "requests_per_second": 1}
 """Three requests at once and one more a second; nobody is exempt."""

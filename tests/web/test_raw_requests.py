@@ -13,13 +13,11 @@ from structlog.testing import CapturedCall, CapturingLogger
 from bridge_server.cli.process import is_not_a_client_fault
 from bridge_server.web import connection as refusals
 from bridge_server.web import request_log
-from tests.support.asking import ask
-from tests.support.eventually import eventually
-from tests.support.figures import until_waiting
-from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.asking import ask, ask_raw, raw_connection, spell, until_waiting
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
 
 _CLOSE = b"Connection: close"
 

@@ -18,8 +18,8 @@ from bridge_server.web.answers import (
 )
 from bridge_server.web.open_connections import Backlog, Unread, UnreadLimits
 from bridge_server.web.sockets import Socket, text_frame
-from tests.support.idle_clients import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get, guarded
-from tests.support.loop_time import PassTime
+from tests.support.clock import PassTime
+from tests.support.loads import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get, guarded
 from tests.support.rows import each_row
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -7,14 +7,13 @@ from typing import Any
 import orjson
 
 from bridge_server.kit.client import Cipher
-from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
-from tests.support.console_client import ConsoleClient
-from tests.support.console_projects import make_project, subscribe, subscribe_crowd
-from tests.support.eventually import eventually
-from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.console_client import ConsoleClient, make_project, subscribe, subscribe_crowd
+from tests.support.node_project import BROWSER_MARKS, run_console_specification
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import Identity, irn_connected, topic_of
+from tests.support.waiting import eventually
 
 _SPECIFICATION = Path(__file__).parent / "console.spec.js"
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'

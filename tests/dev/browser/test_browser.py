@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.dev.test_command import links, running, until_printed
-from tests.support.browser_tests import BROWSER_MARKS, run_specification
+from tests.support.node_project import BROWSER_MARKS, run_specification
 
 _HERE = Path(__file__).parent
 _QUICKSTART = _HERE.parents[2] / "docs" / "quickstart.md"

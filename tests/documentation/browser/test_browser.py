@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from bridge_server.description.site import FOLDER, swagger_ui_files
-from tests.support.browser_tests import BROWSER_MARKS, run_specification
+from tests.support.node_project import BROWSER_MARKS, run_specification
 from tests.support.server import running_server
 
 _ROOT = Path(__file__).parents[3]

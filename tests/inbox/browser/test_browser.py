@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.support.browser_tests import BROWSER_MARKS, run_specification
+from tests.support.node_project import BROWSER_MARKS, run_specification
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[2] / "docs" / "notify.md"

@@ -32,9 +32,9 @@ from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
-from tests.support.eventually import eventually
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 

@@ -21,10 +21,10 @@ from bridge_server.storage.postgres.connection import connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
-from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
+from tests.support.proxies import CuttingProxy, open_cutting_proxy
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

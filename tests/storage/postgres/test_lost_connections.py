@@ -26,9 +26,9 @@ from bridge_server.storage.postgres.listening import end_silent_sessions, name_o
 from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import names, put, text_of
 from tests.storage.postgres.test_wake_ups import running
-from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
+from tests.support.proxies import CuttingProxy, open_cutting_proxy
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

@@ -33,8 +33,8 @@ from bridge_server.wallet.transactions.store import TransactionStore
 from tests.storage.notes import put
 from tests.support.clock import ManualClock
 from tests.support.drivers import notes_url
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.waiting import eventually, soon
 
 pytestmark = needs_postgres
 

@@ -23,12 +23,12 @@ from bridge_server.storage.postgres.failures import CONNECTIONS
 from bridge_server.storage.postgres.migrate import examined
 from tests.support.command import run_command
 from tests.support.engines import make_rooms
-from tests.support.eventually import eventually
+from tests.support.loads import Ledger, PatientLoad, WriteLoad
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
-from tests.support.write_load import Ledger, PatientLoad, WriteLoad
+from tests.support.waiting import eventually
 from tests.test_crash import Inspection
 
 pytestmark = needs_postgres

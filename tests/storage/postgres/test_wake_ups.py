@@ -34,9 +34,9 @@ from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.listening import AtMostOnce, Ear, Ledger
 from bridge_server.storage.postgres.processes import opened_with_wake_ups
 from tests.storage.notes import put, text_of
-from tests.support.eventually import eventually, soon
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
+from tests.support.waiting import eventually, soon
 
 # Events cross from one process to another, and whatever is lost on the way shows.
 

@@ -5,8 +5,11 @@ waited for by the event that brings it.
 """
 
 import asyncio
+import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 _LOOK_EVERY_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
@@ -44,3 +47,14 @@ async def turns(count: int = 20) -> None:
     """Let everything that is ready run: what needs no other process, thread or socket has happened then."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+# Another program that holds the database.
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Keep everybody else from writing to the SQLite file inside the block."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield

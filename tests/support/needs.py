@@ -1,6 +1,7 @@
-"""Programs for Node.js: where `scripts/test --all` installs them, marks of tests that need them, and runs."""
+"""The mark of tests that take minutes, or need the network."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,34 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.slow import SLOW
+SLOW = "SLOW_TESTS" in os.environ
+"""Whether the tests may take their time."""
+
+slow = pytest.mark.skipif(not SLOW, reason="slow: `scripts/test --all` runs it")
+
+
+# Debian's Chromium without windows, and the configuration with which Playwright runs it.
+
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
+
+CONFIGURATION = f"""
+export default {{
+  workers: 1,
+  timeout: 180000,
+  expect: {{ timeout: 30000 }},
+  use: {{
+    launchOptions: {{ executablePath: '{CHROMIUM}', args: ['--no-sandbox'] }},
+    permissions: ['local-network-access'], // a page that this machine does not serve may reach the server
+  }},
+}}
+"""
+
+needs_chromium = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
+)
+
+
+# Programs for Node.js: where `scripts/test --all` installs them, marks of tests that need them, and runs.
 
 PACKAGES = Path(__file__).parent.parent / "node"
 ANVIL = PACKAGES / "node_modules" / ".bin" / "anvil"
@@ -57,3 +85,9 @@ async def node_peers(script: str, **orders: Any) -> AsyncIterator[asyncio.Stream
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+# What pip installs is compiled when it is imported: compiling all of it costs more than the test.
+
+LAZY_PIP = {"PIP_COMPILE": "0"}
+"""Environment variables of a test that installs packages."""

@@ -1,20 +1,25 @@
 """`python -m bridge_server` in a process that is forked from one that has the program's modules loaded."""
 
+import asyncio
 import os
+import pty
+import random
 import select
 import socket
 import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from threading import Lock
 from typing import IO, Any
 
 import orjson
 
+from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.fork_server import NUMBER_SIZE
 
 _ROOT = Path(__file__).parents[2]
@@ -138,3 +143,132 @@ def close_fork_server() -> None:
     if _started.cache_info().currsize:
         _started().close()
         _started.cache_clear()
+
+
+# The command `bridge-server` of a shell's script, in forked processes.
+
+# A program without the packages of the environment starts within a few milliseconds. It asks the fork server,
+# hands signals on, and ends as the process does.
+_PROGRAM = """#!{python} -IS
+import json, os, signal, socket, sys
+
+NUMBERS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+def hand_on(number, _):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+with socket.socket(socket.AF_UNIX) as conversation:
+    conversation.connect({address!r})
+    socket.send_fds(conversation, [b"!"], [0, 1, 2])
+    wanted = {{
+        "arguments": sys.argv[1:], "environment": dict(os.environ), "directory": os.getcwd(),
+        "open_files": None, "program": None,
+    }}
+    conversation.sendall(json.dumps(wanted).encode() + b"\\n")
+    pid = int(conversation.recv({size}, socket.MSG_WAITALL))
+    for number in NUMBERS:
+        signal.signal(number, hand_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
+    code = int(conversation.recv({size}, socket.MSG_WAITALL))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+def folder_of_command(folder: Path) -> Path:
+    """A new folder below, for PATH, whose `bridge-server` runs each command in a forked process."""
+    programs = folder / "programs"
+    programs.mkdir()
+    program = programs / "bridge-server"
+    address = str(fork_server().address)
+    program.write_text(_PROGRAM.format(python=sys.executable, address=address, size=NUMBER_SIZE), "utf-8")
+    program.chmod(0o700)
+    return programs
+
+
+# The output of programs that examples of the documentation run.
+
+_SECONDS = 240
+
+
+def output_of_program(program: str) -> str:
+    """What a program in Python, which must succeed, prints in a forked process, as that of `python -c`."""
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = fork_server().start((), os.environ, err, out, program=program)
+        try:
+            exit_code = process.wait(_SECONDS)
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        assert exit_code == 0, err.read().decode()
+        return out.read().decode()
+
+
+async def output_of(*command: str, folder: Path, **variables: str) -> str:
+    """What the command prints in the folder; it must succeed. The variables are added to the environment."""
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env={**os.environ, **variables}, stdout=PIPE
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0
+    return output.decode()
+
+
+# Commands at a terminal.
+
+
+def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> str:
+    """What a command, which must succeed, writes to a terminal that is its input and output."""
+    ours, its = pty.openpty()
+    variables = {**environment_without_settings(), "COLUMNS": "200", **(environment or {})}
+    try:
+        run = fork_server().start([*map(str, arguments)], variables, its, its, its)
+    finally:
+        os.close(its)
+    written = b""
+    try:
+        while piece := os.read(ours, 65_536):
+            written += piece
+    except OSError:  # Linux says so when the last writer has closed the terminal
+        pass
+    finally:
+        os.close(ours)
+    assert run.wait() == 0, written
+    return written.decode()
+
+
+# Ports for programs that cannot choose one themselves, or that come back to theirs.
+
+_FIRST, _COUNT = 20_000, 600
+_WORKERS = 16
+
+
+def free_ports(number: int) -> list[int]:
+    """So many different ports of 127.0.0.1 on which nothing listens.
+
+    They are below the ports that the system hands out, and each worker has its own: no other test gets one of
+    these in between, not even while a server that is started again is away.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    first = _FIRST + _COUNT * worker
+    found: list[int] = []
+    for port in random.sample(range(first, first + _COUNT), _COUNT):
+        if len(found) == number:
+            break
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found

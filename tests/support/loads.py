@@ -1,0 +1,480 @@
+"""Many clients that write, and a ledger of what they were answered: the server owes all of it for ever."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Any, Protocol
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from bridge_server.settings.types import networks
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.connection import GuardedRunner
+from bridge_server.web.open_connections import CONNECTIONS, ConnectionLimits, Connections, UnreadLimits
+from tests.cluster.processes import ClusterProcess
+from tests.support.postgres import connected
+from tests.support.socket_client import Identity, IrnClient, RelayError, irn_connected, topic_of
+from tests.support.waiting import eventually
+from tests.support.webhook_receiver import WebhookReceiver
+
+
+@dataclass(slots=True)
+class Content:
+    """Something that is replaced again and again by one client.
+
+    `answered` is the last that the server acknowledged, `asked` what was sent after it and not answered:
+    that may be stored or not.
+    """
+
+    answered: str | None = None
+    asked: str | None = None
+
+    def may_be(self, found: str | None) -> bool:
+        """Whether the server may say this after a crash."""
+        return found == self.answered or (self.asked is not None and found == self.asked)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The writes that were answered 200, by id."""
+
+    sessions: dict[str, Content] = field(default_factory=dict)
+    calls: dict[tuple[str, str], str] = field(default_factory=dict)
+    statuses: dict[str, Content] = field(default_factory=dict)
+    answers: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def count(self) -> None:
+        """Another 200."""
+        self.answers += 1
+        self.changed.set()
+
+    async def reaches(self, answers: int, within_seconds: float = 60.0) -> None:
+        """Return once there were so many answers; raises TimeoutError when there are not in time."""
+        try:
+            async with asyncio.timeout(within_seconds):
+                while self.answers < answers:
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            found = f"{self.answers} of {answers} writes were answered in {within_seconds:g} s"
+            raise TimeoutError(f"{found}: the server refuses them, or the load has ended") from None
+
+
+class WriteLoad:
+    """Clients that write until their server is gone."""
+
+    def __init__(self, client: aiohttp.ClientSession, url: str, ledger: Ledger, chance: Random) -> None:
+        self._client = client
+        self._url = url
+        self._ledger = ledger
+        self._chance = chance
+
+    async def run(self, clients: int) -> None:
+        """Write with so many at once; returns when the server no longer answers any."""
+        await asyncio.gather(*(self._write_until_refused(number) for number in range(clients)))
+
+    async def _write_until_refused(self, number: int) -> None:
+        count = 0
+        with suppress(aiohttp.ClientError):
+            while True:
+                count += 1
+                await self._talk(f"client {number} talk {count}")
+
+    async def _talk(self, name: str) -> None:
+        session_id = (await self._send("POST", "/session/new"))["sessionId"]
+        session = self._ledger.sessions[session_id] = Content()
+        self._ledger.count()
+        for turn in range(self._chance.randint(1, 3)):
+            await self._replace(session, "PUT", f"/session/{session_id}", f"{name} session {turn}")
+        for turn in range(self._chance.randint(1, 4)):
+            await self._call(session_id, f"{name} call {turn}")
+
+    async def _call(self, session_id: str, payload: str) -> None:
+        body = {"encryptionPayload": payload, "dappName": "Dapp"}
+        call_id = (await self._send("POST", f"/session/{session_id}/call/new", body))["callId"]
+        self._ledger.calls[session_id, call_id] = payload
+        status = self._ledger.statuses[call_id] = Content()
+        self._ledger.count()
+        for turn in range(self._chance.randint(0, 2)):
+            await self._replace(status, "POST", f"/call-status/{call_id}/new", f"{payload} status {turn}")
+
+    async def _replace(self, content: Content, method: str, path: str, payload: str) -> None:
+        content.asked = payload
+        await self._send(method, path, {"encryptionPayload": payload})
+        content.answered, content.asked = payload, None
+        self._ledger.count()
+
+    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
+        async with self._client.request(method, f"{self._url}{path}", json=body) as response:
+            assert response.status == 200, await response.text()
+            answer: dict[str, str] = await response.json()
+            return answer
+
+
+class PatientLoad(WriteLoad):
+    """Clients that ask again when they are told to come back, until their server is gone."""
+
+    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
+        while True:
+            async with self._client.request(method, f"{self._url}{path}", json=body) as response:
+                if response.status == 200:
+                    answer: dict[str, str] = await response.json()
+                    return answer
+                assert response.status == 503, await response.text()
+                assert int(response.headers["Retry-After"]) >= 1
+            await asyncio.sleep(0.02)
+
+
+# A backend that publishes with all its might, and a ledger of what it was answered.
+
+
+@dataclass(slots=True)
+class Sendings:
+    """Answers by notification id: every account in `sent` must keep its notification.
+
+    `asked` are the accounts of calls that may or may not have been taken.
+    """
+
+    sent: dict[str, set[str]] = field(default_factory=dict)
+    asked: dict[str, set[str]] = field(default_factory=dict)
+    answers: int = 0
+
+
+class NotifyLoad:
+    """Calls notify for several projects until the server is gone; ids come again and again."""
+
+    def __init__(
+        self,
+        client: aiohttp.ClientSession,
+        url: str,
+        secrets: Sequence[tuple[str, str]],
+        accounts: Sequence[str],
+        chance: Random,
+    ) -> None:
+        self.ledgers = {project_id: Sendings() for project_id, _ in secrets}
+        self._client = client
+        self._url = url
+        self._secrets = secrets
+        self._accounts = accounts
+        self._chance = chance
+        self._progress = asyncio.Event()
+
+    @property
+    def answers(self) -> int:
+        """How many calls were answered 200."""
+        return sum(ledger.answers for ledger in self.ledgers.values())
+
+    async def run(self) -> None:
+        """One caller for each project; returns when the server no longer answers any."""
+        await asyncio.gather(*(self._call_until_refused(*each) for each in self._secrets))
+
+    async def reaches(self, answers: int) -> None:
+        """Return once so many calls were answered."""
+        while self.answers < answers:
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def _call_until_refused(self, project_id: str, secret: str) -> None:
+        ledger = self.ledgers[project_id]
+        headers = {"Authorization": f"Bearer {secret}"}
+        with suppress(aiohttp.ClientError):
+            while True:
+                notification_id = f"id {self._chance.randint(1, 12)}"
+                wanted = self._chance.sample(self._accounts, self._chance.randint(1, 60))
+                ledger.asked.setdefault(notification_id, set()).update(wanted)
+                content = {"type": "news", "title": notification_id, "body": "Body"}
+                body = {"notification_id": notification_id, "notification": content, "accounts": wanted}
+                url = f"{self._url}/{project_id}/notify"
+                async with self._client.post(url, json=body, headers=headers) as response:
+                    if response.status == 429:
+                        await asyncio.sleep(0.05)
+                        continue
+                    assert response.status == 200, await response.text()
+                    outcome = await response.json()
+                assert outcome["not_found"] == []
+                ledger.sent.setdefault(notification_id, set()).update(outcome["sent"])
+                ledger.answers += 1
+                self._progress.set()
+
+
+# Loads beside those of sessions and calls: what their answers promise, and what of it is not there later.
+#
+# `run` writes at a process until that is gone or the task is cancelled; `losses` has a line for each thing
+# that was answered and is not there.
+
+_PAUSE_SECONDS = 0.05
+_DELIVERY_SECONDS = 60.0
+_SUBSCRIBED = "SELECT topic FROM irn_subscriptions"
+_DELIVERED = """
+SELECT projects.project_id, notifications.idempotency_key, accounts.account_key, count(*)
+FROM deliveries JOIN accounts ON accounts.id = deliveries.account
+JOIN sendings ON sendings.id = deliveries.sending JOIN projects ON projects.id = sendings.project
+JOIN notifications ON notifications.id = sendings.notification GROUP BY 1, 2, 3
+"""
+
+
+class OwedWrites(Protocol):
+    """One kind of writes, and what the server owes for them."""
+
+    kind: str
+    answers: int
+
+    async def run(self, process: ClusterProcess) -> None: ...
+
+    async def losses(self, process: ClusterProcess) -> list[str]: ...
+
+
+class Notifications:
+    """Calls of notify: each account that was `sent` one has it, once."""
+
+    kind = "notifications"
+
+    def __init__(self, url: str, secrets: Sequence[tuple[str, str]], accounts: Sequence[str]) -> None:
+        """`url` is the database's; `secrets` are those of projects whose subscribers are the accounts."""
+        self._url = url
+        self._secrets = secrets
+        self._accounts = accounts
+        self._numbers = count()
+        self._owed: set[tuple[str, str, str]] = set()
+        self.answers = 0
+
+    async def run(self, process: ClusterProcess) -> None:
+        await asyncio.gather(*(self._notify_until_gone(process, *each) for each in self._secrets))
+
+    async def losses(self, process: ClusterProcess) -> list[str]:
+        async with connected(self._url) as wire:
+            found = {tuple(row)[:3]: row[3] for row in await wire.fetch(_DELIVERED)}
+        return [f"delivery {each}: {found.get(each, 0)} times" for each in self._owed if found.get(each) != 1]
+
+    async def _notify_until_gone(self, process: ClusterProcess, project: str, secret: str) -> None:
+        with suppress(aiohttp.ClientError):
+            while True:
+                await self._notify(process, project, secret)
+
+    async def _notify(self, process: ClusterProcess, project: str, secret: str) -> None:
+        name = f"id {next(self._numbers)}"
+        content = {"type": "news", "title": name, "body": "Body"}
+        body = {"notification_id": name, "notification": content, "accounts": self._accounts}
+        headers = {"Authorization": f"Bearer {secret}"}
+        while True:
+            url = f"{process.url}/{project}/notify"
+            async with process.server.client.post(url, json=body, headers=headers) as response:
+                if response.status == 200:
+                    sent = (await response.json())["sent"]
+                    break
+                assert response.status in (429, 503), await response.text()
+            await asyncio.sleep(_PAUSE_SECONDS)
+        self._owed.update((project, name, each.replace("eip155:1:", "eip155:")) for each in sent)
+        self.answers += 1
+
+
+class Publications:
+    """Generation 2.x: a message that was taken waits for its subscriber, and a subscription stays."""
+
+    kind = "publications"
+
+    def __init__(self, url: str) -> None:
+        """`url` is the database's."""
+        self._url = url
+        self._numbers = count()
+        self._published: list[str] = []
+        self._subscribed: list[str] = []
+        self.answers = 0
+
+    async def run(self, process: ClusterProcess) -> None:
+        # The socket says by an assertion of its own that it was closed.
+        with suppress(aiohttp.ClientError, AssertionError):
+            async with _connected(process) as client:
+                while True:
+                    with suppress(RelayError):
+                        await self._publish(client)
+                    await asyncio.sleep(_PAUSE_SECONDS / 10)
+
+    async def losses(self, process: ClusterProcess) -> list[str]:
+        async with connected(self._url) as wire:
+            subscribed = {topic for (topic,) in await wire.fetch(_SUBSCRIBED)}
+        lost = [f"subscription {topic}" for topic in self._subscribed if topic not in subscribed]
+        async with _connected(process) as client:
+            for topic in self._published:
+                found = (await client.fetch(topic))["messages"]
+                lost += [] if [each["message"] for each in found] == [topic] else [f"publication {topic}"]
+        return lost
+
+    async def _publish(self, client: IrnClient) -> None:
+        topic, other = (topic_of(f"killed {next(self._numbers)}") for _ in range(2))
+        await client.publish(topic, topic, ttl=86_400)
+        self._published.append(topic)
+        self.answers += 1
+        await client.subscribe(other)
+        self._subscribed.append(other)
+        self.answers += 1
+
+
+def _connected(process: ClusterProcess) -> AbstractAsyncContextManager[IrnClient]:
+    """A socket of a new client."""
+    client = Identity()
+    token = client.token(iat=int(time.time()), exp=None)
+    return irn_connected(process.server.client, process.url, client, token=token)
+
+
+class Webhooks:
+    """Calls of a session whose wallet has a webhook: each that was answered is told of, at least once."""
+
+    kind = "webhooks"
+
+    def __init__(self, receiver: WebhookReceiver) -> None:
+        self._receiver = receiver
+        self._owed: set[str] = set()
+        self.answers = 0
+
+    async def run(self, process: ClusterProcess) -> None:
+        with suppress(aiohttp.ClientError):
+            session = (await self._sent(process, "POST", "/session/new", {}))["sessionId"]
+            push = {"type": "fcm", "token": "token", "webhook": self._receiver.url()}
+            path = f"/session/{session}"
+            await self._sent(process, "PUT", path, {"encryptionPayload": "sealed", "push": push})
+            body = {"encryptionPayload": "sealed", "dappName": "Dapp"}
+            while True:
+                call = (await self._sent(process, "POST", f"{path}/call/new", body))["callId"]
+                self._owed.add(call)
+                self.answers += 1
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def losses(self, process: ClusterProcess) -> list[str]:
+        async def all_came() -> bool:
+            return not self._missing()
+
+        with suppress(TimeoutError):
+            await eventually(all_came, _DELIVERY_SECONDS)
+        return [f"webhook of call {each}" for each in self._missing()]
+
+    def _missing(self) -> set[str]:
+        return self._owed - {orjson.loads(request.body).get("callId") for request in self._receiver.requests}
+
+    async def _sent(self, process: ClusterProcess, method: str, path: str, body: Any) -> dict[str, str]:
+        while True:
+            async with process.server.client.request(method, f"{process.url}{path}", json=body) as response:
+                if response.status == 200:
+                    answer: dict[str, str] = await response.json()
+                    return answer
+                assert response.status in (429, 503), await response.text()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+# Clients that need not read what they ask for, and a small application that guards its connections.
+
+UPGRADE = (
+    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+)  # fmt: skip
+"""The headers of a request for a WebSocket."""
+
+SOMEBODY, ANOTHER = "127.0.0.2", "127.0.0.3"
+
+_PATIENCE_SECONDS = 60.0
+
+
+@contextmanager
+def client(
+    port: int, address: str = SOMEBODY, said: bytes = b"", small: bool = True
+) -> Iterator[socket.socket]:
+    """A client at this address that has said this; a small one's machine takes little by itself."""
+    with socket.socket() as connection:
+        if small:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.bind((address, 0))
+        connection.settimeout(_PATIENCE_SECONDS)
+        connection.connect(("127.0.0.1", port))
+        if said:
+            connection.sendall(said)
+        yield connection
+
+
+def get(path: str = "/", *headers: str, version: str = "1.1") -> bytes:
+    """A request that has no body."""
+    return "\r\n".join([f"GET {path} HTTP/{version}", "Host: bridge.example", *headers, "", ""]).encode()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """The bytes until the server ends the connection, in any way."""
+    parts = []
+    try:
+        while part := connection.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+async def everything_from(connection: socket.socket) -> bytes:
+    """Read until the server ends the connection, from a thread."""
+    return await asyncio.to_thread(read_all, connection)
+
+
+_LONG_SECONDS = 60.0
+_MANY = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The server, and what it knows of its connections."""
+
+    port: int
+    connections: Connections
+    limits: ConnectionLimits
+
+    async def until(self, holds: Callable[[Connections], bool]) -> None:
+        """Return once this holds."""
+
+        await eventually(lambda: holds(self.connections))
+
+    async def until_known(self, connections: int) -> None:
+        """Return once so many connections have been opened; those that were cut off count."""
+        await self.until(lambda known: known.open + known.cut == connections)
+
+
+@asynccontextmanager
+async def guarded(
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    *,
+    per_address: int = 1_000,
+    in_all: int = 1_000,
+    head_seconds: float = _LONG_SECONDS,
+    address_bytes: int = _MANY,
+    total_bytes: int = _MANY,
+    patience_seconds: float = _LONG_SECONDS,
+    trusted: str = "",
+    exempt: str = "127.0.0.1/32",
+) -> AsyncIterator[Guarded]:
+    """Answer every path of a server with this handler."""
+    limits = ConnectionLimits(
+        per_address, in_all, head_seconds, UnreadLimits(address_bytes, total_bytes, patience_seconds)
+    )
+    connections = Connections(ClientAddresses(networks(trusted), networks(exempt)), limits)
+    application = web.Application()
+    application[CONNECTIONS] = connections
+    application.router.add_route("*", "/{anything:.*}", handle)
+    runner = GuardedRunner(
+        application, _refuse, connections, shutdown_seconds=5.0, has_help=False, keepalive_timeout=75.0
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        yield Guarded(runner.addresses[0][1], connections, limits)
+    finally:
+        connections.stop()
+        for connection in list(connections.all()):
+            connection.cut()
+        await runner.cleanup()
+
+
+def _refuse(_: web.BaseRequest, status: int, detail: str) -> web.Response:
+    return web.Response(status=status, text=detail)
