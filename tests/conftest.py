@@ -15,7 +15,6 @@ from pytest_aiohttp.plugin import AiohttpServer
 
 from tests.support.clock import PassTime, moving
 from tests.support.engines import Databases, release_databases, use
-from tests.support.forked_workers import shuffled
 from tests.support.needs import SLOW
 from tests.support.postgres import (
     HAS_POSTGRES,
@@ -55,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="the database of the servers that tests start",
     )
-    parser.addoption("--shuffle", metavar="SEED", help="run the modules in the random order of this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,17 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("postgres")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Name the order of the modules, so that it can be repeated."""
-    seed = config.getoption("--shuffle")
-    return None if seed is None else f"modules in random order: --shuffle={seed}"
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the modules into their order, and skip what is SQLite's own where servers run on PostgreSQL."""
-    seed = config.getoption("--shuffle")
-    if seed is not None:
-        items[:] = shuffled(items, seed)
+    """Skip what is SQLite's own where servers run on PostgreSQL."""
     if config.getoption("--engine") == "sqlite":
         return
     for item in items:

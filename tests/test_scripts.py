@@ -304,7 +304,7 @@ def test_a_row_that_is_not_needed_is_a_fault(tmp_path: Path) -> None:
     )
 
     assert finished.returncode == 1
-    assert "support/eventually.py needs its row in the table of sleep no more" in finished.stdout
+    assert "support/waiting.py needs its row in the table of sleep no more" in finished.stdout
 
 
 # Tests on PostgreSQL are skipped without its server programs, and for no other reason where that matters.

@@ -1,4 +1,4 @@
-"""One request, and its answer as plain values."""
+"""One request, and its answer as plain values; a problem; bytes of HTTP; figures of the metrics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

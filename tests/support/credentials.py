@@ -1,4 +1,4 @@
-"""Credentials of local push services: self-signed certificates, and the check of JSON Web Tokens."""
+"""Credentials of local push services and of TLS: certificates, keys, and the check of JSON Web Tokens."""
 
 import json
 import secrets

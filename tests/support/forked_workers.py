@@ -1,4 +1,4 @@
-"""`pytest --workers N`: the tests are collected once, and forked processes run a module of them at a time.
+"""`pytest --workers N --shuffle SEED`: tests are collected once, and forked processes run a module at a time.
 
 xdist's workers would each import and collect every test, which is as much work as a tenth of the suite.
 """
@@ -30,6 +30,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--workers", type=int, default=0, metavar="N", help="run the tests in N forked processes"
     )
+    parser.addoption("--shuffle", metavar="SEED", help="run the modules in the random order of this seed")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the order of the modules, so that it can be repeated."""
+    seed = config.getoption("--shuffle")
+    return None if seed is None else f"modules in random order: --shuffle={seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the modules into their order."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        items[:] = shuffled(items, seed)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""The mark of tests that take minutes, or need the network."""
+"""Marks of what a test needs, and where it is: minutes, Chromium, Node.js and its packages, pip."""
 
 import asyncio
 import os

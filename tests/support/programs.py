@@ -1,4 +1,6 @@
-"""`python -m bridge_server` in a process that is forked from one that has the program's modules loaded."""
+"""Programs that tests run: `python -m bridge_server` in a process that is forked from one with its modules
+loaded, others with their output, terminals, and free ports.
+"""
 
 import asyncio
 import os

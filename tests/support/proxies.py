@@ -1,4 +1,6 @@
-"""A proxy before PostgreSQL that ends a connection at a message, or keeps the message for later."""
+"""Proxies: one before PostgreSQL ends a connection at a message or keeps the message for later, one ends the
+connections of a server, and one stands for a public address.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""A client of generation 1.x as a test sees it: what it says, and what it is sent."""
+"""A client of generations 1.x and 2.x as a test sees it: what it says, and what it is sent."""
 
 from collections import deque
 from collections.abc import AsyncIterator
