@@ -92,13 +92,13 @@ def test_modules_are_shuffled_by_a_seed_and_tests_keep_their_order() -> None:
         assert [each.name for each in order] == ["test_0", "test_1", "test_2"] * 50
 
 
-def test_long_modules_begin_in_the_first_half() -> None:
+def test_long_modules_begin_in_the_first_third() -> None:
     tests = [Named(Path(f"test_{number}.py"), "test", is_long=number % 5 == 0) for number in range(50)]
 
     order = shuffled(tests, "1")
 
     assert len(set(order)) == 50
-    assert not any(each.is_long for each in order[25:])
+    assert not any(each.is_long for each in order[16:])
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ pip is a line of the Dockerfile.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -82,6 +83,7 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
             ):
                 async with reader.get(f"/docs/{path}") as response:
                     assert (path, response.status) == (path, status)
+        assert server.stop(signal.SIGTERM) == 0  # the executable has a parent, which hands the signal on
 
 
 @each_row("name", ["bridge-server.pyz", "bridge-server"])

@@ -365,7 +365,7 @@ async def frugal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]
     """A server whose buckets hold two tokens, and which does not sweep."""
     data_dir = tmp_path_factory.mktemp("frugal") / "data"
     async with (
-        running_server(data_dir, sweep_interval=NO_SWEEPING, account_burst=2) as server,
+        running_server(data_dir, test=True, sweep_interval=NO_SWEEPING, account_burst=2) as server,
         opened_app(server) as app,
     ):
         yield app
@@ -375,6 +375,7 @@ async def frugal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]
 @given(runs=st.lists(steps, min_size=1, max_size=3))
 async def test_the_call_after_a_dry_run_answers_the_very_same(frugal: App, runs: list[Any]) -> None:
     """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing."""
+    await frugal.server.reset()
     app = await create_app(frugal.server, frugal.operator)
     await app.subscribe(account(1), account(2))
     await app.subscribe(account(3), types=[NEWS])

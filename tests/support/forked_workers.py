@@ -237,7 +237,7 @@ Test = TypeVar("Test", bound=_Test)
 def shuffled(tests: Sequence[Test], seed: str) -> list[Test]:
     """The tests, with their modules in the order that the seed gives; inside a module they keep theirs.
 
-    Modules that only `--all` runs take minutes. They begin in the first half: none is left alone at the end.
+    Modules that only `--all` runs take minutes. They begin in the first third: none is left alone at the end.
     """
     by_module: dict[Path, list[Test]] = {}
     for test in tests:
@@ -246,10 +246,10 @@ def shuffled(tests: Sequence[Test], seed: str) -> list[Test]:
     long = {module for module in modules if any(map(_is_long, by_module[module]))}
     random = Random(seed)
     random.shuffle(modules)
-    half = len(modules) // 2
-    short_and_early = [place for place in range(half) if modules[place] not in long]
+    third = len(modules) // 3
+    short_and_early = [place for place in range(third) if modules[place] not in long]
     random.shuffle(short_and_early)
-    for place in range(half, len(modules)):
+    for place in range(third, len(modules)):
         if modules[place] in long and short_and_early:
             other = short_and_early.pop()
             modules[place], modules[other] = modules[other], modules[place]
