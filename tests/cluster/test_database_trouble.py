@@ -22,7 +22,7 @@ from tests.support.project import accounts, opened_app
 from tests.support.proxies import open_cutting_proxy
 from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess, RunningServer, running_server
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -198,7 +198,7 @@ async def test_refused_requests_have_ten_lines_a_second_and_one_with_the_number_
             refused = [each.status for each in answers].count(503)
             assert refused > 20
 
-            await soon(lambda: len(of("request", lines)) + counted(lines) >= refused)
+            await eventually(lambda: len(of("request", lines)) + counted(lines) >= refused)
 
     windows = len(of("more_requests_failed", lines))
     assert windows
@@ -324,7 +324,7 @@ async def _sweeps_nothing(url: str, folder: Path, clock: Any) -> None:
                 "WHERE application_name LIKE 'bridge-server/%' AND datname = current_database()"
             )
 
-        await soon(lambda: bool(clock.now_us() - before_us > 58 * MINUTE * 1_000_000))
+        await eventually(lambda: bool(clock.now_us() - before_us > 58 * MINUTE * 1_000_000))
         async with connected(url) as wire:
             assert await wire.fetchval(COUNT, living) == 1
 
@@ -339,6 +339,6 @@ async def test_beside_a_file_nothing_is_deleted_before_an_operator_can_set_the_c
             session = await server.open_session()
             clock.set_by(step)
 
-            await soon(lambda: any(event["event"] == "clock_jumped" for event in events))
+            await eventually(lambda: any(event["event"] == "clock_jumped" for event in events))
             clock.set_by(-step)
             assert (await ask(server, "GET", f"/session/{session}")).status == 204

@@ -21,7 +21,7 @@ from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
 from tests.support.server import ForkedServerProcess
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -228,7 +228,7 @@ async def until_complete(server: ForkedServerProcess, without: set[int]) -> None
 
 
 async def until_said(server: ForkedServerProcess, event: str) -> None:
-    await soon(lambda: event in server.log())
+    await eventually(lambda: event in server.log())
 
 
 def children_of(server: ForkedServerProcess) -> list[int]:
@@ -497,7 +497,7 @@ async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None
         children = pids(server)
         server.kill()
 
-        await soon(lambda: not any(map(is_alive, children)))
+        await eventually(lambda: not any(map(is_alive, children)))
 
 
 async def test_a_stop_that_is_asked_for_again_and_again_ends_well(url: str, tmp_path: Path) -> None:

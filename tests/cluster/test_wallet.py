@@ -19,7 +19,7 @@ from tests.support.console_client import ConsoleClient
 from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -198,7 +198,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        await soon(lambda: len(set(node.sent())) == len(found))
+        await eventually(lambda: len(set(node.sent())) == len(found))
         assert len(found) >= len(hashes) + len(later)
 
 
@@ -227,7 +227,7 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
         found = await nonces(url)
         assert found == list(range(len(found)))
 
-        await soon(lambda: len(set(node.sent())) == len(found), 30)
+        await eventually(lambda: len(set(node.sent())) == len(found), 30)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(

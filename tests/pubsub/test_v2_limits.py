@@ -13,7 +13,7 @@ from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.socket_client import Identity, IrnClient, RelayError, connected, irn_connected, topic_of
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 TOPIC, OTHER, THIRD = topic_of("topic"), topic_of("other"), topic_of("third")
 
@@ -296,4 +296,4 @@ async def test_expired_rows_are_swept(tmp_path: Path) -> None:
         for _ in range(5):
             server.clock.advance(800)  # less than a jump that makes the sweeper careful
 
-        await soon(lambda: look(server, counts) == [(0, 0, 0)])
+        await eventually(lambda: look(server, counts) == [(0, 0, 0)])

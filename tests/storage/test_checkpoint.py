@@ -21,7 +21,7 @@ from bridge_server.storage.group_commit import SizeLimit
 from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
 from tests.support.clock import PassTime
 from tests.support.drivers import make_notes_file
-from tests.support.waiting import eventually, locked, soon
+from tests.support.waiting import eventually, locked
 
 MEGABYTE = 2**20
 
@@ -81,7 +81,7 @@ async def test_committed_pages_move_into_the_database_file_without_a_request(
 
     await write_a_megabyte(database)
 
-    await soon(lambda: database.path.stat().st_size >= MEGABYTE)
+    await eventually(lambda: database.path.stat().st_size >= MEGABYTE)
 
 
 def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
@@ -191,7 +191,7 @@ async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointin
             await pass_time(1)
     await write_a_megabyte(database)
 
-    await soon(lambda: database.figures()["log_bytes"] == 0)
+    await eventually(lambda: database.figures()["log_bytes"] == 0)
 
 
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
@@ -203,12 +203,12 @@ async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Pat
         await own.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
         with capture_logs() as logs:
             async with running(checkpointer.run_forever(own)):
-                await soon(lambda: len(logs) >= 2)
+                await eventually(lambda: len(logs) >= 2)
                 assert {line["event"] for line in logs} == {"checkpoint_failed"}
                 assert LogFile(file).size_bytes > 0
                 await own.execute("ROLLBACK")
 
-                await soon(lambda: LogFile(file).size_bytes == 0)
+                await eventually(lambda: LogFile(file).size_bytes == 0)
     finally:
         await own.close()
 

@@ -44,7 +44,7 @@ from tests.storage.notes import turn
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 
 class Interrupted:
@@ -323,7 +323,7 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     with suppress(asyncio.CancelledError):
         await ending
 
-    await soon(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
+    await eventually(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
 
 
 async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(

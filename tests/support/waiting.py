@@ -25,15 +25,6 @@ async def eventually(holds: Callable[[], Awaitable[bool] | bool], within_seconds
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
 
-async def soon(holds: Callable[[], bool], within_seconds: float = 60.0) -> None:
-    """`eventually` for a condition that waits for nothing itself."""
-
-    async def ask() -> bool:
-        return holds()
-
-    await eventually(ask, within_seconds)
-
-
 def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
     """`eventually` for a test without an event loop: `told` says in the error what was there instead."""
     deadline = time.monotonic() + _PATIENCE_SECONDS

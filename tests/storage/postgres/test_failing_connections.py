@@ -24,7 +24,7 @@ from tests.storage.notes import names, put, text_of
 from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
 from tests.support.rows import each_row
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -96,7 +96,7 @@ def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
 async def serves_again(database: PostgresDatabase) -> None:
     """Wait until it has its connections again."""
 
-    await soon(lambda: not database.troubles)
+    await eventually(lambda: not database.troubles)
 
 
 async def is_sleeping(other: Any) -> bool:
@@ -173,7 +173,7 @@ async def test_without_a_connection_everything_is_refused_at_once(
     proxy.is_refusing = True
     proxy.cut_all()
 
-    await soon(lambda: len(behind_proxy.troubles) == 2)
+    await eventually(lambda: len(behind_proxy.troubles) == 2)
     with pytest.raises(UnavailableError):
         await behind_proxy.transaction(put("a", "text"))
     with pytest.raises(UnavailableError):

@@ -28,7 +28,7 @@ from tests.storage.notes import names, put, text_of
 from tests.storage.postgres.test_wake_ups import running
 from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -66,7 +66,7 @@ async def hear_last_words(proxy: CuttingProxy, wires: Sequence[Any]) -> None:
     for wire in wires:
         wire.add_log_listener(lambda heard, _: silent.remove(heard))
     proxy.say_last_words()
-    await soon(lambda: not silent)
+    await eventually(lambda: not silent)
 
 
 async def test_a_connection_that_is_used_between_last_words_and_end_is_replaced(proxy: CuttingProxy) -> None:
@@ -79,7 +79,7 @@ async def test_a_connection_that_is_used_between_last_words_and_end_is_replaced(
 
         with pytest.raises(LostConnectionError):
             link.wire  # noqa: B018 - it raises
-        await soon(lambda: link.is_open)
+        await eventually(lambda: link.is_open)
         assert await link.wire.fetchval("SELECT 1") == 1
 
 
@@ -96,7 +96,7 @@ async def test_a_database_has_its_connections_again(proxy: CuttingProxy, events:
             with pytest.raises(UnavailableError):
                 await text_of(database, "a")
 
-        await soon(lambda: all(link.is_open and link.wire not in former for link in links))
+        await eventually(lambda: all(link.is_open and link.wire not in former for link in links))
         assert await database.transaction(put("a", "text")) == "text"
         assert await text_of(database, "a") == "text"
 
@@ -104,7 +104,7 @@ async def test_a_database_has_its_connections_again(proxy: CuttingProxy, events:
 async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
     async with running(proxy.url) as process:
         await process.touch(("session", "a"))
-        await soon(lambda: process.bell.rings > 0)
+        await eventually(lambda: process.bell.rings > 0)
         rings = process.bell.rings
         await hear_last_words(proxy, [process.ear.wire, process.bell._wire])
 
@@ -113,7 +113,7 @@ async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
             return process.bell.rings > rings
 
         process.ear.look_now()
-        await soon(lambda: process.gaps > 0)
+        await eventually(lambda: process.gaps > 0)
         await eventually(is_rung)
         assert process.ear.troubles == []
 
@@ -131,7 +131,7 @@ async def test_a_connection_that_has_ended_before_anyone_listens_is_none(url: st
     async with kept_connection(open_connection) as link:
         link.drop()
 
-        await soon(lambda: link.is_open)
+        await eventually(lambda: link.is_open)
         assert link.wire is opened[2]
 
 
@@ -140,7 +140,7 @@ async def test_a_connection_that_is_dropped_twice_is_replaced(url: str) -> None:
         link.drop()
         link.drop()
 
-        await soon(lambda: link.is_open)
+        await eventually(lambda: link.is_open)
 
 
 async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> None:
@@ -156,7 +156,7 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
         await eventually(is_sleeping)
         for _ in range(2):
             link.drop()
-            await soon(lambda: link.is_open)
+            await eventually(lambda: link.is_open)
         await asyncio.gather(sleeping, return_exceptions=True)
         assert await is_sleeping(), "the server does not miss a client while it sleeps"
 
@@ -195,7 +195,7 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
 
             assert await end_silent_sessions(wire, 0)
 
-            await soon(lambda: bool(ear.is_closed() and writing.is_closed()))
+            await eventually(lambda: bool(ear.is_closed() and writing.is_closed()))
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
             assert not await end_silent_sessions(wire, 0)
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]

@@ -34,7 +34,7 @@ from tests.storage.notes import put
 from tests.support.clock import ManualClock
 from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer, connected, needs_postgres
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -243,7 +243,7 @@ async def process_on(url: str, *, is_wanted: bool = True) -> AsyncIterator[Proce
 
 
 async def until_served(process: Process) -> None:
-    await soon(lambda: process.role.is_served)
+    await eventually(lambda: process.role.is_served)
 
 
 async def until_url(process: Process, url: str | None) -> None:
@@ -305,7 +305,7 @@ async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed
 
             await eventually(has_ended)
 
-        await soon(lambda: process.opened == 2 and process.role.is_served)
+        await eventually(lambda: process.opened == 2 and process.role.is_served)
         await reserve(process, "again")
 
 

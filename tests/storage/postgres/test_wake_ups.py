@@ -36,7 +36,7 @@ from bridge_server.storage.postgres.processes import opened_with_wake_ups
 from tests.storage.notes import put, text_of
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually
 
 # Events cross from one process to another, and whatever is lost on the way shows.
 
@@ -149,9 +149,9 @@ async def notify(process: Process, payload: str) -> None:
 @needs_postgres
 async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "a"))
-    await soon(lambda: reader.heard == [("session", "a")])
+    await eventually(lambda: reader.heard == [("session", "a")])
     await reader.touch(("calls", "b"))
-    await soon(lambda: ("calls", "b") in writer.heard)
+    await eventually(lambda: ("calls", "b") in writer.heard)
 
     assert (reader.gaps, writer.gaps) == (0, 0)
     assert reader.own == [("calls", "b")]
@@ -165,7 +165,7 @@ async def test_a_waiter_is_woken_by_a_commit_in_another_process(writer: Process,
     waiting = asyncio.create_task(
         signals.wait_for(("note", "a"), partial(text_of, reader.database, "a"), 60.0)
     )
-    await soon(lambda: signals.waiting == 1)
+    await eventually(lambda: signals.waiting == 1)
 
     await writer.database.transaction(put("a", "text"))
     await writer.touch(("note", "a"))
@@ -179,7 +179,7 @@ async def test_ten_thousand_events_of_a_moment_are_all_heard(writer: Process, re
 
     await writer.touch(*keys)
 
-    await soon(lambda: reader.heard == keys)
+    await eventually(lambda: reader.heard == keys)
     assert reader.gaps == 0
 
 
@@ -191,7 +191,7 @@ async def test_events_beyond_all_measure_are_heard_as_everything(
 
     await writer.touch(*(("session", str(number)) for number in range(11)))
 
-    await soon(lambda: reader.gaps == 1)
+    await eventually(lambda: reader.gaps == 1)
     assert reader.heard == []
 
 
@@ -199,7 +199,7 @@ async def test_events_beyond_all_measure_are_heard_as_everything(
 async def test_an_event_that_is_too_long_is_heard_as_everything(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "x" * 8_000), ("session", "short"))
 
-    await soon(lambda: reader.gaps == 1)
+    await eventually(lambda: reader.gaps == 1)
     assert reader.heard == [("session", "short")]
 
 
@@ -209,7 +209,7 @@ async def test_texts_with_any_character_cross(writer: Process, reader: Process) 
 
     await writer.touch(*keys)
 
-    await soon(lambda: reader.heard == keys)
+    await eventually(lambda: reader.heard == keys)
 
 
 @needs_postgres
@@ -217,7 +217,7 @@ async def test_a_process_that_never_rings_is_found_by_the_ledger(url: str) -> No
     async with running(url, rings=False) as writer, running(url, look_seconds=SOON) as reader:
         await writer.touch(("session", "a"))
 
-        await soon(lambda: reader.gaps == 1)
+        await eventually(lambda: reader.gaps == 1)
 
     assert reader.heard == []
 
@@ -225,7 +225,7 @@ async def test_a_process_that_never_rings_is_found_by_the_ledger(url: str) -> No
 @needs_postgres
 async def test_the_ring_after_a_lost_ring_shows_the_gap(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "a"))
-    await soon(lambda: len(reader.heard) == 1)
+    await eventually(lambda: len(reader.heard) == 1)
 
     writer.database._listeners.clear()
     await writer.touch(("session", "lost"))
@@ -233,7 +233,7 @@ async def test_the_ring_after_a_lost_ring_shows_the_gap(writer: Process, reader:
     writer.database.add_commit_listener(writer.bell.on_commit)
     await writer.touch(("session", "b"))
 
-    await soon(lambda: reader.gaps == 1)
+    await eventually(lambda: reader.gaps == 1)
     assert reader.heard == [("session", "a"), ("session", "b")]
 
 
@@ -241,13 +241,13 @@ async def test_the_ring_after_a_lost_ring_shows_the_gap(writer: Process, reader:
 async def test_a_ring_that_comes_late_is_heard_and_is_no_gap(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "a"))
     await writer.touch(("session", "b"))
-    await soon(lambda: len(reader.heard) == 2)
+    await eventually(lambda: len(reader.heard) == 2)
 
     await notify(reader, f'[{writer.database.number},0,0,1,[["Touched",["session","late"]]]]')
 
-    await soon(lambda: ("session", "late") in reader.heard)
+    await eventually(lambda: ("session", "late") in reader.heard)
     await writer.touch(("session", "c"))
-    await soon(lambda: ("session", "c") in reader.heard)
+    await eventually(lambda: ("session", "c") in reader.heard)
     assert reader.gaps == 0
 
 
@@ -267,14 +267,14 @@ async def test_a_payload_that_is_no_ring_or_has_an_event_of_another_version_is_h
 
     await notify(reader, payload.replace("{}", str(writer.database.number)))
 
-    await soon(lambda: reader.gaps == before + 1)
+    await eventually(lambda: reader.gaps == before + 1)
 
 
 async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, writer: Process) -> None:
     known = '["Touched",["session","a"]]'
     await notify(reader, f'[{writer.database.number},0,0,1,[["Newer",1],{known}]]')
 
-    await soon(lambda: reader.heard == [("session", "a")])
+    await eventually(lambda: reader.heard == [("session", "a")])
     assert reader.gaps == 0
 
 
@@ -285,9 +285,9 @@ async def test_an_ear_whose_connection_ends_listens_again_and_hears_everything(
     async with connected(reader.url) as wire:
         assert await wire.fetchval(END, f"ear {reader.database.number}") == 1
 
-    await soon(lambda: reader.gaps == 1)
+    await eventually(lambda: reader.gaps == 1)
     await writer.touch(("session", "a"))
-    await soon(lambda: reader.heard == [("session", "a")])
+    await eventually(lambda: reader.heard == [("session", "a")])
     assert reader.ear.troubles == []
 
 
@@ -308,8 +308,8 @@ async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_troub
     async with running(url) as writer, running(url, look_seconds=SOON, is_deaf=True) as reader:
         await writer.touch(("session", "a"))
 
-        await soon(lambda: reader.gaps >= 1)
-        await soon(lambda: bool(reader.ear.troubles))
+        await eventually(lambda: reader.gaps >= 1)
+        await eventually(lambda: bool(reader.ear.troubles))
         assert "database_direct" in reader.ear.troubles[0]
         assert writer.ear.troubles == []
 
@@ -324,9 +324,9 @@ async def test_commits_without_events_are_counted_too(url: str, monkeypatch: pyt
         for _ in range(3):
             await writer.write()
 
-        await soon(lambda: reader.ear._ledger._heard.get(place) == 3)
+        await eventually(lambda: reader.ear._ledger._heard.get(place) == 3)
         await writer.touch(("session", "a"))
-        await soon(lambda: reader.heard == [("session", "a")])
+        await eventually(lambda: reader.heard == [("session", "a")])
 
     assert reader.gaps == 0
 
@@ -339,7 +339,7 @@ async def test_the_last_ring_follows_the_last_commit(url: str) -> None:
             await asyncio.sleep(0)
         await asyncio.gather(*touching)
 
-        await soon(lambda: len(reader.heard) == 20)
+        await eventually(lambda: len(reader.heard) == 20)
     assert reader.gaps == 0
 
 
@@ -347,7 +347,7 @@ async def test_the_last_ring_follows_the_last_commit(url: str) -> None:
 async def test_processes_are_counted_and_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bell_module, "_BEAT_SECONDS", 0.02)
     async with running(url, look_seconds=SOON) as first, running(url):
-        await soon(lambda: first.bell.live_processes == 2)
+        await eventually(lambda: first.bell.live_processes == 2)
         async with connected(url) as wire:
             await wire.execute("UPDATE processes SET seen_at_ms = 1 WHERE number = $1", first.database.number)
 
@@ -371,7 +371,7 @@ async def test_a_database_opened_with_wake_ups_has_both(url: str) -> None:
         opened_with_wake_ups(second, events, carried) as ear,
     ):
         await Process(url, Events(), first, None, None).touch(("session", "a"))  # type: ignore[arg-type]
-        await soon(lambda: heard == [("session", "a")])
+        await eventually(lambda: heard == [("session", "a")])
 
         assert none is None
         assert ear is not None
@@ -387,7 +387,7 @@ async def test_calls_that_come_together_are_one_and_none_is_left_out() -> None:
         spread.call()
     assert len(calls) == 1
 
-    await soon(lambda: len(calls) == 2)
+    await eventually(lambda: len(calls) == 2)
     spread.call()
     spread.cancel()
     assert len(calls) == 2
