@@ -1,9 +1,11 @@
 """Unmodified published clients, in Node.js and in Chromium, are answered by every rule."""
 
 import asyncio
+import os
+import signal
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +175,14 @@ async def open_page(url: str, profile: Path) -> AsyncIterator[None]:
     """The page in a browser of its own."""
     flags = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0")
     process = await asyncio.create_subprocess_exec(
-        CHROMIUM, *flags, f"--user-data-dir={profile}", url, stdout=DEVNULL, stderr=DEVNULL
-    )
+        CHROMIUM, *flags, f"--user-data-dir={profile}", url,
+        stdout=DEVNULL, stderr=DEVNULL, start_new_session=True,
+    )  # fmt: skip
     try:
         yield
     finally:
-        if process.returncode is None:
-            process.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # Debian's program is a script that starts the browser
         await process.wait()
 
 
