@@ -1,5 +1,5 @@
-"""What each process keeps in memory: the process that is asked asks the others, and merges the answers.
-Without neighbours there is one process.
+"""Figures and lists that each process keeps in memory: the process of a request asks the others, and merges
+their answers. Without neighbours there is one process.
 """
 
 import asyncio

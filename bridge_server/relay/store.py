@@ -203,7 +203,7 @@ class RelayStore:
         return _slot(await self.database.read(SESSION_PAYLOAD, (session_id, now_ms)))
 
     def session_at_once(self, session_id: SessionId, now_ms: int) -> Slot | None:
-        """The same without waiting; None if it must be waited for."""
+        """The session, or None if the database must be awaited. Raises SessionNotFoundError."""
         rows = self.database.look_up(SESSION_PAYLOAD, (session_id, now_ms))
         return None if rows is None else _slot(rows)
 
@@ -270,7 +270,7 @@ class RelayStore:
         return _status(await self.database.read(STATUS, _of_status(call_id, now_ms)))
 
     def status_at_once(self, call_id: CallId, now_ms: int) -> StatusSlot | None:
-        """The same without waiting; None if it must be waited for."""
+        """The call's status, or None if the database must be awaited. Raises CallNotFoundError."""
         rows = self.database.look_up(STATUS, _of_status(call_id, now_ms))
         return None if rows is None else _status(rows)
 

@@ -109,7 +109,7 @@ class Database(Protocol):
         ...
 
     def look_up(self, sql: str, parameters: Sequence[Value]) -> list[Row] | None:
-        """The same at once, for a few small rows that an index finds; None if they must be `read`."""
+        """The few small rows that an index finds, without waiting; None if `read` must be awaited."""
         ...
 
     def transaction(

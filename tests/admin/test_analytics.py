@@ -1,4 +1,4 @@
-"""What was sent and read, by type and by the day on which it was sent."""
+"""Notifications that were sent and read, by type and by the day on which it was sent."""
 
 from datetime import date
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the program says of itself: its version, the help of every command, output that it cannot write."""
+"""The program about itself: its version, the help of every command, output that it cannot write."""
 
 import json
 import os

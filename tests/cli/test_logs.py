@@ -1,4 +1,4 @@
-"""What a server tells its operator while it runs: log and metrics, without a secret."""
+"""A running server to its operator: log and metrics, without a secret."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is written at one process is there at the other, and wakes who waits there."""
+"""A write at one process can be read at the other, and wakes the clients that wait there."""
 
 import asyncio
 from contextlib import AsyncExitStack

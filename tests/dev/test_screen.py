@@ -1,4 +1,4 @@
-"""What a terminal shows: the banner and a line for each request; and output that nobody reads."""
+"""The terminal of `dev`: the banner and a line for each request; and output that nobody reads."""
 
 import asyncio
 import os

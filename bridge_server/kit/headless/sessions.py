@@ -58,7 +58,7 @@ class DappFacts:
 
 
 class Offer:
-    """What a wallet offers to every dapp: accounts and a chain, under a policy. `feed` hears of its sessions.
+    """A wallet's offer to every dapp: accounts and a chain, under a policy. `feed` hears of its sessions.
 
     `accounts` are numbers of all `addresses`; None is all of them.
     """
