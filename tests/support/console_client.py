@@ -87,7 +87,10 @@ class ConsoleClient:
     async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
         """The events of a stream, until the end of the block."""
         sent = {**self.cookie, **headers}
-        async with self.server.client.get(f"{self.server.url}{path}", headers=sent) as response:
+        endless = aiohttp.ClientTimeout(total=None)  # a test may move time past any timeout
+        async with self.server.client.get(
+            f"{self.server.url}{path}", headers=sent, timeout=endless
+        ) as response:
             assert response.headers["Content-Type"] == "text/event-stream"
             yield response.content
 
