@@ -27,7 +27,6 @@ _COUNTERS = {"requests", "received", "sent", "sends", "attempts", "events", "lin
 
 SLEEPS = {
     "support/waiting.py": "the pause between two looks",
-    "support/clock.py": "the pause in which a database's thread may answer",
     "support/loads.py": "the pace of a load: its answers are checked, not its times",
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
     "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",

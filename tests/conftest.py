@@ -190,9 +190,9 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-async def pass_time(monkeypatch: pytest.MonkeyPatch) -> PassTime:
+async def pass_time() -> PassTime:
     """Moves the event loop's time, and has everything happen that is due."""
-    return moving(monkeypatch)
+    return moving()
 
 
 @pytest.fixture

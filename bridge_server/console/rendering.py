@@ -140,7 +140,10 @@ class Watch:
         self._ended = asyncio.Event()
 
     async def flow(self, outlet: EventStream) -> None:
-        """Write an event for each topic that has changed, until the page is gone."""
+        """Write an event for each topic that has changed, until the page is gone.
+
+        `wait_for` of Python 3.11 would swallow a cancellation that comes together with a change.
+        """
         while not self._ended.is_set():
             self._changed.clear()
             topics, number = self._changes.changed(self.topics, self._since), self._changes.number
@@ -149,10 +152,12 @@ class Watch:
                 events = [f"id: {number}\nevent: changed-{topic}\ndata: {number}\n\n" for topic in topics]
                 await outlet.write("".join(events).encode())
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._ended.wait(), _GATHERING_SECONDS)
+                    async with asyncio.timeout(_GATHERING_SECONDS):
+                        await self._ended.wait()
                 continue
             try:
-                await asyncio.wait_for(self._changed.wait(), _KEEP_ALIVE_SECONDS)
+                async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
+                    await self._changed.wait()
             except TimeoutError:
                 await outlet.write(KEEP_ALIVE)
 

@@ -302,7 +302,8 @@ class _Settling:
         try:
             while self._waiting:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._enough.wait(), _GATHERED_SECONDS)
+                    async with asyncio.timeout(_GATHERED_SECONDS):
+                        await self._enough.wait()
                 self._enough.clear()
                 batch, self._waiting = self._waiting, []
                 await self._forget([due for due, _ in batch])

@@ -9,21 +9,23 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bridge_server.console.handlers import SignedInSource
 from bridge_server.console.rendering import MOST_WATCHES, PageChanges
 from bridge_server.kernel.events import Events
 from bridge_server.projects.models import ProjectChanged
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
+from bridge_server.web.answers import EventStream
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.clock import PassTime, passed_until
 from tests.support.console_client import ConsoleClient, sign_out_all
+from tests.support.rows import each_row
+from tests.support.waiting import turns
 
 PATH = "/console/settings"
 SECRET = {"admin_token": ADMIN_TOKEN, "rpc_token": "of-the-wallet", "node_url": "http://node.example/a-key"}
 FAULTS = "/console/faults"
 PROJECTS = "/console/projects"
-_PATIENCE_SECONDS = 10
-"""Less than the pause in which a stream looks by itself whether its session lasts."""
 
 
 def row_of(page: str, name: str) -> str:
@@ -199,14 +201,17 @@ async def test_a_stream_ends_after_its_session(
     await passed_until(ended, pass_time)
 
 
-async def test_the_streams_of_a_browser_end_when_it_signs_out(console: ConsoleClient, opened: Opened) -> None:
+async def test_the_streams_of_a_browser_end_when_it_signs_out(
+    console: ConsoleClient, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.console.access._CHECK_SECONDS", 3_600.0)  # no stream looks by itself
     other = await ConsoleClient(console.server).sign_in()
     since = await number_of_page(console)
     page, others_page = await opened(console, "projects", since), await opened(other, "projects", since)
 
     async with console.stream("/console/traffic/stream") as traffic:
         assert (await console.send("/console/sign-out", "sign-out")).status == 200
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(60):
             await page.end()
             await traffic.read()
 
@@ -221,6 +226,34 @@ async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -
         await opened(console, "projects", since)
 
     await first.end()
+
+
+class Outlet(EventStream):
+    """A stream without a client."""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+
+@each_row("turns_later", range(4))
+async def test_a_stream_ends_although_a_page_changes_as_its_session_ends(turns_later: int) -> None:
+    """White-box: no client chooses the turn of the event loop."""
+    changes = PageChanges(100, ["projects"])
+    watch = changes.watch(["projects"], 100)
+    end = asyncio.Event()
+
+    async def end_of_session() -> None:
+        await end.wait()
+
+    flow = asyncio.create_task(SignedInSource(watch, end_of_session).flow(Outlet(watch)))
+    await turns()
+
+    end.set()
+    await turns(turns_later)
+    changes.note("projects")
+    await turns()
+
+    assert flow.done()
 
 
 def test_numbers_grow_from_run_to_run_and_changes_of_other_processes_are_noted() -> None:

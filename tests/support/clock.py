@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
-
 
 class ManualClock:
     """Implements the kernel's Clock; starts at a fixed moment. Loops look at it often, as tests move it."""
@@ -41,17 +39,22 @@ class ManualClock:
 
 # The event loop's time, which a test moves: timeouts end at once.
 
-_PAUSE_SECONDS = 0.01
+_STEP_SECONDS = 20.0
+_PAUSE_SECONDS = 5.0
 
 PassTime = Callable[[float], Awaitable[None]]
 """Moves the event loop's time by so many seconds, and has everything happen that is due."""
 
 
-def moving(patch: pytest.MonkeyPatch) -> PassTime:
-    """Until the patch is undone, the loop's time can be moved. Call it inside the test's loop."""
+def moving() -> PassTime:
+    """Moves the time of the running loop, also for later tests with that loop.
+
+    Time that went back after the test would hold up every timer that was set meanwhile, also those of a
+    server that the tests of a module share.
+    """
     loop = asyncio.get_running_loop()
     time, passed = loop.time, 0.0
-    patch.setattr(loop, "time", lambda: time() + passed)
+    loop.time = lambda: time() + passed  # type: ignore[method-assign]
 
     async def pass_time(seconds: float) -> None:
         nonlocal passed
@@ -63,8 +66,8 @@ def moving(patch: pytest.MonkeyPatch) -> PassTime:
 
 
 async def passed_until(end: "asyncio.Future[Any]", pass_time: PassTime) -> None:
-    """Move time a second at a time until this has ended, with pauses in which the database can answer."""
+    """Move time until this has ended, with pauses in which the database can answer, however slow it is."""
     while not end.done():
-        await pass_time(1)
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await pass_time(_STEP_SECONDS)
+        await asyncio.wait([end], timeout=_PAUSE_SECONDS)
     await end
