@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import pytest
+from _pytest.config import create_terminal_writer
 from _pytest.reports import TestReport
 
 WORKER = "PYTEST_XDIST_WORKER"
@@ -167,6 +168,7 @@ def _work(session: pytest.Session, connection: Connection) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         plugins = session.config.pluginmanager
         plugins.unregister(plugins.get_plugin("terminalreporter"))
+        plugins.register(_Terminal(session.config), "terminalreporter")
         capture: Any = plugins.get_plugin("capturemanager")
         capture.stop_global_capturing()  # its file is the parent's
         capture.start_global_capturing()
@@ -192,6 +194,13 @@ def _run_modules(session: pytest.Session, connection: Connection) -> None:
         if following is not None:
             connection.send(("module", None))  # one is done
         tests = following
+
+
+class _Terminal:
+    """A worker's terminal: what pytest-timeout writes of a test that takes too long, its failure shows."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._tw = create_terminal_writer(config)
 
 
 class _Reporting:
