@@ -205,6 +205,7 @@ _ROOM: dict[str, Any] = {
 }
 
 
+@pytest.mark.timeout(900)  # so many processes are started
 async def test_no_answered_message_is_missing_and_none_comes_again(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

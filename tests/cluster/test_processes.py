@@ -433,16 +433,16 @@ async def test_processes_that_are_killed_while_the_database_is_away_come_back_wi
     cluster: PostgresCluster, tmp_path: Path
 ) -> None:
     async with family(cluster.url(), tmp_path) as server:
-        killed = pids(server)[:2]
+        first, second, third = pids(server)
         await asyncio.to_thread(cluster.stop, "fast")
-        for _ in range(2):  # the second time in its start
-            os.kill(killed[0], signal.SIGKILL)
-            await until_said(server, "database_awaited")
-            killed = [*(set(children_of(server)) - set(pids(server))), *killed]
-        os.kill(pids(server)[1], signal.SIGTERM)
+        os.kill(first, signal.SIGKILL)
+        await until_said(server, "database_awaited")
+        (starting,) = set(children_of(server)) - {second, third}
+        os.kill(starting, signal.SIGKILL)
+        os.kill(second, signal.SIGTERM)
         await asyncio.to_thread(cluster.start)
 
-        await until_complete(server, without=set(killed) | set(pids(server)[:2]))
+        await until_complete(server, without={first, starting, second})
         assert server.stop() == 0
 
 

@@ -37,7 +37,7 @@ pytestmark = needs_postgres
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True, "quota_exempt": "none"}
 STREAM = "/admin/traffic/stream"
 _SPECIFICATION = Path(__file__).parent / "traffic.spec.js"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")

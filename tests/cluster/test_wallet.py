@@ -16,7 +16,6 @@ from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
-from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.waiting import eventually
@@ -27,8 +26,9 @@ TOKEN = "a-token-of-the-wallet-for-tests"
 AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 UNAVAILABLE = -32002
-SENDS = 200 if SLOW else 80
+SENDS = 80
 NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
+OWED = "SELECT count(*) FROM wallet_transactions WHERE state IN ('queued', 'signed')"
 HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
 EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
 END_EARS = """
@@ -109,7 +109,13 @@ async def answered(rpc: RpcClient) -> None:
 
 
 async def nonces(url: str) -> list[int]:
+    """The nonces of all transactions, once none is queued any more and the node has each."""
     async with connected(url) as connection:
+
+        async def none_is_owed() -> bool:
+            return bool(await connection.fetchval(OWED) == 0)
+
+        await eventually(none_is_owed)
         return [row[0] for row in await connection.fetch(NONCES)]
 
 
@@ -172,12 +178,8 @@ async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
     assert len(set(known)) == len(known)
     database = pair[0].server.settings.database
     assert database is not None
-    url = database.get_secret_value()
-
-    async def all_have_one() -> bool:
-        return await nonces(url) == list(range(SENDS)) and len(set(shared_node.sent())) == SENDS
-
-    await eventually(all_have_one)
+    assert await nonces(database.get_secret_value()) == list(range(SENDS))
+    assert len(set(shared_node.sent())) == SENDS
 
 
 async def test_another_process_takes_the_wallet_of_a_killed_one_over(
@@ -197,8 +199,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         assert len({*hashes, *later}) == len(hashes) + len(later)
         found = await nonces(url)
         assert found == list(range(len(found)))
-
-        await eventually(lambda: len(set(node.sent())) == len(found))
+        assert len(set(node.sent())) == len(found)
         assert len(found) >= len(hashes) + len(later)
 
 
@@ -226,8 +227,7 @@ async def test_another_process_takes_the_wallet_of_a_frozen_one_over(
         assert len({*hashes, *later, *last}) == len(hashes) + len(later) + len(last)
         found = await nonces(url)
         assert found == list(range(len(found)))
-
-        await eventually(lambda: len(set(node.sent())) == len(found), 30)
+        assert len(set(node.sent())) == len(found)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(

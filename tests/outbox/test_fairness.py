@@ -93,7 +93,7 @@ async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
             url = anywhere.url(host=f"127.9.9.{number + 1}")
             await outbox.owe(url, prefix=f"quick-{number}", subject=f"quick {number}")
             await arrives(anywhere, f"quick-{number}-0", outbox)
-            assert len(outbox.dispatcher._lanes) < 50  # places, and outcomes on their way to the disk
+            assert len(outbox.dispatcher._lanes) < 150  # places, and outcomes that the disk has not taken yet
 
 
 async def test_a_queue_that_was_turned_away_is_found_in_the_store(

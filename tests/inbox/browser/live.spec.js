@@ -34,7 +34,7 @@ test('a stream that breaks goes on after the last event, and nothing is lost or 
 /** The page's clock stands still; `timers` are the delays of its long timers, and no pause is shortened by chance. */
 async function holdClock(page) {
   await page.clock.install()
-  await page.clock.pauseAt(Date.now() + 1000)
+  await page.clock.pauseAt(Date.now() + 60_000) // a moment that the page has not reached before it is told
   await page.addInitScript(() => {
     Math.random = () => 0
     window.timers = []
