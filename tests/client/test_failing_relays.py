@@ -213,7 +213,7 @@ async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
 
 
 async def test_leaving_while_a_bridge_is_away_does_not_wait(fake: FakeRelay, generation: Generation) -> None:
-    async with asyncio.timeout(5), dapp_at(fake.url, generation):
+    async with asyncio.timeout(60), dapp_at(fake.url, generation):
         fake.statuses = [503] * 1_000
         await fake.break_off()
 

@@ -274,7 +274,7 @@ async def test_names_that_hang_do_not_hold_up_the_others() -> None:
     def slow_but_for_one(host: str) -> list[str]:
         if host != "quick.test":
             slow.append(host)
-            release.wait(20)
+            release.wait(120)
         return ["192.0.2.1"]
 
     resolver = GuardedResolver(anywhere, slow_but_for_one)
@@ -283,7 +283,7 @@ async def test_names_that_hang_do_not_hold_up_the_others() -> None:
     try:
         await asyncio.sleep(0)
 
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             (found,) = await resolver.resolve("quick.test", 443)
 
         assert found["host"] == "192.0.2.1"

@@ -38,7 +38,7 @@ from tests.support.webhook_receiver import (
 
 NOW_MS = 1_800_000_000_000
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-HURRIED = replace(OPEN, timeout_seconds=1)
+HURRIED = replace(OPEN, timeout_seconds=3)
 
 
 async def send(url: str, settings: SenderSettings = OPEN, now_ms: int = NOW_MS) -> Outcome:

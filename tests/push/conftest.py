@@ -46,7 +46,7 @@ async def services(
 @pytest.fixture
 async def connected(tmp_path: Path, clock: ManualClock, services: PushServices) -> AsyncIterator[PushClient]:
     """A push server that pushes through all of them."""
-    settings = {"metrics_token": METRICS_TOKEN, "admin_token": ADMIN_TOKEN}
+    settings = {"metrics_token": METRICS_TOKEN, "admin_token": ADMIN_TOKEN, "push_timeout": 120}
     async with running_server(tmp_path / "data", clock, **settings, **services.settings) as server:
         yield PushClient(server)
 

@@ -134,7 +134,7 @@ async def client_of(
         async with server:
             port = server.sockets[0].getsockname()[1]
             tls = client_tls(str(certificate.ca_file))
-            async with Http2Client("127.0.0.1", port, tls, 2.0) as client:
+            async with Http2Client("127.0.0.1", port, tls, 60.0) as client:
                 yield client
 
 

@@ -152,7 +152,7 @@ async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_f
     tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
     receiver.script.extend([hang, stuck_body])
-    async with running_server(tmp_path, allow_private_webhooks=True, push_timeout=1) as server:
+    async with running_server(tmp_path, allow_private_webhooks=True, push_timeout=3) as server:
         push = PushClient(server)
         await push.register(peerName="Before")
 

@@ -241,7 +241,7 @@ async def test_queued_transactions_wait_until_accounts_are_unlocked(absent: Fake
 
 
 async def test_sends_behind_a_dead_node_fail_together(fake: FakeNode, tmp_path: Path) -> None:
-    async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=2) as rig:
+    async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=5) as rig:
         fake.at("eth_chainId", *[hang] * 50)
 
         sent = await asyncio.gather(*(rig.send(gasPrice="0x1", value=hex(each)) for each in range(50)))
