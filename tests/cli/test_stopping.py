@@ -152,6 +152,8 @@ async def stops_listening(server: WatchedServer) -> None:
             _, writer = await opens_connection(server)
         except ConnectionRefusedError:
             return True
+        except ConnectionResetError:  # it was in the queue as the server closed its socket
+            return False
         writer.close()
         return False
 
