@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -25,6 +25,14 @@ Burst = Annotated[int, Field(ge=1, le=1_000_000)]
 Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+
+Value = TypeVar("Value")
+
+
+def setting(default: Value, description: str) -> Value:
+    """A field of a model of settings, with its line in the table of settings."""
+    field: Value = Field(default, description=description)
+    return field
 
 
 def networks(value: Any) -> Any:
