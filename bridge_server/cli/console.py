@@ -7,14 +7,13 @@ from collections.abc import Callable
 import click
 
 from bridge_server.assembly.command_line import console_access
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.running_server import CONSOLE_URL, running_url
 
 
-@click.command("console")
+@operator_command(click.command("console"))
 @click.option("--sign-out", is_flag=True, help="End every session and every link that was not opened.")
-@for_operator
 def console_command(operator: Operator, sign_out: bool) -> None:
     """Print a link that signs in to the console.
 

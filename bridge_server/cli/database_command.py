@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 import orjson
@@ -32,6 +32,7 @@ from bridge_server.storage.migrate import NewerSchemaError
 _MOST_NAMED = 20
 
 Result = TypeVar("Result")
+Decorator: TypeAlias = Callable[[Callable[..., None]], click.Command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +84,22 @@ async def _projects_there(opened: OperatorServices) -> str:
     return f"there is no project of this id, but {', '.join(known[:_MOST_NAMED])}{more}"
 
 
-def for_operator(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--config`, `--data-dir` and `--json` to a command; its first argument is the Operator."""
+def operator_command(make: Decorator) -> Decorator:
+    """Make a command by click's decorator `make`, with `--config`, `--data-dir` and `--json` behind its own
+    options. Its function gets the Operator first.
+    """
 
-    @config_option
-    @data_dir_option
-    @json_option
-    @wraps(command)
-    def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
-        settings = loaded_settings(config_file, data_dir=data_dir).settings
-        with command_errors(DataDirectoryError):
-            require_own(settings.data_dir)
-        command(Operator(settings, as_json), **others)
+    def made(work: Callable[..., None]) -> click.Command:
+        @wraps(work)
+        def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
+            settings = loaded_settings(config_file, data_dir=data_dir).settings
+            with command_errors(DataDirectoryError):
+                require_own(settings.data_dir)
+            work(Operator(settings, as_json), **others)
 
-    return run
+        return json_option(data_dir_option(config_option(make(run))))
+
+    return made
 
 
 def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.output import columns, duration_text, size_text, table
 from bridge_server.cli.running_server import ask_server
@@ -19,9 +19,8 @@ from bridge_server.web.recorder import ORDERS
 _WATCH_SECONDS = 2.0
 
 
-@click.command("stats")
+@operator_command(click.command("stats"))
 @click.option("--watch", is_flag=True, help="Print the figures again every two seconds, until Ctrl-C.")
-@for_operator
 def stats_command(operator: Operator, watch: bool) -> None:
     """Print the figures of the running server.
 
@@ -85,7 +84,7 @@ _REQUESTS = "requests"
 _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
 
 
-@click.command("clients")
+@operator_command(click.command("clients"))
 @click.option(
     "--by", type=click.Choice(ORDERS), default=_REQUESTS, show_default=True, help="The figure to sort by."
 )
@@ -94,7 +93,6 @@ _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits
     help="How far back: 5m to 1h, or start for everything since the server's start.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@for_operator
 def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
     """Print the heaviest clients of the server.
 
@@ -133,8 +131,7 @@ def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> l
 _PROCESSES_HEADER = ("number", "state", "started", "seen", "version", "url", "wallet")
 
 
-@click.command("processes")
-@for_operator
+@operator_command(click.command("processes"))
 def processes_command(operator: Operator) -> None:
     """List the servers on the PostgreSQL database.
 
