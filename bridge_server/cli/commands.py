@@ -49,11 +49,11 @@ class LazyGroup(Group):
 
 _SECTIONS = {
     "Run": {
-        "dev": "bridge_server.cli.dev.command:dev_command",
-        "demo": "bridge_server.cli.dev.command:demo_command",
-        "serve": "bridge_server.cli.serve:serve_command",
+        "dev": "bridge_server.cli.dev:dev_command",
+        "demo": "bridge_server.cli.dev:demo_command",
+        "serve": "bridge_server.cli.server_run:serve_command",
         "service": "bridge_server.cli.service:service_group",
-        "console": "bridge_server.cli.console:console_command",
+        "console": "bridge_server.cli.stats:console_command",
     },
     "Notify": {
         "project": "bridge_server.cli.project:project_group",
