@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 
 from bridge_server.description.problems import (
     by_status,
-    every_kind,
     problem_components,
     problem_response,
     problems_of,
@@ -49,6 +48,11 @@ class Schemas:
         """The schema of one of the shapes: a reference, if it has a name."""
         return self._found[repr(shape)]
 
+    def content(self, shape: Any) -> dict[str, Any]:
+        """The schema of one of the shapes, and an example."""
+        schema = self.of(shape)
+        return {"schema": schema, "example": example_of(schema, self.components)}
+
 
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     """The document of these rows, as JSON values."""
@@ -58,7 +62,7 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for row, about in pairs:
         paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, about, schemas)
-    kinds = every_kind(problems_of(row, about) for row, about in pairs)
+    kinds = {code: kind for pair in pairs for code, kind in problems_of(*pair).items()}
     problem_schemas, responses = problem_components(kinds)
     used_tags = {about.tag for _, about in pairs}
     used_schemes = {scheme for row, _ in pairs for scheme in _schemes(row)}
@@ -74,7 +78,7 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used_tags],
         "paths": paths,
-        "webhooks": webhooks_of(schemas),
+        "webhooks": {name: {"post": _message(name, *each, schemas)} for name, each in _WEBHOOKS.items()},
         "components": {
             "schemas": {**schemas.components, **problem_schemas},
             "responses": responses,
@@ -121,9 +125,7 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
     }
     if answer.shape is not None:
-        schema = schemas.of(answer.shape)
-        content = {"schema": schema, "example": example_of(schema, schemas.components)}
-        fields["content"] = {answer.media_type: content}
+        fields["content"] = {answer.media_type: schemas.content(answer.shape)}
     return fields
 
 
@@ -358,14 +360,7 @@ _RESPONSES = {
 }
 
 
-def webhooks_of(schemas: Schemas) -> dict[str, Any]:
-    """The member `webhooks` of the document."""
-    return {name: {"post": _message(name, *webhook, schemas)} for name, webhook in _WEBHOOKS.items()}
-
-
 def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: Schemas) -> dict[str, Any]:
-    schema = schemas.of(shape)
-    content = {"schema": schema, "example": example_of(schema, schemas.components)}
     return {
         "operationId": name,
         "tags": [tag],
@@ -381,7 +376,7 @@ def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: 
             }
             for header, meaning in _HEADERS.items()
         ],
-        "requestBody": {"required": True, "content": {JSON: content}},
+        "requestBody": {"required": True, "content": {JSON: schemas.content(shape)}},
         "responses": _RESPONSES,
         "security": [],
     }
@@ -441,34 +436,31 @@ TOKENS = {
 """The bearer tokens by the names of their schemes."""
 
 
-def _required(text: str, **schema: Any) -> dict[str, Any]:
-    return {"description": text, "required": True, "schema": {"type": "string", **schema}}
-
-
-def _optional(text: str) -> dict[str, Any]:
-    return {"description": text, "schema": {"type": "string"}}
+def _header(text: str, *, is_required: bool = False, **schema: Any) -> dict[str, Any]:
+    required = {"required": True} if is_required else {}
+    return {"description": text, **required, "schema": {"type": "string", **schema}}
 
 
 HEADERS: dict[str, Any] = {
-    "X-Request-ID": _optional(
-        "The id of the request: that of the request's own `X-Request-ID`, or a new one."
-    ),
-    "RateLimit": _optional(
+    "X-Request-ID": _header("The id of the request: that of the request's own `X-Request-ID`, or a new one."),
+    "RateLimit": _header(
         "What is left of each limit, and in how many seconds it is whole again: "
         '`"requests";r=99;t=1`. Addresses that are exempt from limits get none.'
     ),
-    "RateLimit-Policy": _optional(
+    "RateLimit-Policy": _header(
         'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.'
     ),
-    "Link": _required('The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.'),
-    "Retry-After": _required(
-        "After how many seconds another attempt may succeed.", type="integer", minimum=0
+    "Link": _header(
+        'The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.', is_required=True
     ),
-    "Preference-Applied": _optional(
+    "Retry-After": _header(
+        "After how many seconds another attempt may succeed.", is_required=True, type="integer", minimum=0
+    ),
+    "Preference-Applied": _header(
         "`wait=N`, if the request had `Prefer: wait`: the seconds that it might have waited."
     ),
-    "WWW-Authenticate": _required("`Bearer`.", const="Bearer"),
-    "Allow": _required("The methods of the path."),
+    "WWW-Authenticate": _header("`Bearer`.", is_required=True, const="Bearer"),
+    "Allow": _header("The methods of the path.", is_required=True),
 }
 
 WAIT_PARAMETERS = (

@@ -1,6 +1,6 @@
 """Problems in the document: a schema and a response for each code."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge_server.kernel.errors import (
@@ -16,12 +16,12 @@ from bridge_server.kernel.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from bridge_server.web.connection import TYPE_PREFIX
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import About, Route
 
-PROBLEM_JSON = "application/problem+json"
+_PROBLEM_JSON = "application/problem+json"
 
-_TYPE = "urn:bridge-server:problem:"
 _REQUEST_ID = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
 _FAULTS = {
     "type": "array",
@@ -84,7 +84,7 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
     """The response of one status: a reference, or all that its codes may mean."""
     if len(codes) == 1:
         return {"$ref": f"#/components/responses/{codes[0]}"}
-    references = {f"{_TYPE}{code}": f"#/components/schemas/{schema_name(code)}" for code in codes}
+    references = {f"{TYPE_PREFIX}{code}": f"#/components/schemas/{schema_name(code)}" for code in codes}
     schema = {
         "oneOf": [{"$ref": each} for each in references.values()],
         "discriminator": {"propertyName": "type", "mapping": references},
@@ -92,7 +92,7 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
     return {
         "description": " ".join(f"`{code}`: {_meaning(kinds[code])}" for code in codes),
         "headers": _headers(status_of_kind(kinds[codes[0]])),
-        "content": {PROBLEM_JSON: {"schema": schema}},
+        "content": {_PROBLEM_JSON: {"schema": schema}},
     }
 
 
@@ -107,7 +107,7 @@ def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str
         responses[code] = {
             "description": meaning,
             "headers": _headers(status),
-            "content": {PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+            "content": {_PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
         }
     return schemas, responses
 
@@ -115,11 +115,6 @@ def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str
 def schema_name(code: str) -> str:
     """The name of the schema of a problem: `SessionNotFoundProblem` of `session-not-found`."""
     return "".join(word.capitalize() for word in code.split("-")) + "Problem"
-
-
-def every_kind(kinds: Iterable[Mapping[str, type[BridgeError]]]) -> dict[str, type[BridgeError]]:
-    """All of these failures by code."""
-    return {code: kind for each in kinds for code, kind in each.items()}
 
 
 def _meaning(kind: type[BridgeError]) -> str:
@@ -130,7 +125,7 @@ def _meaning(kind: type[BridgeError]) -> str:
 
 def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
     properties = {
-        "type": {"type": "string", "const": f"{_TYPE}{code}"},
+        "type": {"type": "string", "const": f"{TYPE_PREFIX}{code}"},
         "title": {"type": "string", "description": "The kind of problem in words, always the same."},
         "status": {"type": "integer", "const": status},
         "detail": {"type": "string", "description": "What is wrong here, and what can be done."},

@@ -93,8 +93,9 @@ class DocumentationHandlers:
 
     @cached_property
     def _site(self) -> Any:
+        library = import_module("bridge_server.description.markdown").open_library()
         site = import_module("bridge_server.description.site")  # late: it reads and parses every page
-        return site.open_site(self._describe)
+        return site.Site(library, self._describe)
 
 
 def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) -> tuple[Route, ...]:

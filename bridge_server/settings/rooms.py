@@ -29,7 +29,7 @@ from bridge_server.settings.types import (
     Token,
     Tokens,
     Url,
-    fault_of,
+    faults_of,
     secret_of,
     setting,
     text_of,
@@ -201,10 +201,6 @@ class OutboxSettings(BaseModel, defer_build=True):
     dead_letter_ttl: Seconds = setting(7 * DAY, "A webhook that failed for good is kept this long.")
 
 
-_Check: TypeAlias = tuple[str, Callable[[], object]]
-"""The name of a setting, and a function that raises ValueError when its value cannot be used."""
-
-
 class PushSettings(BaseModel, defer_build=True):
     """The push server: limits of registrations, and the credentials of push services."""
 
@@ -236,7 +232,7 @@ class PushSettings(BaseModel, defer_build=True):
 
     @model_validator(mode="after")
     def _push_credentials_are_well_formed(self) -> Self:
-        faults = [fault for name, check in self._checks() if (fault := fault_of(name, check)) is not None]
+        faults = list(faults_of(self._checks()))
         for key, others in _PARTS_OF_A_KEY.items():
             if getattr(self, key) is None:
                 faults += [f"{name}: is set, but {key} is not" for name in others if getattr(self, name)]
@@ -244,10 +240,9 @@ class PushSettings(BaseModel, defer_build=True):
             raise ValueError("\n".join(faults))
         return self
 
-    def _checks(self) -> Iterator[_Check]:
+    def _checks(self) -> Iterator[tuple[str, Callable[[], object]]]:
         if self.fcm_credentials is not None:
             yield "fcm_credentials", lambda: _credentials().check_fcm(text_of(self.fcm_credentials))
-
         if self.apns_key is not None:
             app = (self.apns_key_id, self.apns_team_id, self.apns_topic)
             server = (self.apns_endpoint, self.apns_ca_file)
@@ -337,13 +332,13 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     @model_validator(mode="after")
     def _wallet_keys_are_well_formed(self) -> Self:
         mnemonic = self.dev_mnemonic.get_secret_value()
-        faults = (
-            fault_of("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
-            fault_of("private_keys", lambda: read_private_keys(secret_of(self.private_keys) or "")),
-            fault_of("private_keys_file", lambda: read_private_keys(text_of(self.private_keys_file))),
+        checks: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
+            ("private_keys", lambda: read_private_keys(secret_of(self.private_keys) or "")),
+            ("private_keys_file", lambda: read_private_keys(text_of(self.private_keys_file))),
         )
-        if any(faults):
-            raise ValueError("\n".join(filter(None, faults)))
+        if faults := "\n".join(faults_of(checks)):
+            raise ValueError(faults)
         return self
 
     @model_validator(mode="after")

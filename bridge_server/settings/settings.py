@@ -160,7 +160,7 @@ class LiveSettings:
         Their texts change with the settings. Routes are made with or without a token, so setting the first or
         leaving it out takes a restart.
         """
-        self._tokens |= {name, _previous_of(name)}
+        self._tokens |= {name, name + _PREVIOUS}
         if getattr(self.current, name) is None:
             return None
         token = ChangingToken(*_token_texts(self.current, name))
@@ -190,13 +190,8 @@ class LiveSettings:
         return cast(Settings, _NotedReading(self.current, self._names))
 
 
-def _previous_of(name: str) -> str:
-    """The setting with the value that a token or secret had before, which is still good."""
-    return name + _PREVIOUS
-
-
 def _token_texts(settings: Settings, name: str) -> tuple[str, str | None]:
-    return getattr(settings, name).get_secret_value(), secret_of(getattr(settings, _previous_of(name)))
+    return getattr(settings, name).get_secret_value(), secret_of(getattr(settings, name + _PREVIOUS))
 
 
 class _NotedReading:

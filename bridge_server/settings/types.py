@@ -1,6 +1,6 @@
 """Types of settings, with their validation and error messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -75,10 +75,6 @@ def _file(value: Path) -> Path:
     return value.expanduser()
 
 
-def _url(value: str) -> str:
-    return http_url(value).rstrip("/")
-
-
 def _node_url(value: SecretStr) -> SecretStr:
     url = value.get_secret_value().strip()
     if url.lower().startswith(("ws:", "wss:")):
@@ -148,7 +144,7 @@ ProjectIds = Annotated[tuple[str, ...], BeforeValidator(_project_ids)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(networks)]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, AfterValidator(lambda url: http_url(url).rstrip("/"))]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
 PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
@@ -178,10 +174,10 @@ def secret_of(setting: SecretStr | None) -> str | None:
     return None if setting is None else setting.get_secret_value()
 
 
-def fault_of(name: str, check: Callable[[], object]) -> str | None:
-    """The message of the ValueError that the check raises, after the name of the setting."""
-    try:
-        check()
-    except ValueError as error:
-        return f"{name}: {error}"
-    return None
+def faults_of(checks: Iterable[tuple[str, Callable[[], object]]]) -> Iterator[str]:
+    """The messages of the ValueErrors that the checks of settings raise, each after the setting's name."""
+    for name, check in checks:
+        try:
+            check()
+        except ValueError as error:
+            yield f"{name}: {error}"
