@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 import orjson
 
-from bridge_server.cli.output import Group, discard_the_rest, json_option
+from bridge_server.cli.output import Group, discard_the_rest, json_option, print_result
 from bridge_server.kernel.process import garbage_left_alone
 from bridge_server.kernel.version import NAME, VERSION
 
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str]) -> None:
 @json_option
 def version_command(as_json: bool) -> None:
     """Print the version."""
-    click.echo(orjson.dumps({"name": NAME, "version": VERSION}) if as_json else f"{NAME} {VERSION}")
+    print_result({"name": NAME, "version": VERSION}, [f"{NAME} {VERSION}"], as_json=as_json)
 
 
 @click.command("openapi")
@@ -162,11 +162,11 @@ def vapid_command(as_json: bool) -> None:
     The pair is not stored. Browsers subscribe with the public key, so keep one pair.
     """
     keys = import_module("bridge_server.push.keys").new_vapid_keys(os.urandom)
-    if as_json:
-        click.echo(orjson.dumps({"public_key": keys.public_key, "private_key": keys.private_key}))
-        return
-    click.echo("# This server's settings:")
-    click.echo(f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}")
-    click.echo("BRIDGE_VAPID_SUBJECT=mailto:you@example.org")
-    click.echo("# The applicationServerKey with which web pages subscribe:")
-    click.echo(keys.public_key)
+    lines = [
+        "# This server's settings:",
+        f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}",
+        "BRIDGE_VAPID_SUBJECT=mailto:you@example.org",
+        "# The applicationServerKey with which web pages subscribe:",
+        keys.public_key,
+    ]
+    print_result({"public_key": keys.public_key, "private_key": keys.private_key}, lines, as_json=as_json)

@@ -16,7 +16,7 @@ from bridge_server.cli.options import (
     loaded_settings,
     set_option,
 )
-from bridge_server.cli.output import Group, columns, json_option
+from bridge_server.cli.output import Group, columns, json_option, print_result
 from bridge_server.kernel.events import Events
 from bridge_server.settings.settings import (
     ENVIRONMENT_PREFIX,
@@ -73,12 +73,8 @@ def list_command(as_json: bool) -> None:
         rows.append(
             {"name": name, "variable": variable, "default": default, "description": field.description}
         )
-    if as_json:
-        click.echo(orjson.dumps({"settings": rows}))
-        return
     cells = [(row["name"], _cell(row["default"]), row["description"]) for row in rows]
-    for line in columns([("setting", "default", "meaning"), *cells]):
-        click.echo(line)
+    print_result({"settings": rows}, columns([("setting", "default", "meaning"), *cells]), as_json=as_json)
 
 
 def _in_toml(value: Any, shown: Any) -> str:

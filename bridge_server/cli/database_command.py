@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import click
-import orjson
 
 from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.cli.options import (
@@ -18,7 +17,7 @@ from bridge_server.cli.options import (
     data_dir_option,
     loaded_settings,
 )
-from bridge_server.cli.output import json_option
+from bridge_server.cli.output import json_option, print_result
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
@@ -69,11 +68,7 @@ class Operator:
 
     def show(self, fields: Mapping[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
-        if self.as_json:
-            click.echo(orjson.dumps(fields))
-            return
-        for line in lines:
-            click.echo(line)
+        print_result(fields, lines, as_json=self.as_json)
 
 
 async def _projects_there(opened: OperatorServices) -> str:

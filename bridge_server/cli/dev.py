@@ -21,18 +21,9 @@ import click
 import segno
 
 from bridge_server.assembly.room import DemoProject
+from bridge_server.cli import options
 from bridge_server.cli.dev_files import COMMAND, DevData, config_file_at, remove_config_file
-from bridge_server.cli.options import (
-    CommandError,
-    config_option,
-    loaded_settings,
-    node_url_option,
-    port_option,
-    ready_file_option,
-    reread_settings,
-    set_option,
-    stop_with_parent_option,
-)
+from bridge_server.cli.options import CommandError, loaded_settings, reread_settings
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command
 from bridge_server.cli.running_server import CONSOLE_URL
@@ -47,7 +38,6 @@ from bridge_server.cli.server_run import (
 from bridge_server.cli.stats import open_console, sign_in_link
 from bridge_server.kernel.background import running
 from bridge_server.kernel.secrets import new_secret
-from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.relay.wire import V07
 from bridge_server.settings.sources import CommandSettings, LoadedSettings
@@ -260,41 +250,36 @@ DEMO_NAME = "Demo"
 DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Alerts"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevOptions:
-    """The options of the command."""
-
-    data: DevData
-    address_for_phones: str | None = None
-    config_out: Path | None = None
-    opens: bool = False
-    shows: bool = False
-    """Whether dapps and a wallet demonstrate the server."""
-
-
 @asynccontextmanager
-async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file."""
-    if options.opens and CONSOLE_URL not in server.facts:
+async def beside_dev(
+    data: DevData,
+    address_for_phones: str | None,
+    config_out: Path | None,
+    server: Started,
+    *,
+    opens: bool,
+    shows: bool,
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield the banner's facts for the ready file. With `shows` dapps and a wallet demonstrate the server."""
+    if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
     output, screen = Output(), screen_of(sys.stdout)
     async with AsyncExitStack() as stack:
         lan_url = None
-        if options.address_for_phones is not None:
+        if address_for_phones is not None:
             application, port = server.built.lan_application(server.url), urlsplit(server.url).port or 0
-            listening = lan_listening(application, options.address_for_phones, port)
-            lan_url = await stack.enter_async_context(listening)
-        facts = dev_facts(options, server, lan_url)
+            lan_url = await stack.enter_async_context(lan_listening(application, address_for_phones, port))
+        facts = dev_facts(data, server, lan_url)
         every_fact = {**server.facts, **facts}
-        stack.enter_context(config_file_at(options.config_out, every_fact))
+        stack.enter_context(config_file_at(config_out, every_fact))
         link = await _console_link(server)
         output.write(dev_banner(every_fact, screen, typed_command(), link))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(running(lines.run_forever()))
-        if options.opens and (opened := await _console_link(server)) is not None:
+        if opens and (opened := await _console_link(server)) is not None:
             await stack.enter_async_context(running(open_console(opened, output.write)))
-        if options.shows:
+        if shows:
             demo = import_module("bridge_server.cli.demo")  # late: it loads the client library
             await stack.enter_async_context(running(demo.demonstrate(every_fact)))
         yield facts
@@ -306,7 +291,7 @@ async def _console_link(server: Started) -> str | None:
     return None if new_link is None else sign_in_link(server.facts[CONSOLE_URL], await new_link(_LINK_MS))
 
 
-def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict[str, Any]:
+def dev_facts(data: DevData, server: Started, lan_url: str | None) -> dict[str, Any]:
     """The banner's lines beyond the facts of every server."""
     settings = server.settings
     return {
@@ -317,12 +302,12 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
         "has_node": settings.node_url is not None,
         "policy": "approve" if settings.approve == "auto" else "queue",
         "project": {
-            "id": PROJECT_ID, "secret": options.data.project_secret, "types": list(DEMO_TYPES),
+            "id": PROJECT_ID, "secret": data.project_secret, "types": list(DEMO_TYPES),
         },
         "admin_token": secret_of(settings.admin_token),
         "accounts": list(accounts_for_development(settings)),
         "data_dir": str(settings.data_dir),
-        "kept": options.data.is_kept,
+        "kept": data.is_kept,
     }  # fmt: skip
 
 
@@ -330,10 +315,10 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
 
 
 @click.command("dev")
-@port_option
+@options.port_option
 @click.option("--lan", is_flag=True, help="Let phones in the local network reach the bridge, and only that.")
 @click.option("--open", "opens", is_flag=True, help="Open the console in the browser.")
-@node_url_option
+@options.node_url_option
 @click.option(
     "--policy", type=click.Choice(["approve", "queue"]), default="approve", show_default=True,
     help="approve: the wallet signs by itself; queue: it waits for `bridge-server approvals`.",
@@ -350,23 +335,23 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
     "--config-out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="While the server runs, keep its addresses, tokens and keys in this file: JSON, or shell for *.env.",
 )  # fmt: skip
-@config_option
-@set_option
-@ready_file_option
-@stop_with_parent_option
-def dev_command(**options: Any) -> None:
+@options.config_option
+@options.set_option
+@options.ready_file_option
+@options.stop_with_parent_option
+def dev_command(**chosen: Any) -> None:
     """Run a server for development.
 
     Nothing is kept, and everybody knows the keys. It listens on this machine alone, signs with published
     accounts, has a project to send notifications with, and prints a line for each request.
     """
-    _run(**options)
+    _run(**chosen)
 
 
 @click.command("demo")
-@port_option
-@ready_file_option
-@stop_with_parent_option
+@options.port_option
+@options.ready_file_option
+@options.stop_with_parent_option
 def demo_command(port: int | None, ready_file: Path | None) -> None:
     """Run dev with notifications and live sessions.
 
@@ -402,15 +387,12 @@ def _run(
             )
         # The first account for development is subscribed to the project.
         account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
-        options = DevOptions(
-            data=data, address_for_phones=address, config_out=config_out, opens=opens, shows=shows
-        )
         run_server(
             ServerRun(
                 settings=loaded.settings,
                 origins=loaded.origins,
                 reload=partial(reread_settings, config_file, assignments, command, **flags),
-                companion=partial(beside_dev, options),
+                companion=partial(beside_dev, data, address, config_out, opens=opens, shows=shows),
                 ready_file=ready_file,
                 demo=DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES, account),
                 logs_start=False,

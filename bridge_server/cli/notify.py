@@ -250,7 +250,6 @@ def notify_command(
 
 
 def _secret(file: str | None) -> str | None:
-    """The project's secret, None if the command has none. Raises CommandError."""
     if file is None:
         return os.environ.get(PROJECT_SECRET_VARIABLE) or None
     with reading(file) as stream:

@@ -141,7 +141,6 @@ async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms
 
 
 def _require_choice(message: str | None, dead: bool, destination: str | None) -> None:
-    """Raise CommandError unless the arguments name one message or dead letters."""
     if (message is None) != dead:
         raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
     if message is not None and destination is not None:

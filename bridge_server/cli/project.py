@@ -42,7 +42,6 @@ _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend c
 
 
 def _project_command(group: click.Group, name: str) -> Decorator:
-    """A command of the group whose first argument is a project's id."""
     project_id = click.Argument(["project_id"], metavar="PROJECT")
     return operator_command(group.command(name, params=[project_id]))
 

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
-from bridge_server.cli.output import json_option
+from bridge_server.cli.output import json_option, print_result
 from bridge_server.cli.process import read_server_file
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
@@ -182,8 +182,6 @@ def health_command(
         status, text = _readiness(url)
         said = f"the server at {url} is not ready: {status} {text.strip()}"
         fault = None if status == HTTPStatus.OK else text if status is None else said
-    if as_json:
-        click.echo(orjson.dumps({"ready": fault is None, "url": url, "fault": fault}))
-    else:
-        click.echo(fault or f"ready: {url}")
+    fields = {"ready": fault is None, "url": url, "fault": fault}
+    print_result(fields, [fault or f"ready: {url}"], as_json=as_json)
     context.exit(1 if fault else 0)

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,19 +24,8 @@ from aiohttp import web
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
 from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli.options import (
-    CommandError,
-    EndedItselfError,
-    config_option,
-    data_dir_option,
-    loaded_settings,
-    node_url_option,
-    port_option,
-    ready_file_option,
-    reread_settings,
-    set_option,
-    stop_with_parent_option,
-)
+from bridge_server.cli import options
+from bridge_server.cli.options import CommandError, EndedItselfError, loaded_settings, reread_settings
 from bridge_server.cli.process import (
     ENOUGH_DESCRIPTORS,
     SettingsReloader,
@@ -227,7 +216,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
     loop.add_signal_handler(signal.SIGUSR1, on_replacement)
-    with _start_and_stop_logged(is_on=run.logs_start) as started:
+    with ExitStack() as at_end:
         async with (
             running(reloader.run_forever()),
             running(stop_when_wanted()),
@@ -240,7 +229,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             internal_url = url if internal is None else await listen_beside(runner, *internal)
             built.announce_url(internal_url)
             facts = _facts(url, console_url, settings)
-            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), started)
+            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
 
@@ -266,7 +255,7 @@ async def _serve_until(
     let_go: Callable[[], Awaitable[None]],
     run: ServerRun,
     server: Started,
-    started: Callable[[Mapping[str, Any]], None],
+    at_end: ExitStack,
 ) -> None:
     """Keep the files about the server while it answers."""
     settings, facts = server.settings, server.facts
@@ -277,7 +266,9 @@ async def _serve_until(
     async with run.companion(server) as further:
         shown = url_for_others(server.url, settings.host)  # a log is also read on other machines
         public = settings.public_url or shown
-        started({**facts, "host": settings.host, "url": shown, "public_url": public})
+        if run.logs_start:
+            log.info("server_started", **{**facts, "host": settings.host, "url": shown, "public_url": public})
+            at_end.callback(log.info, "server_stopped", url=shown, pid=facts["pid"])
         is_secret = bool(secrets or further)
         with (
             server_file_at(settings.server_file, for_commands),
@@ -287,23 +278,6 @@ async def _serve_until(
             collect_less_often()
             await stop.wait()
             await let_go()
-
-
-@contextmanager
-def _start_and_stop_logged(*, is_on: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function that logs the start. If it was called, the end of the block logs the stop."""
-    logged: dict[str, Any] = {}
-
-    def started(facts: Mapping[str, Any]) -> None:
-        if is_on:
-            logged.update(facts)
-            log.info("server_started", **facts)
-
-    try:
-        yield started
-    finally:
-        if logged:
-            log.info("server_stopped", url=logged["url"], pid=logged["pid"])
 
 
 def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, Any]:
@@ -451,15 +425,15 @@ def accounts_for_development(settings: Settings) -> Iterator[dict[str, str]]:
 
 @click.command("serve")
 @click.option("--host", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
-@port_option
-@data_dir_option
-@config_option
+@options.port_option
+@options.data_dir_option
+@options.config_option
 @click.option("--public-url", help="The URL at which other machines reach this server.")
 @click.option(
     "--allow-private-webhooks", is_flag=True, default=None,
     help="Allow webhooks at private and loopback addresses. For development.",
 )  # fmt: skip
-@node_url_option
+@options.node_url_option
 @click.option(
     "--dev-accounts", is_flag=True, default=None,
     help="Give the wallet accounts with published private keys. For development.",
@@ -476,12 +450,12 @@ def accounts_for_development(settings: Settings) -> Iterator[dict[str, str]]:
 @click.option(
     "--processes", type=int, help="How many processes serve; several need PostgreSQL.  [default: 1]"
 )
-@set_option
+@options.set_option
 @click.option(
     "--access-log", is_flag=True, default=None, help="Log every request, not only errors and slow ones."
 )
-@ready_file_option
-@stop_with_parent_option
+@options.ready_file_option
+@options.stop_with_parent_option
 def serve_command(
     config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
 ) -> None:

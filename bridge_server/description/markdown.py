@@ -184,7 +184,6 @@ def _number_headings(tokens: Sequence[Token]) -> None:
 
 
 def _words(inline: Token) -> str:
-    """The text of an inline token, without its marks."""
     words = (
         child.content if child.type in ("text", "code_inline") else " " for child in inline.children or ()
     )
@@ -192,7 +191,6 @@ def _words(inline: Token) -> str:
 
 
 def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
-    """The sections of a page whose headings have anchors."""
     heading, words = None, list[str]()
     for before, token in pairwise(tokens):
         if before.type == "heading_open":

@@ -129,7 +129,6 @@ def _answer(status: str, fields: Document, document: Document) -> ShownAnswer:
 
 
 def _codes(response: Document, schema: Document) -> list[str]:
-    """The codes of the problems that a response may have."""
     reference = response.get("$ref", "")
     if reference.startswith(_RESPONSES):
         return [reference.removeprefix(_RESPONSES)]
@@ -157,7 +156,6 @@ def _example(content: Document) -> str:
 
 
 def _shape_names(schema: Any) -> list[str]:
-    """The names of the shapes in a schema."""
     return list(dict.fromkeys(_references(schema)))
 
 
@@ -397,7 +395,6 @@ class Site:
 
     @cached_property
     def _shown(self) -> set[str]:
-        """The names in the navigation."""
         return {name for pages in self._library.doors().values() for name, _ in pages}
 
     @cached_property
