@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bridge_server.cli.database_command import Operator, operator_command, refuse_postgresql
-from bridge_server.cli.options import CommandError, command_errors
+from bridge_server.cli.options import FOLDER, CommandError, command_errors
 from bridge_server.cli.output import progress_bar
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
@@ -25,7 +25,7 @@ _USUALLY_KEPT = 7
 @operator_command(click.command("backup"))
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
+    "--dir", "directory", type=FOLDER,
     help="Make a file in this directory, named by the time, instead of FILE.",
 )  # fmt: skip
 @click.option(

@@ -328,11 +328,11 @@ def dev_facts(data: DevData, server: Started, lan_url: str | None) -> dict[str, 
     help="Origins of further web pages that may call the wallet; those of this machine may anyway.",
 )  # fmt: skip
 @click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    "--keep", type=options.FOLDER, metavar="DIR",
     help="Keep the data in this directory. Without it nothing is kept.",
 )  # fmt: skip
 @click.option(
-    "--config-out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "--config-out", type=options.FILE, metavar="FILE",
     help="While the server runs, keep its addresses, tokens and keys in this file: JSON, or shell for *.env.",
 )  # fmt: skip
 @options.config_option

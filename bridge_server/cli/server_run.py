@@ -24,23 +24,8 @@ from aiohttp import web
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
 from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli import options
+from bridge_server.cli import options, process
 from bridge_server.cli.options import CommandError, EndedItselfError, loaded_settings, reread_settings
-from bridge_server.cli.process import (
-    ENOUGH_DESCRIPTORS,
-    SettingsReloader,
-    configure_logs,
-    hangup_stops,
-    local_url,
-    notify_systemd,
-    notify_watchdog,
-    raise_descriptor_limit,
-    ready_file_at,
-    run_until_exit,
-    server_file_at,
-    stop_at_signals,
-    url_for_others,
-)
 from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
@@ -123,7 +108,7 @@ def run_server(run: ServerRun) -> None:
     )
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            reason = run_until_exit(_serve_once_possible(run), loop, start_deadline)
+            reason = process.run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except UnavailableError as error:
@@ -158,7 +143,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 async def _serve_once_possible(run: ServerRun) -> str | None:
     """Serve until the stop, once there is a database. Returns the reason if the server ended itself."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
-    stop_at_signals(stop, run.abandon, stop_now)
+    process.stop_at_signals(stop, run.abandon, stop_now)
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -167,7 +152,7 @@ async def _serve_once_possible(run: ServerRun) -> str | None:
             if stop.is_set():
                 return None
             log.warning("database_awaited", reason=str(error), next_try_seconds=pause)
-        notify_systemd(f"EXTEND_TIMEOUT_USEC={int((pause + _ATTEMPT_SECONDS) * 1_000_000)}")
+        process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((pause + _ATTEMPT_SECONDS) * 1_000_000)}")
         if await _is_set_within(stop, pause):
             return None
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -188,8 +173,8 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     if run.reloaded is not None:
         built.live.take(run.reloaded.settings, run.reloaded.origins)
     built.live.follow(lambda live: logging.getLogger().setLevel(live.log_level.upper()))
-    reloader = SettingsReloader(built.live, run.reload)
-    on_hangup = stop.set if hangup_stops() else reloader.request
+    reloader = process.SettingsReloader(built.live, run.reload)
+    on_hangup = stop.set if process.hangup_stops() else reloader.request
     runner, replaced = runner_of(built.application), asyncio.Event()
     shares_port = run.internal_address is not None
 
@@ -210,7 +195,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         if replaced.is_set():
             await _leave_sockets(runner)
         else:
-            notify_systemd("STOPPING=1")
+            process.notify_systemd("STOPPING=1")
             await _drain(built, settings.drain_seconds, stop_now)
 
     loop = asyncio.get_running_loop()
@@ -220,7 +205,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         async with (
             running(reloader.run_forever()),
             running(stop_when_wanted()),
-            running(notify_watchdog()),
+            running(process.notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
             console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
@@ -239,7 +224,7 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
     if not seconds:
         return
     log.info("draining", seconds=seconds)
-    notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
+    process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
     await _is_set_within(stop_now, seconds)
 
 
@@ -264,17 +249,17 @@ async def _serve_until(
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
-        shown = url_for_others(server.url, settings.host)  # a log is also read on other machines
+        shown = process.url_for_others(server.url, settings.host)  # a log is also read on other machines
         public = settings.public_url or shown
         if run.logs_start:
             log.info("server_started", **{**facts, "host": settings.host, "url": shown, "public_url": public})
             at_end.callback(log.info, "server_stopped", url=shown, pid=facts["pid"])
         is_secret = bool(secrets or further)
         with (
-            server_file_at(settings.server_file, for_commands),
-            ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
+            process.server_file_at(settings.server_file, for_commands),
+            process.ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
         ):
-            notify_systemd("READY=1")
+            process.notify_systemd("READY=1")
             collect_less_often()
             await stop.wait()
             await let_go()
@@ -321,7 +306,7 @@ async def listening(
         own = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
         for site in sites or [own]:
             await _start(site, host, port, set_by)
-        yield local_url(host, runner.addresses[0][1])
+        yield process.local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
 
@@ -329,7 +314,7 @@ async def listening(
 async def listen_beside(runner: web.AppRunner, host: str, port: int) -> str:
     """Serve what `listening` serves at a second address, too; returns its local URL. Raises CommandError."""
     await _start(web.TCPSite(runner, host, port, backlog=_BACKLOG), host, port, "internal_url")
-    return local_url(host, runner.addresses[-1][1])
+    return process.local_url(host, runner.addresses[-1][1])
 
 
 async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
@@ -389,7 +374,7 @@ def reason_of(error: OSError) -> str:
 
 def banner(url: str, settings: Settings) -> str:
     """The lines to print. `url` is the server's URL on its own machine."""
-    own = settings.public_url or url_for_others(url, settings.host)
+    own = settings.public_url or process.url_for_others(url, settings.host)
     chain = " (the node's chain)" if settings.node_url is not None else ""
     if settings.known_chain_id is not None:
         chain = f" (chain {settings.known_chain_id})"
@@ -461,7 +446,7 @@ def serve_command(
 ) -> None:
     """Run the server."""
     loaded = loaded_settings(config_file, assignments, **flags)
-    configure_logs(loaded.settings.log_level, loaded.settings.log_format)
+    process.configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     if loaded.settings.dev_accounts:
         advice = "everybody knows their keys: never send them anything of value"
         log.warning("development_accounts", advice=advice)
@@ -499,9 +484,9 @@ def warn_of_mistakes(loaded: LoadedSettings) -> None:
             advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
             "them: set rpc_token",
         )  # fmt: skip
-    descriptors = raise_descriptor_limit()
-    if descriptors < ENOUGH_DESCRIPTORS:
+    descriptors = process.raise_descriptor_limit()
+    if descriptors < process.ENOUGH_DESCRIPTORS:
         log.warning(
-            "few_file_descriptors", limit=descriptors, wanted=ENOUGH_DESCRIPTORS,
+            "few_file_descriptors", limit=descriptors, wanted=process.ENOUGH_DESCRIPTORS,
             advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
         )  # fmt: skip

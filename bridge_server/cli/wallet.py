@@ -14,7 +14,7 @@ import click
 import orjson
 
 from bridge_server.cli.dev_files import urls_of_dev
-from bridge_server.cli.options import CommandError, command_errors, reading, stop_with_parent_option
+from bridge_server.cli.options import FILE, CommandError, command_errors, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
@@ -237,7 +237,7 @@ _POLICY = click.Choice(POLICIES)
 @click.option("--rules", "rule_file", metavar="FILE", help="A TOML file of rules, which come after --on.")
 @click.option("--listen", metavar="HOST:PORT", help="Answer the control API there; port 0 picks a free one.")
 @click.option(
-    "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
+    "--ready-file", type=FILE,
     help="Write a JSON object with url, token, pid and accounts here, for the owner alone.",
 )  # fmt: skip
 @stop_with_parent_option

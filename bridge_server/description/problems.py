@@ -3,19 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    DatabaseFullError,
-    ForbiddenError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    NotFoundError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-    UnsupportedMediaError,
-)
+from bridge_server.kernel import errors
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.connection import TYPE_PREFIX
 from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import About, Route
@@ -49,26 +38,21 @@ _EVERYWHERE = {
 
 def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
     """The failures that a request of the row may have, by code: the row's, and the operation's own."""
-    kinds: list[type[BridgeError]] = [*about.problems]
     has_query = any(parameter.place == "query" for parameter in about.parameters)
-    if row.access.guard is not None:
-        kinds.append(ForbiddenError)
-    if row.access.takes_token:
-        kinds.append(NotAuthenticatedError)
-    if "{" in row.path:
-        kinds.append(NotFoundError)
-    if about.body is not None:
-        kinds.append(UnsupportedMediaError)
-    if about.body is not None or about.polls or has_query:
-        kinds.append(InvalidInputError)
-    if row.body_limit_bytes:
-        kinds += (InvalidInputError, TooLargeError, TooSlowError)
-    if row.limits or row.caller_limits:
-        kinds.append(LimitError)
-    if about.needs_database:
-        kinds.append(UnavailableError)
-    if about.needs_database and row.method != "GET":
-        kinds.append(DatabaseFullError)
+    has_input = about.body is not None or about.polls or has_query or row.body_limit_bytes
+    may_fail: Sequence[tuple[type[BridgeError], object]] = (
+        (errors.ForbiddenError, row.access.guard is not None),
+        (errors.NotAuthenticatedError, row.access.takes_token),
+        (errors.NotFoundError, "{" in row.path),
+        (errors.UnsupportedMediaError, about.body is not None),
+        (errors.InvalidInputError, has_input),
+        (errors.TooLargeError, row.body_limit_bytes),
+        (errors.TooSlowError, row.body_limit_bytes),
+        (errors.LimitError, row.limits or row.caller_limits),
+        (errors.UnavailableError, about.needs_database),
+        (errors.DatabaseFullError, about.needs_database and row.method != "GET"),
+    )
+    kinds = [*about.problems, *(kind for kind, applies in may_fail if applies)]
     return {kind.code: kind for kind in kinds}
 
 
@@ -135,7 +119,7 @@ def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
             "examples": [_REQUEST_ID],
         },
     }
-    if code == InvalidInputError.code:
+    if code == errors.InvalidInputError.code:
         properties["errors"] = _FAULTS
     required = ["type", "title", "status", "detail", "instance"]
     return {"type": "object", "description": meaning, "properties": properties, "required": required}
@@ -148,6 +132,6 @@ def _headers(status: int) -> dict[str, Any]:
         405: ["Allow"],
         429: ["Retry-After", "RateLimit", "RateLimit-Policy"],
     }.get(status, [])
-    if status == status_of_kind(UnavailableError):
+    if status == status_of_kind(errors.UnavailableError):
         names.append("Retry-After")
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

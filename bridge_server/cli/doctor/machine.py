@@ -33,14 +33,11 @@ from bridge_server.storage.restore import Inspected, InspectionError, inspected
 
 
 class Level(StrEnum):
-    """The severity of a finding."""
+    """The severity of a finding. The place in this list is the exit code."""
 
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
-
-
-_EXIT_CODES = {Level.OK: 0, Level.WARN: 1, Level.FAIL: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ ok, warn, fail = partial(Finding, Level.OK), partial(Finding, Level.WARN), parti
 
 def exit_code(findings: Iterable[Finding]) -> int:
     """0: all is well; 1: there are warnings; 2: something is broken. What was fixed is well."""
-    return max((_EXIT_CODES[each.level] for each in findings if not each.is_fixed), default=0)
+    return max((list(Level).index(each.level) for each in findings if not each.is_fixed), default=0)
 
 
 # The arguments of every check of the doctor.
