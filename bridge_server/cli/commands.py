@@ -19,75 +19,53 @@ from bridge_server.kernel.version import NAME, VERSION
 
 
 class LazyGroup(Group):
-    """A group whose commands are attributes of modules (`module:attribute`), under headings of the help."""
+    """A group whose commands are imported when they are needed. They stand under headings of the help.
+
+    `sections` has the module of each command below `bridge_server.cli`. The command `x` is `x_command` there,
+    a group of commands `x_group`.
+    """
 
     def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._sections = sections
-        self._places = {name: place for places in sections.values() for name, place in places.items()}
+        self._modules = {name: module for names in sections.values() for name, module in names.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands in alphabetical order."""
-        return sorted(self._places)
+        return sorted(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command of this name; None if there is none."""
-        if cmd_name not in self._places:
+        if cmd_name not in self._modules:
             return None
-        module, attribute = self._places[cmd_name].split(":")
         with garbage_left_alone():
-            command: click.Command = getattr(import_module(module), attribute)
+            module = import_module(f"bridge_server.cli.{self._modules[cmd_name]}")
+        is_group = hasattr(module, f"{cmd_name}_group")
+        command: click.Command = getattr(module, f"{cmd_name}_{'group' if is_group else 'command'}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, each in a line."""
-        widest = max(map(len, self._places))
+        widest = max(map(len, self._modules))
         for heading, names in self._sections.items():
             with formatter.section(heading):
                 self.write_commands(ctx, formatter, names, widest)
 
 
 _SECTIONS = {
-    "Run": {
-        "dev": "bridge_server.cli.dev:dev_command",
-        "demo": "bridge_server.cli.dev:demo_command",
-        "serve": "bridge_server.cli.server_run:serve_command",
-        "service": "bridge_server.cli.service:service_group",
-        "console": "bridge_server.cli.stats:console_command",
-    },
+    "Run": {"dev": "dev", "demo": "dev", "serve": "server_run", "service": "service", "console": "stats"},
     "Notify": {
-        "project": "bridge_server.cli.project:project_group",
-        "subscriber": "bridge_server.cli.project:subscriber_group",
-        "notify": "bridge_server.cli.notify:notify_command",
-        "device": "bridge_server.cli.outbox:device_group",
-        "push": "bridge_server.cli.outbox:push_group",
+        "project": "project", "subscriber": "project", "notify": "notify", "device": "outbox",
+        "push": "outbox",
     },
-    "Wallet": {
-        "account": "bridge_server.cli.account:account_group",
-        "approvals": "bridge_server.cli.account:approvals_group",
-        "wallet": "bridge_server.cli.wallet:wallet_command",
-    },
+    "Wallet": {"account": "account", "approvals": "account", "wallet": "wallet"},
     "Operate": {
-        "config": "bridge_server.cli.config:config_group",
-        "doctor": "bridge_server.cli.doctor.command:doctor_command",
-        "health": "bridge_server.cli.running_server:health_command",
-        "stats": "bridge_server.cli.stats:stats_command",
-        "clients": "bridge_server.cli.stats:clients_command",
-        "outbox": "bridge_server.cli.outbox:outbox_group",
-        "webhook": "bridge_server.cli.outbox:webhook_group",
-        "backup": "bridge_server.cli.backup:backup_command",
-        "restore": "bridge_server.cli.backup:restore_command",
-        "copy": "bridge_server.cli.backup:copy_command",
-        "processes": "bridge_server.cli.stats:processes_command",
+        "config": "config", "doctor": "doctor.command", "health": "running_server", "stats": "stats",
+        "clients": "stats", "outbox": "outbox", "webhook": "outbox", "backup": "backup", "restore": "backup",
+        "copy": "backup", "processes": "stats",
     },
-    "Tools": {
-        "keys": "bridge_server.cli.commands:keys_group",
-        "openapi": "bridge_server.cli.commands:openapi_command",
-        "openrpc": "bridge_server.cli.commands:openrpc_command",
-        "version": "bridge_server.cli.commands:version_command",
-    },
-}
-"""The module and attribute of each command. A module is imported when its command or its help is needed."""
+    "Tools": {"keys": "commands", "openapi": "commands", "openrpc": "commands", "version": "commands"},
+}  # fmt: skip
 
 
 @click.group(cls=LazyGroup, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -252,23 +252,20 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 
 @asynccontextmanager
 async def beside_dev(
-    data: DevData,
-    address_for_phones: str | None,
-    config_out: Path | None,
-    server: Started,
-    *,
-    opens: bool,
-    shows: bool,
+    data: DevData, lan: str | None, config_out: Path | None, server: Started, *, opens: bool, shows: bool
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file. With `shows` dapps and a wallet demonstrate the server."""
+    """Yield the banner's facts for the ready file.
+
+    `lan` is the address for phones. With `shows` dapps and a wallet demonstrate the server.
+    """
     if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
     output, screen = Output(), screen_of(sys.stdout)
     async with AsyncExitStack() as stack:
         lan_url = None
-        if address_for_phones is not None:
+        if lan is not None:
             application, port = server.built.lan_application(server.url), urlsplit(server.url).port or 0
-            lan_url = await stack.enter_async_context(lan_listening(application, address_for_phones, port))
+            lan_url = await stack.enter_async_context(lan_listening(application, lan, port))
         facts = dev_facts(data, server, lan_url)
         every_fact = {**server.facts, **facts}
         stack.enter_context(config_file_at(config_out, every_fact))

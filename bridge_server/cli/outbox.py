@@ -23,7 +23,6 @@ from bridge_server.outbox.models import MessageFilter, MessageState, StoredMessa
 from bridge_server.outbox.topics import Topic
 from bridge_server.projects.devices import DeviceState
 from bridge_server.push.models import ProviderFailedError
-from bridge_server.settings.settings import Settings
 
 _HEADER = ("message", "state", "purpose", "destination", "attempts", "since", "error")
 _WEBHOOKS = ("http", "https")
@@ -178,7 +177,14 @@ def test_command(operator: Operator, url: str) -> None:
     with command_errors(ValueError, about="URL "):
         checked = http_url(url)
     configure_logs(operator.settings.log_level, operator.settings.log_format)
-    tested = asyncio.run(_send(operator.settings, checked))
+
+    async def send() -> TestedWebhookAnswer:
+        foundation = lay_foundation(operator.settings)
+        tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
+        async with foundation.webhooks:
+            return await tests.send(checked)
+
+    tested = asyncio.run(send())
     if tested["delivered"]:
         answer = f"answered {tested['status']} in {tested['milliseconds']:.0f} ms"
         operator.show(tested, [f"the receiver took it and {answer}"])
@@ -188,13 +194,6 @@ def test_command(operator: Operator, url: str) -> None:
     else:
         click.echo(f"bridge-server: the receiver did not take it: {tested['failure']}", err=True)
     raise SystemExit(1)
-
-
-async def _send(settings: Settings, url: str) -> TestedWebhookAnswer:
-    foundation = lay_foundation(settings)
-    tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
-    async with foundation.webhooks:
-        return await tests.send(url)
 
 
 # `bridge-server push test`.

@@ -326,7 +326,9 @@ class _Family:
             del self._again_at[number]
             self._start(number)
         if self._to_replace and self._killed_at is None and self._all_answer():
-            self._replace(self._to_replace.pop(0))
+            child = self._children[self._to_replace.pop(0)]
+            child.leaves_until = now + _STOP_SECONDS
+            os.kill(child.pid, signal.SIGUSR1)
         self._end_patience(now)
         if self._killed_at is not None and now >= self._killed_at:
             self._kill()
@@ -395,11 +397,6 @@ class _Family:
         self._run = replace(self._run, settings=loaded.settings, origins=loaded.origins, reloaded=None)
         self._to_replace = sorted({*self._children, *self._again_at})
         log.info("processes_replaced", processes=len(self._to_replace))
-
-    def _replace(self, number: int) -> None:
-        child = self._children[number]
-        child.leaves_until = time.monotonic() + _STOP_SECONDS
-        os.kill(child.pid, signal.SIGUSR1)
 
     def _end_patience(self, now: float) -> None:
         """Kill a process that does not leave, and have no connection wait for one that does not come."""
