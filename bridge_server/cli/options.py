@@ -94,10 +94,7 @@ def loaded_settings(
 
 
 def reread_settings(
-    config_file: Path | None,
-    assignments: Sequence[str],
-    command: CommandSettings = NO_COMMAND,
-    **flags: Any,
+    config_file: Path | None, assignments: Sequence[str], command: CommandSettings = NO_COMMAND, **flags: Any
 ) -> LoadedSettings:
     """Load the settings like `loaded_settings`. Raises SettingsError, and CommandError for a bad `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import TypeAdapter
 
 from bridge_server.description.problems import (
-    by_status,
     problem_components,
-    problem_response,
+    problem_responses,
     problems_of,
 )
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
@@ -93,8 +92,6 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    kinds = problems_of(row, about)
-    failures = {str(status): problem_response(codes, kinds) for status, codes in by_status(kinds).items()}
     fields: dict[str, Any] = {
         "operationId": row.name,
         "tags": [about.tag],
@@ -109,7 +106,7 @@ def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
         content = {"schema": schemas.of(about.body), "example": about.body_example}
         fields["requestBody"] = {"required": not about.body_is_optional, "content": {JSON: content}}
     answers = {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
-    fields["responses"] = answers | failures
+    fields["responses"] = answers | problem_responses(problems_of(row, about))
     fields["security"] = [{name: []} for name in _schemes(row)]
     return fields | dict(about.extensions)
 

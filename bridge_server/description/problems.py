@@ -56,16 +56,15 @@ def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
     return {kind.code: kind for kind in kinds}
 
 
-def by_status(kinds: Mapping[str, type[BridgeError]]) -> dict[int, list[str]]:
-    """The codes of each status, in their order."""
+def problem_responses(kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
+    """The responses of these failures by status: a reference, or all that the codes of a status may mean."""
     codes: dict[int, list[str]] = {}
     for code, kind in kinds.items():
         codes.setdefault(status_of_kind(kind), []).append(code)
-    return dict(sorted(codes.items()))
+    return {str(status): _response(status, each, kinds) for status, each in sorted(codes.items())}
 
 
-def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
-    """The response of one status: a reference, or all that its codes may mean."""
+def _response(status: int, codes: Sequence[str], kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
     if len(codes) == 1:
         return {"$ref": f"#/components/responses/{codes[0]}"}
     references = {f"{TYPE_PREFIX}{code}": f"#/components/schemas/{schema_name(code)}" for code in codes}
@@ -75,7 +74,7 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
     }
     return {
         "description": " ".join(f"`{code}`: {_meaning(kinds[code])}" for code in codes),
-        "headers": _headers(status_of_kind(kinds[codes[0]])),
+        "headers": _headers(status),
         "content": {_PROBLEM_JSON: {"schema": schema}},
     }
 
@@ -126,12 +125,10 @@ def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
 
 
 def _headers(status: int) -> dict[str, Any]:
-    names = ["X-Request-ID", "Link"]
-    names += {
+    names = {
         401: ["WWW-Authenticate"],
         405: ["Allow"],
         429: ["Retry-After", "RateLimit", "RateLimit-Policy"],
+        503: ["Retry-After"],
     }.get(status, [])
-    if status == status_of_kind(errors.UnavailableError):
-        names.append("Retry-After")
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-ID", "Link", *names)}

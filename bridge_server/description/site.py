@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from multidict import CIMultiDictProxy
 
-from bridge_server.description.markdown import MADE, Library, Markdown, anchor_of, picture_type
+from bridge_server.description.markdown import MADE, PICTURE_TYPES, Library, Markdown, anchor_of
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
@@ -420,7 +420,7 @@ class Site:
 
 def _picture(path: Path) -> MadePage:
     headers = {
-        "Content-Type": picture_type(path),
+        "Content-Type": PICTURE_TYPES[path.suffix],
         "Cache-Control": "public, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
         "X-Content-Type-Options": "nosniff",
