@@ -23,7 +23,7 @@ import bridge_server
 from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.cli.commands import commands
-from bridge_server.cli.server_run import serve_command
+from bridge_server.cli.serve import serve_command
 from bridge_server.description.site import every_problem
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings, shown_value

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import click
 import orjson
@@ -17,18 +17,21 @@ from bridge_server.cli.output import Group, discard_the_rest, json_option, print
 from bridge_server.kernel.process import garbage_left_alone
 from bridge_server.kernel.version import NAME, VERSION
 
+_Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
+"""Under each heading of the help modules, each with the names of its commands."""
+
 
 class LazyGroup(Group):
     """A group whose commands are imported when they are needed. They stand under headings of the help.
 
-    `sections` has the module of each command below `bridge_server.cli`. The command `x` is `x_command` there,
-    a group of commands `x_group`.
+    The command `x` is `x_command` in its module, a group of commands `x_group`.
     """
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
+    def __init__(self, *arguments: Any, sections: _Sections, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._sections = sections
-        self._modules = {name: module for names in sections.values() for name, module in names.items()}
+        places = [place for section in sections.values() for place in section]
+        self._modules = {name: module for module, names in places for name in names}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands in alphabetical order."""
@@ -39,7 +42,7 @@ class LazyGroup(Group):
         if cmd_name not in self._modules:
             return None
         with garbage_left_alone():
-            module = import_module(f"bridge_server.cli.{self._modules[cmd_name]}")
+            module = import_module(self._modules[cmd_name])
         is_group = hasattr(module, f"{cmd_name}_group")
         command: click.Command = getattr(module, f"{cmd_name}_{'group' if is_group else 'command'}")
         return command
@@ -47,25 +50,38 @@ class LazyGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, each in a line."""
         widest = max(map(len, self._modules))
-        for heading, names in self._sections.items():
+        for heading, places in self._sections.items():
             with formatter.section(heading):
-                self.write_commands(ctx, formatter, names, widest)
+                self.write_commands(ctx, formatter, [name for _, names in places for name in names], widest)
 
 
-_SECTIONS = {
-    "Run": {"dev": "dev", "demo": "dev", "serve": "server_run", "service": "service", "console": "stats"},
-    "Notify": {
-        "project": "project", "subscriber": "project", "notify": "notify", "device": "outbox",
-        "push": "outbox",
-    },
-    "Wallet": {"account": "account", "approvals": "account", "wallet": "wallet"},
-    "Operate": {
-        "config": "config", "doctor": "doctor.command", "health": "running_server", "stats": "stats",
-        "clients": "stats", "outbox": "outbox", "webhook": "outbox", "backup": "backup", "restore": "backup",
-        "copy": "backup", "processes": "stats",
-    },
-    "Tools": {"keys": "commands", "openapi": "commands", "openrpc": "commands", "version": "commands"},
-}  # fmt: skip
+_SECTIONS: _Sections = {
+    "Run": [
+        ("bridge_server.cli.dev", ("dev", "demo")),
+        ("bridge_server.cli.serve", ("serve",)),
+        ("bridge_server.cli.service", ("service",)),
+        ("bridge_server.cli.stats", ("console",)),
+    ],
+    "Notify": [
+        ("bridge_server.cli.project", ("project", "subscriber")),
+        ("bridge_server.cli.notify", ("notify",)),
+        ("bridge_server.cli.outbox", ("device", "push")),
+    ],
+    "Wallet": [
+        ("bridge_server.cli.account", ("account", "approvals")),
+        ("bridge_server.cli.wallet", ("wallet",)),
+    ],
+    "Operate": [
+        ("bridge_server.cli.config", ("config",)),
+        ("bridge_server.cli.doctor.command", ("doctor",)),
+        ("bridge_server.cli.running_server", ("health",)),
+        ("bridge_server.cli.stats", ("stats", "clients")),
+        ("bridge_server.cli.outbox", ("outbox", "webhook")),
+        ("bridge_server.cli.backup", ("backup", "restore", "copy")),
+        ("bridge_server.cli.stats", ("processes",)),
+    ],
+    "Tools": [("bridge_server.cli.commands", ("keys", "openapi", "openrpc", "version"))],
+}
 
 
 @click.group(cls=LazyGroup, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,13 +27,13 @@ from bridge_server.cli.options import CommandError, loaded_settings, reread_sett
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command
 from bridge_server.cli.running_server import CONSOLE_URL
+from bridge_server.cli.serve import warn_of_mistakes
 from bridge_server.cli.server_run import (
     ServerRun,
     Started,
     accounts_for_development,
     lan_listening,
     run_server,
-    warn_of_mistakes,
 )
 from bridge_server.cli.stats import open_console, sign_in_link
 from bridge_server.kernel.background import running
