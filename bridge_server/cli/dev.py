@@ -5,7 +5,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,19 +14,19 @@ from io import StringIO
 from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import click
+import orjson
 import segno
 
 from bridge_server.assembly.room import DemoProject
 from bridge_server.cli import options
-from bridge_server.cli.dev_files import COMMAND, DevData, config_file_at, remove_config_file
 from bridge_server.cli.options import CommandError, loaded_settings, reread_settings
 from bridge_server.cli.output import Output, Screen, screen_of
-from bridge_server.cli.process import configure_logs, lan_address, typed_command
-from bridge_server.cli.running_server import CONSOLE_URL
+from bridge_server.cli.process import configure_logs, lan_address, typed_command, write_file
+from bridge_server.cli.running_server import CONSOLE_URL, DEV_DATA, DEV_PREFIX
 from bridge_server.cli.serve import warn_of_mistakes
 from bridge_server.cli.server_run import (
     ServerRun,
@@ -37,11 +37,15 @@ from bridge_server.cli.server_run import (
 )
 from bridge_server.cli.stats import open_console, sign_in_link
 from bridge_server.kernel.background import running
+from bridge_server.kernel.process import is_running
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.version import NAME, VERSION
+from bridge_server.projects.service import SECRET_PREFIX
 from bridge_server.relay.wire import V07
+from bridge_server.settings.server import DATABASE_FILE
 from bridge_server.settings.sources import CommandSettings, LoadedSettings
 from bridge_server.settings.types import secret_of
+from bridge_server.storage.data_directory import ThrowawayDirectory
 from bridge_server.wallet.rpc.routes import REFUSED_PAGES
 from bridge_server.wallet.visible_text import visible
 from bridge_server.web.traffic import (
@@ -52,6 +56,8 @@ from bridge_server.web.traffic import (
     has_missed,
     with_short_ids,
 )
+
+COMMAND = "bridge-server dev"
 
 # One line on the terminal for each request that the server answered or sent.
 
@@ -201,6 +207,140 @@ def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> I
 
 def _line(name: str, value: str, more: str) -> str:
     return f"  {name:<9} {value:<{_COLUMNS_OF_VALUES}} {more}"
+
+
+# The data directory of `dev`: it goes with the process, or it is kept.
+
+_MARK = "dev.json"
+_SECRET = "project_secret"  # noqa: S105 - the name of a member
+
+
+class DevData:
+    """The data directory of one run, and the demo project's secret. It is removed at exit unless kept."""
+
+    def __init__(self, kept: Path | None) -> None:
+        self.is_kept = kept is not None
+        if kept is None:
+            self._throwaway: ThrowawayDirectory | None = ThrowawayDirectory(DEV_PREFIX)
+            self.path = self._throwaway.path / DEV_DATA
+            self.project_secret = _new_project_secret()
+            return
+        if kept == Path():
+            raise CommandError("--keep .: name a directory: data is never put into the working directory")
+        self._throwaway = None
+        self.path = kept.expanduser().absolute()
+        try:
+            self.project_secret = _kept_secret(self.path)
+        except OSError as error:
+            raise CommandError(f"--keep {self.path}: {error.strerror}: name another directory") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove a directory that is not kept."""
+        if self._throwaway is not None:
+            self._throwaway.remove()
+
+
+def _kept_secret(directory: Path) -> str:
+    """The secret of the last run over the directory, or a new one. Raises CommandError.
+
+    Test mode can empty the database: a directory that no `dev` has begun is refused.
+    """
+    mark = directory / _MARK
+    if (directory / DATABASE_FILE).exists() and not mark.exists():
+        raise CommandError(
+            f"--keep {directory}: it has another server's data, which dev may empty: name a new directory"
+        )
+    try:
+        return str(orjson.loads(mark.read_bytes())[_SECRET])
+    except FileNotFoundError:
+        secret = _new_project_secret()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(mark, orjson.dumps({_SECRET: secret}))
+        return secret
+    except (ValueError, KeyError, TypeError) as error:
+        raise CommandError(f"{mark} cannot be read: remove it, and the project has a new secret") from error
+
+
+def _new_project_secret() -> str:
+    return f"{SECRET_PREFIX}demo_{new_secret(os.urandom)}"
+
+
+# The file of `dev --config-out`: the banner's facts, for programs.
+
+
+_ENV_MARK = f"# {COMMAND}, process "
+
+
+@contextmanager
+def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a file of mode 0600 during the block: JSON, or shell if it is named *.env. Raises CommandError."""
+    if path is None:
+        yield
+        return
+    _require_own(path)
+    spaced = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    document = {"made_by": COMMAND, **facts}
+    content = _as_env(facts) if path.suffix == ".env" else orjson.dumps(document, option=spaced)
+    try:
+        write_file(path, content)
+    except OSError as error:
+        raise CommandError(f"--config-out {path}: {error.strerror or error}: name another file") from error
+    try:
+        yield
+    finally:
+        remove_config_file(path)
+
+
+def remove_config_file(path: Path) -> None:
+    """Remove the file if this process wrote it."""
+    if _pid_in(path) == os.getpid():
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _as_env(facts: Mapping[str, Any]) -> bytes:
+    """Variables of the names that tests and their fixtures read."""
+    project = facts["project"]
+    values = {
+        "BRIDGE_URL": facts["url"],
+        "BRIDGE_V07_URL": facts["v07_url"],
+        "BRIDGE_RPC_URL": facts["rpc_url"],
+        "BRIDGE_LAN_URL": facts.get("lan_url"),
+        "BRIDGE_TEST_TOKEN": facts["test_token"],
+        "BRIDGE_ADMIN_TOKEN": facts["admin_token"],
+        "BRIDGE_PROJECT_ID": project["id"],
+        "BRIDGE_PROJECT_SECRET": project["secret"],
+    }
+    lines = [f"export {name}={value}" for name, value in values.items() if value is not None]
+    return "\n".join([f"{_ENV_MARK}{facts['pid']}", *lines, ""]).encode()
+
+
+def _require_own(path: Path) -> None:
+    if not path.exists() and not path.is_symlink():
+        return
+    pid = _pid_in(path) if path.is_file() else None
+    if pid is None:
+        raise CommandError(f"--config-out {path}: it is there, and dev did not write it: name another file")
+    if pid != os.getpid() and is_running(pid):
+        raise CommandError(f"--config-out {path}: it belongs to process {pid}, which runs: name another file")
+
+
+def _pid_in(path: Path) -> int | None:
+    """The process that wrote the file; None if it was not `dev`."""
+    with suppress(OSError, ValueError):
+        text = path.read_text("utf-8")
+        if text.startswith(_ENV_MARK):
+            return int(text.splitlines()[0].removeprefix(_ENV_MARK))
+        document = orjson.loads(text)
+        if isinstance(document, dict) and document.get("made_by") == COMMAND:
+            return int(document["pid"])
+    return None
 
 
 # The settings of `bridge-server dev`.

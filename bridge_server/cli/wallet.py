@@ -13,9 +13,9 @@ from typing import Any
 import click
 import orjson
 
-from bridge_server.cli.dev_files import urls_of_dev
 from bridge_server.cli.options import FILE, CommandError, command_errors, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
+from bridge_server.cli.running_server import urls_of_dev
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.fields import http_url
