@@ -121,13 +121,12 @@ async def check_running_settings(seen: Examination, url: str) -> list[Finding]:
         and not row["origin"].startswith(_FLAG)
         and not running[name]["origin"].startswith(_FLAG)
     ]
-    cures = {
-        True: "send SIGHUP (systemctl reload bridge-server), and see settings_taken in its log",
-        False: "restart it",
-    }
-    named = [(", ".join(name for name, is_live in changed if is_live == each), each) for each in cures]
-    about = "the running server has other values of"
-    return [warn(_SETTINGS, f"{about} {names}", cures[is_live]) for names, is_live in named if names]
+    reload = "send SIGHUP (systemctl reload bridge-server), and see settings_taken in its log"
+    findings = []
+    for is_live, cure in ((True, reload), (False, "restart it")):
+        if names := ", ".join(name for name, can_change in changed if can_change == is_live):
+            findings.append(warn(_SETTINGS, f"the running server has other values of {names}", cure))
+    return findings
 
 
 # Whether the addresses of clients arrive through the proxy. The server itself says what arrived.
