@@ -9,13 +9,8 @@ from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 from bridge_server.assembly.engine import backend_of
-from bridge_server.cli.options import (
-    CommandError,
-    config_option,
-    data_dir_option,
-    loaded_settings,
-    set_option,
-)
+from bridge_server.cli import options
+from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.output import Group, columns, json_option, print_result
 from bridge_server.kernel.events import Events
 from bridge_server.settings.settings import (
@@ -34,9 +29,9 @@ def config_group() -> None:
 
 
 @config_group.command("check")
-@config_option
-@data_dir_option
-@set_option
+@options.config_option
+@options.data_dir_option
+@options.set_option
 @json_option
 def check_command(
     config_file: Path | None, data_dir: Path | None, assignments: tuple[str, ...], as_json: bool

@@ -10,13 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from bridge_server.assembly.command_line import OperatorServices, operations
-from bridge_server.cli.options import (
-    CommandError,
-    command_errors,
-    config_option,
-    data_dir_option,
-    loaded_settings,
-)
+from bridge_server.cli import options
+from bridge_server.cli.options import CommandError, command_errors, loaded_settings
 from bridge_server.cli.output import json_option, print_result
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
@@ -92,7 +87,7 @@ def operator_command(make: Decorator) -> Decorator:
                 require_own(settings.data_dir)
             work(Operator(settings, as_json), **others)
 
-        return json_option(data_dir_option(config_option(make(run))))
+        return json_option(options.data_dir_option(options.config_option(make(run))))
 
     return made
 
