@@ -140,10 +140,8 @@ class Watch:
         self._ended = asyncio.Event()
 
     async def flow(self, outlet: EventStream) -> None:
-        """Write an event for each topic that has changed, until the page is gone.
-
-        `wait_for` of Python 3.11 would swallow a cancellation that comes together with a change.
-        """
+        """Write an event for each topic that has changed, until the page is gone."""
+        # Python 3.11's `wait_for` would swallow a cancellation that comes together with a change.
         while not self._ended.is_set():
             self._changed.clear()
             topics, number = self._changes.changed(self.topics, self._since), self._changes.number
