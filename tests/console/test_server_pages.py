@@ -195,7 +195,6 @@ async def test_a_stream_ends_after_its_session(
 ) -> None:
     stream = await opened(console, "outbox", await number_of_page(console))
     await sign_out_all(console.server)
-    assert await stream.next() == "changed-outbox"  # after any commit of another process
     ended = asyncio.ensure_future(stream.end())
 
     await passed_until(ended, pass_time)
