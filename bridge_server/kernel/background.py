@@ -75,9 +75,7 @@ class Stopping:
             self._closed.set()
 
     async def finish(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of the work. Raises StoppedError when the grace ends before the work; when it has
-        ended already, the work is not begun.
-        """
+        """Return the result of the work. Raises StoppedError when the grace ends before the work."""
         if self._seconds_left() <= 0:
             work.close()
             raise StoppedError

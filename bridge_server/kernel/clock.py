@@ -93,10 +93,7 @@ class MovableClock:
 
 
 class ClockJumps:
-    """Finds that the wall clock was set: the time of day has moved by another amount than elapsed time.
-
-    A machine that slept has no jump, since both have moved on.
-    """
+    """Finds that the wall clock was set: it moved by another amount than elapsed time. Sleep moves both."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

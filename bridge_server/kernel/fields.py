@@ -169,9 +169,6 @@ def parse_retry_after(value: str, now_ms: int) -> float | None:
 
 
 def near_words(word: str, known: Iterable[str], most: int) -> list[str]:
-    """The known words that resemble a misspelt one: at most `most`, the nearest first.
-
-    The library is imported when a word is wrong: it takes 130 KiB of memory.
-    """
+    """At most `most` known words that resemble a misspelt one, the nearest first."""
     near: list[str] = import_module("difflib").get_close_matches(word, list(known), n=most)
     return near

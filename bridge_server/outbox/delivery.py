@@ -90,10 +90,7 @@ class Delivery:
         return self._settling.delivered(due)
 
     async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
-        """Store the outcome of an attempt that failed; returns when the next attempt is due, if there is one.
-
-        If the channel is blocked, there is nothing to store: the message stays as it was.
-        """
+        """Store the outcome of a failed attempt, unless its channel is blocked; the next one's time."""
         if outcome.verdict is Verdict.BLOCKED:
             return None
         self.figures.failed += 1

@@ -68,10 +68,7 @@ class Dispatcher:
         self._running = self._has_missed_events = False
 
     async def start(self) -> None:
-        """Resume the pending messages and wait for new ones.
-
-        Raises UnavailableError when the store cannot be read.
-        """
+        """Resume the pending messages and wait for new ones. Raises UnavailableError."""
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
         self._events.subscribe_elsewhere(OutboxGrew, self._on_growth_elsewhere)
@@ -161,9 +158,7 @@ class Dispatcher:
         return self._stock
 
     def figures(self) -> dict[str, int]:
-        """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
-        start that `delivered` and that `failed`.
-        """
+        """The operator's figures: messages that are `due` or `dead`, attempts `delivered` or `failed`."""
         done = self._delivery.figures
         return {
             "due": self._stock.due,

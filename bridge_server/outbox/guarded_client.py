@@ -114,10 +114,7 @@ def guarded_client(
 
 
 async def read_limited(response: aiohttp.ClientResponse) -> bytes:
-    """The first 64 KiB of an answer.
-
-    The connection of a shorter answer can be reused; a longer answer closes it.
-    """
+    """The first 64 KiB of an answer; a longer answer closes the connection."""
     body = bytearray()
     try:
         await read_bounded(response, body, ANSWER_LIMIT_BYTES)
@@ -158,9 +155,7 @@ def refusal(error: Exception) -> str | None:
 
 
 def failure(error: Exception) -> str:
-    """The reason why an attempt failed, in at most 200 characters, without the URL, which can hold
-    secrets.
-    """
+    """Why an attempt failed, in at most 200 characters, without the URL, which can hold secrets."""
     return _failure(error)[:_REASON_LIMIT]
 
 
@@ -370,10 +365,7 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The allowed addresses, of IPv4 and IPv6.
-
-        Raises AddressRefusedError if all addresses are refused, and OSError if there are none.
-        """
+        """The allowed addresses. Raises AddressRefusedError if all are refused, OSError if there are none."""
         addresses = await self._addresses(host)
         refusals = {address: self._rule(address, port) for address in addresses}
         allowed = [address for address, reason in refusals.items() if reason is None]

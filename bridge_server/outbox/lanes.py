@@ -197,10 +197,7 @@ class Lane:
         task.add_done_callback(self._worker_left)
 
     def let_go(self, row_id: int) -> None:
-        """Do not send the message unless it is read from the store again.
-
-        Raises MessageBeingSentError while an attempt is under way, or its outcome on its way to the disk.
-        """
+        """Do not send the message unless it is read from the store again. Raises MessageBeingSentError."""
         if row_id in self._in_flight:
             raise MessageBeingSentError
         self._claimed.let_go(row_id)
@@ -376,10 +373,7 @@ class Lanes:
 
     @contextmanager
     def withheld(self, row_id: int, claimant: Claimant) -> Iterator[None]:
-        """Inside the block the message of the claimant's queue is not sent.
-
-        Raises MessageBeingSentError if it is being sent.
-        """
+        """Inside the block the message of the claimant's queue is not sent. Raises MessageBeingSentError."""
         lane = self._lanes.get(claimant.queue)
         if lane is not None:
             lane.let_go(row_id)

@@ -66,10 +66,7 @@ class Leases(Protocol):
     """
 
     def tenure(self, destination: str) -> int:
-        """The number of the time for which this process has the destination; 0 while it has not.
-
-        Messages that were read under another number are out of date.
-        """
+        """The number of this tenure of the destination, which dates what was read in it; 0 without one."""
         ...
 
     def is_elsewhere(self, destination: str) -> bool:

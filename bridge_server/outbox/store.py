@@ -197,9 +197,7 @@ class OutboxStore:
     def delete_delivered(
         self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
     ) -> Transaction[None]:
-        """Delete messages that receivers took, record that their devices were reached, and that the
-        `answering` hosts have answered.
-        """
+        """Delete messages that receivers took; record the devices and `answering` hosts that were reached."""
         pending = 0
         for due in messages:
             deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
@@ -215,10 +213,7 @@ class OutboxStore:
     def postpone(
         self, message: DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
     ) -> Transaction[None]:
-        """Record a failed attempt and when the next one is due.
-
-        Forget that the `silent` host has ever answered.
-        """
+        """Record a failed attempt and when the next is due, and that the `silent` host did not answer."""
         row = (message.row_id, message.message.message_id)
         yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
         yield from _note_failure(message, now_ms, error, silent)
@@ -255,9 +250,7 @@ class OutboxStore:
 
     @transaction(turns=sweeping("outbox"))
     def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
-        """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
-        too many; returns how many, 0 when none is left.
-        """
+        """Delete a slice of the dead letters and hosts that are older or too many; returns how many."""
         dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
             yield OutboxChanged(dead=-dead)

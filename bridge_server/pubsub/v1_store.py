@@ -160,10 +160,7 @@ TOPIC_MAX_CHARACTERS = 128
 
 
 def read_frame(text: bytes) -> Frame:
-    """Read a client's frame. Raises FrameNotJsonError, InvalidFrameError.
-
-    `silent` is false if it is missing. Only a publication needs a payload.
-    """
+    """Read a client's frame; a publication needs a payload. Raises FrameNotJsonError, InvalidFrameError."""
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:

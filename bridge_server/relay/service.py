@@ -183,9 +183,7 @@ class _Reading(NamedTuple, Generic[Stored]):
 
 
 class RelayReads:
-    """The relay's reads. They give bodies in the protocol's own spelling, or None of those who have waited
-    in vain.
-    """
+    """The relay's reads: bodies in the protocol's spelling, None after a wait in vain."""
 
     def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:
         self._store = store
@@ -215,10 +213,7 @@ class RelayReads:
         return wire.write_payload(call.payload), call.expires_at_ms
 
     def _poll(self, reading: _Reading[Any], any_id: str, wait_seconds: int) -> Awaitable[Cached | None]:
-        """Read the thing of this id: at once, or when it has a value.
-
-        Those who do not wait ask often: that there is no value yet is cached for them.
-        """
+        """Read the thing of this id, at once or when it has a value."""
         key, now_ms = (reading.kind, any_id), self._clock.now_ms()
         remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):

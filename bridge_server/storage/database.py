@@ -183,10 +183,7 @@ def adding_transaction(
 
 
 def adding_transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
-    """Make a store's method that stores more on a client's demand: refused while the database is full.
-
-    `turns` names the turns, as for `transaction`.
-    """
+    """`transaction` for what stores more on a client's demand: refused while the database is full."""
     return _decorated(work, adds=True, turns_of=turns)
 
 
@@ -279,10 +276,7 @@ class Engine(Database, Protocol):
 
 
 class DatabaseRefusedError(Exception):
-    """The database cannot be used, at the start of a server or of a command.
-
-    The text names the reason and the remedy, in one line.
-    """
+    """The database cannot be used; the text names the reason and the remedy, in one line."""
 
 
 class DatabaseAwayError(DatabaseRefusedError):
@@ -343,10 +337,7 @@ class Process(NamedTuple):
 
 
 def checked_url(url: str) -> str:
-    """The URL of a PostgreSQL database, which a driver can take apart.
-
-    Raises ValueError, whose text repeats no part of the URL.
-    """
+    """The URL of a PostgreSQL database. Raises ValueError, whose text repeats no part of the URL."""
     parts = _split_url(url)
     if parts.scheme.lower() not in _URL_SCHEMES:
         raise ValueError(f"must be the URL of a PostgreSQL database, such as {_URL_EXAMPLE}")

@@ -163,9 +163,7 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """Gauges for the operator: bytes of the file, commits, transactions in them, bytes in the write-ahead
-        log; and with a limit, bytes that are used of it.
-        """
+        """Gauges: bytes of the file and of its log, commits, transactions in them; with a limit, its use."""
         return {
             "bytes": self._presence.size_bytes,
             "commits": self._writer.commits,

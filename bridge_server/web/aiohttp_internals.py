@@ -96,9 +96,7 @@ def noted_of(request: Any) -> tuple[str, str, str]:
 
 
 def peer_key_of(request: Any) -> str | None:
-    """The key of the buckets of a guarded connection's peer, None if it is exempt; AttributeError for any
-    other connection.
-    """
+    """The key of the buckets of a guarded connection's peer, None if exempt. Raises AttributeError."""
     key: str | None = request._protocol.peer_key
     return key
 

@@ -495,9 +495,7 @@ class _OrderedAnswer(Exception):  # noqa: N818 - it is no error: the test has or
 
 
 def faults(row: Route, strike: Strike | None) -> Layer | None:
-    """Have ordered faults strike the route; None outside of test mode, and for routes that only
-    observe.
-    """
+    """Have ordered faults strike the route; None outside of test mode, and for routes that only observe."""
     if strike is None or row.only_observes:
         return None
     route = row.name

@@ -151,9 +151,7 @@ class Clients:
         self._period = period
 
     def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:
-        """The addresses with the most of a figure, and none with 0: of the last seconds, or since the
-        start (None).
-        """
+        """The addresses with the most of a figure, above 0: of the last seconds, or since the start."""
         table = self._table(last_seconds)
         found = nlargest(limit, table.items(), key=lambda item: getattr(item[1], by))
         return [self._client(address, each) for address, each in found if getattr(each, by)]
@@ -470,9 +468,7 @@ class Observer:
         return note
 
     def drain(self) -> None:
-        """Count and record the requests that were put off. Every reader of the record or the figures calls it
-        first.
-        """
+        """Count and record the requests that were put off; every reader of the record calls it first."""
         if not self._pending:
             return
         kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
@@ -491,9 +487,7 @@ class Observer:
                 ids.clear()
 
     def _rare_of(self, row: Route) -> Note:
-        """A function that counts and records a request at once: it made something, waited, failed or sent
-        a body.
-        """
+        """Records a request that made something, waited, failed or sent a body, at once."""
         makes, name, note_end = made_by(row.name), row.name, self._note_end_of(row)
         clients, addresses, see, note_made = (
             self._clients, self._addresses, self._activities.see_of(row), self._note_made

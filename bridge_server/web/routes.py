@@ -20,9 +20,7 @@ _OBSERVERS = frozenset({"test", "console", "reader"})
 
 
 class AllowedOrigins:
-    """The origins whose web pages may call an endpoint: `named` ones, and others that the rule `admits`
-    when asked.
-    """
+    """The origins whose pages may call an endpoint: `named` ones, and others that the rule `admits`."""
 
     def __init__(self, named: Iterable[str] = (), admits: Callable[[str], bool] | None = None) -> None:
         self._named = frozenset(named)

@@ -48,10 +48,7 @@ class FailedAttemptError(Exception):
 
 
 class HttpRequests:
-    """A server over HTTP, usable between `open` and `close`. A client session passed as `http` stays open.
-
-    `token` is sent as a bearer token.
-    """
+    """A server over HTTP, between `open` and `close`; `http` stays open. `token` is a bearer token."""
 
     def __init__(
         self, url: str, http: aiohttp.ClientSession | None, pace: Pace, token: str | None = None
@@ -92,10 +89,7 @@ class HttpRequests:
         return answered
 
     async def pieces(self, path: str) -> AsyncGenerator[bytes]:
-        """The body of a long answer to GET, piece by piece. Each piece has the time of an attempt.
-
-        Raises what `attempt` raises.
-        """
+        """The body of a long answer to GET, in pieces; each is an `attempt` in its time and its errors."""
         response = None
         try:
             async with asyncio.timeout(self.pace.attempt_seconds):
@@ -247,10 +241,7 @@ class HttpBridge(RetryingClient):
             return _payload(await self._poll(f"/session/{session_id}", wait_seconds))
 
     async def update_session(self, session_id: str, payload: Any, push: Push | None) -> int | None:
-        """Put the wallet's payload; returns the expiry of the session in epoch milliseconds, if answered.
-
-        `push` None removes earlier push details.
-        """
+        """Put the payload and push details; the session's expiry in epoch milliseconds, if answered."""
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
             answer = await self.send("PUT", f"/session/{session_id}", fields)
@@ -265,10 +256,8 @@ class HttpBridge(RetryingClient):
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
         """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
-        path, fields = (
-            f"/session/{session_id}/call/new",
-            {"encryptionPayload": payload, "dappName": dapp_name},
-        )
+        path = f"/session/{session_id}/call/new"
+        fields = {"encryptionPayload": payload, "dappName": dapp_name}
         async with _of_session(session_id):
             answer = await self.send("POST", path, fields, repeatable=False)
         return _text(_document(answer), "callId")

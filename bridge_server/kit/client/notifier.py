@@ -291,10 +291,7 @@ class NotifyCalls:
         yield self.progress
 
     async def call_all(self) -> AsyncGenerator[NotifyProgress]:
-        """Send to all subscribers that follow the account of the progress, whom the server walks through.
-
-        Yields and raises what `call` does.
-        """
+        """Send to all subscribers behind the account of the progress, as the server walks through them."""
         after: str | None = self.progress.after
         begins = not after
         while after is not None:

@@ -200,10 +200,7 @@ class CallDispatcher:
         return call
 
     async def decide(self, call: HeadlessCall, action: Action) -> None:
-        """Do what the test program says, and return when the answer is on its way.
-
-        Raises CallDecidedError for a call that does not wait for a decision.
-        """
+        """Do as the test program says; returns when the answer is on its way. Raises CallDecidedError."""
         if call.state not in UNDECIDED:
             raise CallDecidedError(f"The call is {call.state}: it waits for no decision.")
         call.state, call.because = CallState.DECIDING, ""

@@ -85,10 +85,7 @@ class KeySource:
 
 
 class OwnKeys:
-    """A signer with keys in memory.
-
-    Without a node a transaction is answered by its hash and kept; nonces count up from 0.
-    """
+    """A signer with keys in memory. Without a node it keeps transactions, and nonces count up from 0."""
 
     def __init__(self, keys: Sequence[SigningKey], chain_id: int | None, node_url: str | None) -> None:
         self._keys = {key.address.lower(): key for key in keys}

@@ -425,10 +425,7 @@ def is_counted(jobs: list[LaneJob]) -> bool:
 
 
 async def run_rounds(jobs: Sequence[LaneJob], statements: Statements) -> None:
-    """Run every job to its end; outcomes are left in the jobs.
-
-    Raises UncleanError, and what the database refuses: then nothing of the jobs may be committed.
-    """
+    """Run every job to its end. Raises UncleanError, and refusals: then nothing may be committed."""
     for job in jobs:
         if job.steps is not None:
             job.reset()
@@ -559,10 +556,7 @@ def beginning(jobs: Iterable[Turns]) -> str:
 
 
 def trying(jobs: Iterable[Turns]) -> str:
-    """The script that begins a transaction and takes the turns that can be had at once.
-
-    Its last statement has a row for each other one.
-    """
+    """Begins a transaction and takes the turns that are free; its last statement has a row for each other."""
     return "; ".join(filter(None, ("BEGIN", _untaken(jobs))))
 
 
@@ -634,10 +628,7 @@ class LaneCount:
         )
 
     async def give_up(self, wire: Any, written: int) -> bool:
-        """Make the commit of this number impossible; False when it has succeeded already.
-
-        It waits for a commit that is under way.
-        """
+        """Wait for a commit under way, else make it impossible; False when it has succeeded."""
         row = await wire.fetchrow(_GIVE_UP, self._number, self._lane, written, VERSION)
         return row is not None
 

@@ -48,10 +48,7 @@ class MigrationError(Exception):
 
 
 class SchemaState(NamedTuple):
-    """The last migration that a database has had, and the first that a program must know to use it.
-
-    Both are 0 for a database without the schema.
-    """
+    """The last migration that a database has had, and the first that a program must know; 0 without any."""
 
     version: int
     oldest_program: int
@@ -94,10 +91,7 @@ async def _bring_up_to_date(connection: asyncpg.Connection, url: str) -> None:
 
 @asynccontextmanager
 async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to a database that can be used, for the length of the block.
-
-    Raises DatabaseRefusedError, also in place of the errors that the block raises.
-    """
+    """A connection to a usable database, for the length of the block. Raises DatabaseRefusedError."""
     with refusals_told(url):
         connection = await asyncpg.connect(
             url,

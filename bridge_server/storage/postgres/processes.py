@@ -93,9 +93,7 @@ class Processes:
         await self._database.transaction(work)
 
     async def sweep(self, _: int) -> int:
-        """Delete the rows of processes that were not seen for ten minutes by the clock of the database, which
-        has written them; returns how many.
-        """
+        """Delete the rows of processes not seen for ten minutes by the database's clock; returns how many."""
 
         def work() -> Transaction[int]:
             swept = yield Statement(_SWEEP_PROCESSES, (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE))
