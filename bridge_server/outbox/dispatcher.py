@@ -60,7 +60,6 @@ class Dispatcher:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Begin with nothing under way."""
         self._delivery = self._make_delivery()
         self._lanes = Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -214,7 +213,6 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     async def _ticks_of_recount(self) -> int:
-        """Recount; returns how many ticks that took."""
         started = perf_counter()
         await self.recount()
         return round((perf_counter() - started) / self._clock.tick_seconds)

@@ -401,7 +401,6 @@ class Lanes:
         await cancelled(workers)
 
     def _begin(self, place: Place) -> None:
-        """Send the messages of a queue that was given a place."""
         queue = place.claimant.queue
         lane = self._lanes.get(queue)
         if lane is None:

@@ -209,7 +209,6 @@ class MessagesStored(DomainEvent):
 
 
 def _turns_of_changes(changes: Changes, *_: object, **__: object) -> Turns:
-    """The topics and the addresses whose shares are counted."""
     messages = (*changes.kept, *changes.announced)
     topics = (turn_of_topic(message.topic) for message in messages)
     return each_once((*topics, *(striped("address", each.address) for each in messages if each.address)))

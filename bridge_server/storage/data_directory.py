@@ -172,7 +172,6 @@ def _lock(descriptor: int) -> None:
 
 
 def _holder(directory: Path) -> str:
-    """The number of the process that uses the directory, as its lock file names it."""
     with suppress(OSError):
         return (directory / _LOCK_FILE).read_bytes()[:20].decode(errors="replace").strip() or "unknown"
     return "unknown"

@@ -120,7 +120,6 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _tables_of(version: int, migrations: Sequence[Migration]) -> set[str]:
-    """The tables that a database of this schema version has."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in migrations:
             if migration.version <= version:

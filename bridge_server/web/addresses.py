@@ -161,7 +161,6 @@ def _name_of(host: str) -> str:
 
 
 def _is_own_address(request: web.Request, host: str) -> bool:
-    """Whether the host is the address that the connection came to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     try:
         return isinstance(own, tuple) and parse_ip_address(_name_of(host)) == parse_ip_address(own[0])

@@ -178,7 +178,6 @@ class WholeAnswer(ReadyResponse):
         return None
 
     def _written(self, body: bytes) -> bytes:
-        """The whole answer."""
         if self.own_headers is not None:
             head, fields = _lines(self._status, self._reason, self.own_headers).encode(), ""
         else:

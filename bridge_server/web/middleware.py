@@ -341,7 +341,6 @@ def rate_limits(
 def _charging_addresses(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets
 ) -> Callable[[Passage], Awaitable[None] | None]:
-    """Charges a request to the buckets of its client's address."""
     limits, charge, bucket_key, charge_far = (
         row.limits, quotas.charge, addresses.bucket_key, far_from(row.limits, quotas)
     )  # fmt: skip
@@ -363,7 +362,6 @@ def _charging_addresses(
 
 
 def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], Awaitable[None] | None]:
-    """Charges a request to the buckets of its caller."""
     limits, dry_run_limits, charge = row.caller_limits, row.dry_run_limits, quotas.charge
 
     def enter(passage: Passage) -> Awaitable[None] | None:

@@ -27,7 +27,6 @@ _ATTEMPTS = 3
 
 
 def _lease_tokens(limit: Limit) -> int:
-    """The number of tokens that a process leases at once."""
     return max(1, limit.burst // _SHARE)
 
 

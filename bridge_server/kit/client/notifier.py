@@ -440,7 +440,6 @@ class Listing:
             yield page
 
     def _following(self, accounts: list[str]) -> list[str]:
-        """The accounts behind the last one."""
         following = [account for account in accounts if account > self._after]
         self._after = following[-1] if following else self._after
         return following

@@ -158,7 +158,6 @@ def _require_open(call: HeadlessCall) -> None:
 
 
 def _require_account(call: HeadlessCall) -> None:
-    """Raise UnknownAccountError for an account that the session was not given."""
     try:
         account = signing_account(call.method, call.params)
     except (LookupError, TypeError):

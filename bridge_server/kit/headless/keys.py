@@ -182,7 +182,6 @@ class OwnKeys:
         return hex_of(raw), hex_of(transaction_hash), nonce
 
     async def _hand_over(self, raw: str) -> None:
-        """Send the transaction, or keep it."""
         if self._node.exists:
             await self._forwarded("eth_sendRawTransaction", [raw])
         else:

@@ -236,7 +236,6 @@ class BridgeSession(HeadlessSession):
 
 
 async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Try again as long as the bridge cannot be reached."""
     while True:
         try:
             await attempt()

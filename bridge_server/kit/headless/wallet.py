@@ -203,7 +203,6 @@ class HeadlessWallet:
         self._signer.reset()
 
     def _clear_up(self, happening: Happening) -> None:
-        """Give up the calls of sessions that are over."""
         match happening:
             case SessionHappening("session" | "ended", session) if session.is_over:
                 self._dispatcher.abandon(session)

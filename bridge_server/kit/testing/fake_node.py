@@ -354,13 +354,11 @@ class Chain:
 
 
 def _price(transaction: RawTransaction) -> int:
-    """The price that the sender pays for a unit of gas."""
     tip = transaction.max_priority_fee_per_gas
     return transaction.max_fee_per_gas if tip is None else min(transaction.max_fee_per_gas, _BASE_FEE + tip)
 
 
 def _contract_address(transaction: RawTransaction) -> str | None:
-    """The address of the contract that the transaction creates."""
     if transaction.to is not None:
         return None
     creator = bytes.fromhex(transaction.sender[2:])
@@ -415,7 +413,6 @@ def _transaction_object(
 
 
 def _receipt_object(block: Block, place: int) -> dict[str, Any]:
-    """The receipt of the transaction at this place of the block."""
     transaction = block.transactions[place]
     return {
         "transactionHash": hex_of(transaction.hash),
@@ -436,5 +433,4 @@ def _receipt_object(block: Block, place: int) -> dict[str, Any]:
 
 
 def _hash_of(content: bytes) -> str:
-    """The Keccak-256 of the bytes, in hexadecimal."""
     return hex_of(keccak256(content))

@@ -228,7 +228,6 @@ class ServerFaults:
 
 
 def _clock_reading(document: Mapping[str, Any]) -> ClockReading:
-    """The reading in an answer of the clock's route."""
     swept, delivered = document.get("swept", 0), document.get("delivered", 0)
     return ClockReading(datetime.fromisoformat(document["now"]), document["frozen"], swept, delivered)
 

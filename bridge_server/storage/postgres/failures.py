@@ -264,7 +264,6 @@ def _refused(url: str, reason: str, *, passes: bool = False) -> DatabaseRefusedE
 
 
 def _says(error: BaseException) -> str:
-    """The error in words, with its own text."""
     fault, said = _fault(error), _text(error)
     if said:
         fault = fault._replace(what=f"{fault.what} ({said})")

@@ -213,7 +213,6 @@ class CommitLane:
         return last
 
     def _settle(self, jobs: list[LaneJob]) -> None:
-        """Publish the events of the jobs and answer their callers."""
         self.last_commit_failed = False
         self.transactions += len(jobs)
         events: list[DomainEvent] = []
@@ -436,7 +435,6 @@ async def run_rounds(jobs: Sequence[LaneJob], statements: Statements) -> None:
 
 
 async def _answers(active: list[LaneJob], statements: Statements) -> list[tuple[LaneJob, list[Row] | None]]:
-    """The rows of each job's statement."""
     groups: dict[str, list[LaneJob]] = {}
     answered: list[tuple[LaneJob, list[Row] | None]] = []
     for job in active:
@@ -481,7 +479,6 @@ def _advance(answered: list[tuple[LaneJob, list[Row] | None]]) -> list[LaneJob]:
 
 
 def _next_statement(job: LaneJob, rows: list[Row] | None) -> Statement | ForEach | None:
-    """Run the job's generator to its next statement; None when it has ended."""
     steps = job.steps
     try:
         if steps is None:

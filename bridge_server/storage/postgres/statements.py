@@ -185,7 +185,6 @@ def translated(sql: str) -> str:
 
 
 def _has_condition(sql: str, start: int) -> bool:
-    """Whether the join whose table begins at `start` has an ON."""
     depth = 0
     for match in _TOKEN.finditer(sql, start):
         if match[0] == "(":
@@ -283,7 +282,6 @@ def swept(statement: str) -> str:
 
 
 def _numbered(*parts: str) -> list[str]:
-    """The parts with their parameters numbered from the first to the last."""
     count = 0
 
     def number(_: re.Match[str]) -> str:
