@@ -97,7 +97,8 @@ class Delivery:
         if outcome.verdict is Verdict.GONE:
             await self._forget_receiver(due)
         delay_ms = self._delay_ms(due, outcome)
-        silent = self._silent_host(due, outcome)
+        host = host_of(due.message.destination)
+        silent = host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
         if delay_ms is None:
             await self._give_up(due, outcome, silent)
             return None
@@ -115,11 +116,6 @@ class Delivery:
     async def close(self) -> None:
         """Give up storing: a message whose delivery is not stored by now stays due."""
         await self._settling.close()
-
-    def _silent_host(self, due: DueMessage, outcome: Outcome) -> str | None:
-        """The host, if it did not answer although the store has it as answering."""
-        host = host_of(due.message.destination)
-        return host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
 
     def _note_pause(self, due: DueMessage, outcome: Outcome) -> None:
         asked = outcome.retry_after_seconds

@@ -268,7 +268,10 @@ class Lane:
 
     async def _deliver(self, message: DueMessage, place: Place) -> None:
         outcome = await self._attempt(message, place)
-        self._note(outcome.verdict)
+        if outcome.verdict is Verdict.BLOCKED:
+            self._is_blocked = True
+        if outcome.verdict is not Verdict.REFUSED:
+            self._shared.troubled.note(self.queue, outcome.verdict in (Verdict.FAILED, Verdict.BLOCKED))
         if outcome.verdict is Verdict.DELIVERED:
             self._shared.delivery.delivered(message).add_done_callback(partial(self._settled, message.row_id))
             return
@@ -288,12 +291,6 @@ class Lane:
             return _GIVEN_UP
         finally:
             place.limit = None
-
-    def _note(self, verdict: Verdict) -> None:
-        if verdict is Verdict.BLOCKED:
-            self._is_blocked = True
-        if verdict is not Verdict.REFUSED:
-            self._shared.troubled.note(self.queue, verdict in (Verdict.FAILED, Verdict.BLOCKED))
 
     def _settled(self, row_id: int, _: asyncio.Future[None]) -> None:
         was_full = len(self._in_flight) >= self._most_unsettled

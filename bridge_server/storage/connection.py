@@ -184,17 +184,14 @@ class Presence:
                 return
         except OSError:
             pass
-        self._tell()
+        if not self._is_lost:
+            self._is_lost = True
+            log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
         raise UnavailableError(
             "The database file was deleted or replaced while the server runs: nothing is stored. "
             "Its operator must stop the server, put the file back, and start it again.",
             _LOST_RETRY_SECONDS,
         )
-
-    def _tell(self) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
 
 
 def passing_failure(error: BaseException) -> str | None:

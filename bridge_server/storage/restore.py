@@ -146,18 +146,14 @@ def inspected(file: Path) -> Inspected:
     """Read and check a database. Raises InspectionError."""
     try:
         with closing(read_only(file)) as connection:
-            return _inspect(file, connection)
+            size, log_bytes = file.stat().st_size, LogFile(file).size_bytes
+            check = "integrity_check(1)" if size < _WHOLE_CHECK_BYTES else "quick_check(1)"
+            page, pages, free, verdict = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "page_count", "freelist_count", check)
+            )
+            damage = None if verdict == "ok" else " ".join(verdict.split())
+            used = (pages - free) * page + log_bytes
+            return Inspected(size, log_bytes, used, schema_version(connection), damage)
     except (sqlite3.Error, OSError) as error:
         raise InspectionError(str(error)) from error
-
-
-def _inspect(file: Path, connection: sqlite3.Connection) -> Inspected:
-    size, log_bytes = file.stat().st_size, LogFile(file).size_bytes
-    check = "integrity_check(1)" if size < _WHOLE_CHECK_BYTES else "quick_check(1)"
-    page, pages, free, verdict = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_size", "page_count", "freelist_count", check)
-    )
-    damage = None if verdict == "ok" else " ".join(verdict.split())
-    used = (pages - free) * page + log_bytes
-    return Inspected(size, log_bytes, used, schema_version(connection), damage)

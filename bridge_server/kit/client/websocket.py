@@ -182,17 +182,13 @@ class Line(TimeLimits):
             elif message.type is WSMsgType.PONG:
                 speaker.ponged(bytes(message.data))
             elif message.type is not WSMsgType.BINARY:
-                self._note_end(socket, message)
+                reason = str(message.extra or "") if message.type is WSMsgType.CLOSE else ""
+                code = socket.close_code
+                if code is not None and code in _FOR_GOOD:
+                    raise RequestRefusedError(code, reason or "the connection was closed for good")
+                self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
                 return heard
             heard = True
-
-    def _note_end(self, socket: aiohttp.ClientWebSocketResponse, last: aiohttp.WSMessage) -> None:
-        """Store why the connection ended. Raises RequestRefusedError for a code that forbids a retry."""
-        reason = str(last.extra or "") if last.type is WSMsgType.CLOSE else ""
-        code = socket.close_code
-        if code is not None and code in _FOR_GOOD:
-            raise RequestRefusedError(code, reason or "the connection was closed for good")
-        self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         try:

@@ -148,22 +148,18 @@ class Answering:
     async def _sign(self, call: HeadlessCall) -> Any:
         _require_open(call)
         if call.method in SIGNING:
-            _require_account(call)
+            try:
+                account = signing_account(call.method, call.params)
+            except (LookupError, TypeError):
+                raise InvalidParamsError(f"params of {call.method} name no account to sign with.") from None
+            if isinstance(account, str) and not call.session.has_account(account):
+                raise UnknownAccountError(account)
         return await self._signer.sign(call.method, call.params, call.chain_id)
 
 
 def _require_open(call: HeadlessCall) -> None:
     if not call.session.is_open:
         raise NotConnectedError
-
-
-def _require_account(call: HeadlessCall) -> None:
-    try:
-        account = signing_account(call.method, call.params)
-    except (LookupError, TypeError):
-        raise InvalidParamsError(f"params of {call.method} name no account to sign with.") from None
-    if isinstance(account, str) and not call.session.has_account(account):
-        raise UnknownAccountError(account)
 
 
 class CallDispatcher:

@@ -291,17 +291,10 @@ SIGNING = frozenset((*MESSAGES, *TYPED_DATA, *TRANSACTIONS))
 AUTHENTICATE = "wc_sessionAuthenticate"
 """The sign-in that a dapp of generation 2.x asks for with its session: a call of its own to the rules."""
 
-CONNECTING = frozenset(("eth_requestAccounts", "wallet_requestPermissions"))
+CONNECTING = frozenset(("eth_requestAccounts", "wallet_requestPermissions", "wallet_revokePermissions"))
 CHANGING_CHAIN = frozenset(("wallet_switchEthereumChain", "wallet_addEthereumChain"))
 STATE = frozenset(
-    (
-        "eth_accounts",
-        "eth_chainId",
-        "net_version",
-        "web3_clientVersion",
-        "wallet_getPermissions",
-        "wallet_revokePermissions",
-    )
+    ("eth_accounts", "eth_chainId", "net_version", "web3_clientVersion", "wallet_getPermissions")
 )
 """The methods by which a dapp learns what it may know already."""
 QUIET = STATE | CONNECTING | READING_METHODS

@@ -51,7 +51,7 @@ _NOT_ASKED = "The dapp did not ask for a session: have it show a new URI while i
 
 _ETHEREUM = "eip155"
 _CHAIN = re.compile(rf"{_ETHEREUM}:([0-9]{{1,19}})")
-_NAMESPACES = ("requiredNamespaces", "optionalNamespaces")
+_NAMESPACES = ("requiredNamespaces", "optionalNamespaces")  # in this order
 
 _log = logging.getLogger(__name__)
 
@@ -120,9 +120,10 @@ class BridgeSession(HeadlessSession):
                 await self._begin(await self._proposal(proposal_seconds))
                 if self.state is SessionState.APPROVED:
                     async for call in self._client.calls():
-                        self._called(call)
-                    dapp_ended = ("dapp", "The dapp ended the self.")
-                    self._finish(*(("wallet", _ENDED_BY_WALLET) if self._is_leaving else dapp_ended))
+                        chain_id = _chain_number(call.chain) or self.chain_id
+                        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
+                    ended_by_dapp = ("dapp", "The dapp ended the session.")
+                    self._finish(*(("wallet", _ENDED_BY_WALLET) if self._is_leaving else ended_by_dapp))
         except BridgeClientError as error:
             self._failed(error)
         except TimeoutError:
@@ -147,7 +148,9 @@ class BridgeSession(HeadlessSession):
     async def _begin(self, proposal: Proposal) -> None:
         self.dapp = DappFacts(proposal.name, proposal.url)
         self.origin = _origin_of(proposal.url) or proposal.name
-        asked = _asked_chains(proposal)
+        texts = [text for name in _NAMESPACES for text in _chain_texts(proposal.content.get(name))]
+        numbers = map(_chain_number, texts)
+        asked = list(dict.fromkeys(number for number in numbers if number is not None))
         self.chain_id = _chosen_chain(self.chain_id, asked)
         self._other_chains = [chain for chain in asked if chain != self.chain_id]
         self.tell("paired")
@@ -218,10 +221,6 @@ class BridgeSession(HeadlessSession):
         ]
         await self._client.approve(ids or self.accounts, chain_id=self.chain_id, cacaos=cacaos)
 
-    def _called(self, call: Call) -> None:
-        chain_id = _chain_number(call.chain) or self.chain_id
-        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
-
     def _failed(self, error: BridgeClientError) -> None:
         if not self.decided.done():
             self.decided.set_exception(error)
@@ -246,13 +245,6 @@ async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) ->
 
 
 # The chains that a dapp asks for: only generation 2.x names them in its proposal.
-
-
-def _asked_chains(proposal: Proposal) -> list[int]:
-    """The Ethereum chains of a proposal, required ones first, each once."""
-    texts = [text for name in _NAMESPACES for text in _chain_texts(proposal.content.get(name))]
-    numbers = (_chain_number(text) for text in texts)
-    return list(dict.fromkeys(number for number in numbers if number is not None))
 
 
 def _chain_texts(namespaces: Any) -> list[Any]:

@@ -257,7 +257,10 @@ class Chain:
             self.blocks.append(block)
             for place, transaction in enumerate(chosen):
                 self._mined[hex_of(transaction.hash)] = block, place
-                self._pay(transaction)
+                cost = transaction.value + _GAS_USED * _price(transaction)
+                self.set_balance(transaction.sender, self.balance(transaction.sender) - cost)
+                if transaction.to is not None:
+                    self.set_balance(transaction.to, self.balance(transaction.to) + transaction.value)
 
     def methods(self) -> dict[str, Any]:
         """The methods of JSON-RPC that the chain answers: values, and functions of the params."""
@@ -319,12 +322,6 @@ class Chain:
                 chosen.append(transaction)
         self.pending = [transaction for transaction in self.pending if transaction not in chosen]
         return tuple(chosen)
-
-    def _pay(self, transaction: RawTransaction) -> None:
-        cost = transaction.value + _GAS_USED * _price(transaction)
-        self.set_balance(transaction.sender, self.balance(transaction.sender) - cost)
-        if transaction.to is not None:
-            self.set_balance(transaction.to, self.balance(transaction.to) + transaction.value)
 
     def _mined_count(self, address: str) -> int:
         return sum(transaction.sender == address.lower() for transaction in self.transactions)

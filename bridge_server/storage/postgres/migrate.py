@@ -68,25 +68,21 @@ async def opened(
                 f"the database {url_without_password(url)} has no tables: start the server, which makes them"
                 ", or correct `database`"
             )
-        await _bring_up_to_date(connection, url)
+        try:
+            applied = await migrate(connection)
+        except MigrationError as error:
+            kind = (
+                DatabaseAwayError
+                if error.__cause__ is not None and passes(error.__cause__)
+                else DatabaseRefusedError
+            )
+            raise kind(f"the database {url_without_password(url)}: {error}") from error
+        if applied:
+            log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
     async with AsyncExitStack() as stack:
         with refusals_told(url):
             await stack.enter_async_context(database)
         yield
-
-
-async def _bring_up_to_date(connection: asyncpg.Connection, url: str) -> None:
-    try:
-        applied = await migrate(connection)
-    except MigrationError as error:
-        kind = (
-            DatabaseAwayError
-            if error.__cause__ is not None and passes(error.__cause__)
-            else DatabaseRefusedError
-        )
-        raise kind(f"the database {url_without_password(url)}: {error}") from error
-    if applied:
-        log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
 
 
 @asynccontextmanager
