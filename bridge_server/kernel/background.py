@@ -30,6 +30,17 @@ async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def settle(done: asyncio.Future[Any], value: object, error: BaseException | None = None) -> None:
+    """Give a waiting task the value, or the error, unless it was given one or was cancelled."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(value)
+    else:
+        done.set_exception(error)
+        done.exception()  # a task that was cancelled meanwhile never asks
+
+
 class StoppedError(Exception):
     """The server stops, and the work was not done in time."""
 

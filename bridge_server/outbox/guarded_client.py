@@ -22,6 +22,7 @@ import structlog
 from aiohttp import AddrInfoType, client_exceptions
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.values import dataclass
 
 _KEYS_REMEMBERED = 10_000
@@ -401,21 +402,11 @@ async def _in_thread(work: Callable[[], list[str]]) -> list[str]:
 
     def run() -> None:
         try:
-            finish = partial(_settle, done, work())
+            finish = partial(settle, done, work())
         except Exception as error:  # raised again in _in_thread
-            finish = partial(_fail, done, error)
+            finish = partial(settle, done, None, error)
         with suppress(RuntimeError):  # the event loop is closed: nothing waits for the answer
             loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=run, daemon=True, name="webhook-name-lookup").start()
     return await done
-
-
-def _settle(done: asyncio.Future[list[str]], addresses: list[str]) -> None:
-    if not done.done():
-        done.set_result(addresses)
-
-
-def _fail(done: asyncio.Future[list[str]], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

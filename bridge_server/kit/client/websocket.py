@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 from aiohttp import WSMsgType
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -213,12 +214,7 @@ class Pending:
 
     def settle(self, outcome: Any = None) -> None:
         """Give the first answer, or the first error, to the waiting task."""
-        if self.answer.done():
-            return
-        if isinstance(outcome, Exception):
-            self.answer.set_exception(outcome)
-        else:
-            self.answer.set_result(outcome)
+        settle(self.answer, outcome, outcome if isinstance(outcome, Exception) else None)
 
 
 class Conversation:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bridge_server.ethereum.address import quantity
+from bridge_server.kernel.background import settle
 from bridge_server.kit.client import (
     AnswerTimeoutError,
     Authentication,
@@ -177,8 +178,7 @@ class BridgeSession(HeadlessSession):
         decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def decide(outcome: Outcome) -> None:
-            if not decided.done():
-                decided.set_result(outcome)
+            settle(decided, outcome)
 
         numbers = [number for number in map(_chain_number, asked.chains) if number is not None]
         chain_id = _chosen_chain(self.chain_id, numbers)
@@ -209,8 +209,7 @@ class BridgeSession(HeadlessSession):
     def _decide_as(self, state: SessionState) -> None:
         self.state = state
         self.tell("session")
-        if not self.decided.done():
-            self.decided.set_result(None)
+        settle(self.decided, None)
 
     async def _publish(self, cacaos: Sequence[Any] = ()) -> None:
         """Publish the accounts on the session's chain; in generation 2.x on all that were asked for."""
@@ -327,16 +326,15 @@ class PageSession(HeadlessSession):
 
     def lose(self, call: HeadlessCall) -> None:
         answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(Failure(DISCONNECTED, _DISCONNECTED))
+        if answer is not None:
+            settle(answer, Failure(DISCONNECTED, _DISCONNECTED))
 
     async def request(self, method: str, params: Any, take: TakeCall) -> Outcome:
         """Have a call taken, and wait for its outcome."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def deliver(outcome: Outcome) -> None:
-            if not answer.done():
-                answer.set_result(outcome)
+            settle(answer, outcome)
 
         call = take(self, method, params, self.chain_id, deliver)
         self._answers[call.id] = answer
@@ -351,6 +349,5 @@ class PageSession(HeadlessSession):
     def _finish(self, state: SessionState, event: SessionEvent) -> None:
         if not self.is_over:
             self.end(state, "wallet")
-            if not self.decision.done():
-                self.decision.set_result(False)
+            settle(self.decision, False)
             self.tell(event)

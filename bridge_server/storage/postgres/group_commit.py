@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import VERSION
@@ -221,7 +222,7 @@ class CommitLane:
                 events += job.events
                 for event in job.events:
                     self._events.publish(event)
-            _answer(job)
+            settle(job.done, job.result, job.error)
         if not is_counted(jobs):
             return
         for listener in self._listeners:
@@ -236,7 +237,7 @@ class CommitLane:
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
             jobs[0].error = error.cause
-            _answer(jobs[0])
+            settle(jobs[0].done, None, error.cause)
         else:
             _fail(jobs, error)
 
@@ -249,22 +250,10 @@ class CommitLane:
         return True
 
 
-def _answer(job: LaneJob) -> None:
-    if job.done.done():
-        return
-    if job.error is None:
-        job.done.set_result(job.result)
-    else:
-        job.done.set_exception(job.error)
-        job.done.exception()  # a caller that was cancelled never asks
-
-
 def _fail(jobs: list[LaneJob], error: BaseException) -> None:
     answer = not_now(error)
     for job in jobs:
-        if not job.done.done():
-            job.done.set_exception(answer)
-            job.done.exception()
+        settle(job.done, None, answer)
 
 
 class Waiting:
