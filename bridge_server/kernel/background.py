@@ -46,10 +46,7 @@ class StoppedError(Exception):
 
 
 class Stopping:
-    """The stop of the server, for work that waits for another server.
-
-    Such work goes on while the server runs, and all of it together `grace_seconds` longer.
-    """
+    """The stop of the server; work that waits for another server goes on `grace_seconds` longer in all."""
 
     def __init__(self, grace_seconds: float = 3.0) -> None:
         self._grace_seconds = grace_seconds

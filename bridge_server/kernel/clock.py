@@ -25,10 +25,7 @@ class Clock(Protocol):
         ...
 
     def elapsed_us(self) -> int:
-        """Microseconds since some moment before this process. It cannot be set, and never goes back.
-
-        For deadlines that are kept in memory. Another process may count from another moment.
-        """
+        """Microseconds since a moment before this process, for deadlines in memory. It never goes back."""
         ...
 
 

@@ -29,10 +29,7 @@ _WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
 
 
 def http_url(text: str) -> str:
-    """Return the text if it is an absolute http or https URL with a host; raise ValueError otherwise.
-
-    Whether the address behind it may be visited is decided when it is connected to, not here.
-    """
+    """Return an absolute http(s) URL with a host; raise ValueError otherwise. No address is judged here."""
     if len(text) > URL_MAX_CHARACTERS:
         raise ValueError(f"must have at most {URL_MAX_CHARACTERS} characters")
     if not _URL_CHARACTERS.fullmatch(text):

@@ -214,12 +214,7 @@ def pause_ms(asked_seconds: float) -> int:
 
 
 class Pauses:
-    """Destinations that are left alone for a while, because their service asked for it.
-
-    The end of a pause is an elapsed time in microseconds, so that setting the clock changes no pause.
-
-    They are kept in memory: after a restart, a service that is asked too early asks for a pause again.
-    """
+    """Destinations that are left alone on request, in memory, until an elapsed time in microseconds."""
 
     def __init__(self) -> None:
         self._until_us: dict[str, int] = {}

@@ -230,10 +230,7 @@ class Dispatcher:
 
 
 class _QueueRound:
-    """A round through all queues of the outbox that have messages, page by page.
-
-    A round that is broken off is continued by the next one, so that every queue has its turn.
-    """
+    """A round through the queues with messages, page by page; the next one continues one that broke off."""
 
     def __init__(self, store: OutboxStore) -> None:
         self._store = store

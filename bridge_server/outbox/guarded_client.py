@@ -125,11 +125,7 @@ async def read_limited(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def read_bounded(response: aiohttp.ClientResponse, body: bytearray, limit_bytes: int) -> None:
-    """Append the response's body to `body`, until that has `limit_bytes`.
-
-    A body that is shorter is read to its end, so that its connection can be used again. What came before an
-    error is in `body`.
-    """
+    """Append the response's body to `body`, up to `limit_bytes` in all; a shorter one is read to its end."""
     while len(body) < limit_bytes and (chunk := await response.content.read(limit_bytes - len(body))):
         body += chunk
 

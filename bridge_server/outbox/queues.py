@@ -12,11 +12,7 @@ _QUEUES_REMEMBERED = 10_000
 
 
 class Schedule:
-    """Remembers when a queue is to be read: the earliest time for each queue, in milliseconds since the
-    Unix epoch, of `most` queues.
-
-    A further queue is not remembered: it has to be found in the store again.
-    """
+    """Remembers when to read each of `most` queues, in epoch milliseconds; others are found in the store."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most

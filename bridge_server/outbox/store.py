@@ -115,10 +115,7 @@ _COUNTS_SHARE = 20
 
 @dataclass(slots=True)
 class Stock:
-    """The numbers of pending messages and of dead letters, kept from the events of every commit.
-
-    They are right from the first count (`OutboxStore.count`) on.
-    """
+    """The numbers of pending messages and of dead letters, which are right from `OutboxStore.count` on."""
 
     due: int = 0
     dead: int = 0
@@ -310,11 +307,7 @@ StockOf: TypeAlias = Callable[[], Awaitable[Stock]]
 
 
 class CountedStock:
-    """The numbers in a database that several processes change, counted when they are asked for.
-
-    What one process knows of them is right when it counts, and wrong as soon as another one queues or
-    delivers. A count that took long is kept for a while.
-    """
+    """The numbers in a database that several processes change, counted on demand; a slow count is kept."""
 
     def __init__(self, count: StockOf) -> None:
         self._count = count

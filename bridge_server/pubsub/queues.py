@@ -30,10 +30,7 @@ class Share:
 
 @dataclass(slots=True)
 class QueueLimits:
-    """Limits of waiting messages for each topic and each address, and their lifetime.
-
-    Rewritten in place when the settings are read again, as the limits of sockets are.
-    """
+    """Limits of waiting messages by topic and address, and their lifetime; rewritten when settings are."""
 
     topic: Share
     address: Share

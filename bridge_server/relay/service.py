@@ -120,10 +120,7 @@ class Relay:
         )
 
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
-        """Remove the webhook that has answered that it is gone, from the notice's session or topic only.
-
-        Other sessions may use the same URL: a push server has one for all its clients.
-        """
+        """Remove the webhook that is gone from the notice's session or topic only: others may use its URL."""
         if notice.subject is not None:
             await self._store.forget_webhook(SessionId(notice.subject), notice.url)
 

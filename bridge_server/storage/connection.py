@@ -108,10 +108,7 @@ def open_here(path: Path, page_cache_kibibytes: int) -> sqlite3.Connection:
 
 
 async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
-    """Run `work` in the connection's thread: one hop, however many statements it executes.
-
-    aiosqlite's other methods hop once a statement, which is dearer than the statement itself.
-    """
+    """Run `work` in the connection's thread: one hop for all statements, where aiosqlite hops for each."""
     results: list[Result] = []
     await connection.set_trace_callback(lambda raw: results.append(work(raw)))
     return results[0]

@@ -216,11 +216,7 @@ def _method_with_turns(
 def reading(
     work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
 ) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Make a store's method of a generator whose statements only read.
-
-    Each statement sees the state of its own moment, on the connections that only read. The generator must
-    yield no event.
-    """
+    """Make a store's method of a generator that reads, each statement at its moment, and yields no event."""
 
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         steps = work(store, *args, **kwargs)

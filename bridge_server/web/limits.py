@@ -73,11 +73,7 @@ class Charge(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """The charges of one request.
-
-    `kept_at` is the number of the charge, which `TokenBuckets.is_kept` compares with what is on disk; 0 if
-    the charge is not worth saving.
-    """
+    """The charges of one request. `kept_at` is their number for `is_kept`, 0 if not worth saving."""
 
     charges: list[Charge]
     kept_at: int = 0
@@ -243,10 +239,7 @@ class TokenBuckets(Protocol):
 
 
 class Quotas:
-    """Buckets in memory, which are saved with the next commit.
-
-    A bucket that is full again within a second is not saved: it would be full by then.
-    """
+    """Buckets in memory, which are saved with the next commit unless they are full within a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

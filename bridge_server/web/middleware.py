@@ -101,10 +101,7 @@ class Layer(NamedTuple):
 
 
 def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Handler:
-    """The handler behind the layers, the first of which is the outermost: the coroutine of each request.
-
-    Every error is answered with a problem; only a client's departure is raised again.
-    """
+    """The handler behind the layers, outermost first. Errors are answered, but for a client's departure."""
     each = [layer for layer in layers if layer is not None]
     enters = list(filter(None, (layer.enter for layer in each)))
     leaves = list(filter(None, (layer.leave for layer in reversed(each))))
@@ -471,10 +468,7 @@ def _too_large(limit_bytes: int) -> TooLargeError:
 
 
 class RequestFault(NamedTuple):
-    """A fault of one request: it is delayed, and then its connection is closed or a status answered.
-
-    Without a status and a drop it is only delayed.
-    """
+    """A fault of one request: a delay, then perhaps a status, or a closed connection (`drop`)."""
 
     delay_ms: int = 0
     drop: bool = False

@@ -501,10 +501,7 @@ class Unread:
 
 
 class _Tally:
-    """Counts an event by client address, and logs the sums: the first after a second, then one line a minute.
-
-    The lines would come by the thousand otherwise.
-    """
+    """Counts an event by client address, and logs the sums after a second, then once a minute."""
 
     def __init__(self, event: str, advice: Callable[[], str]) -> None:
         self._event = event

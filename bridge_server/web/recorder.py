@@ -256,10 +256,7 @@ _ID_IN_PATH = re.compile(r"\{(session_id|call_id):")
 
 @dataclass(slots=True)
 class Activity:
-    """A session as its requests showed it. Times are microseconds of the clock's elapsed time.
-
-    `prefix` begins the names of the routes that it uses, see `prefix_of`.
-    """
+    """A session as its requests showed it, at elapsed microseconds; `prefix` begins its routes' names."""
 
     prefix: str
     dapp_at_us: int | None = None
@@ -302,9 +299,7 @@ class Activities:
         self._old = {}
 
     def see_of(self, row: Route) -> See | None:
-        """The function to call with the ids in the paths of the route; None for a route of no side, or of no
-        session. All routes of a side share one.
-        """
+        """The function to call with the ids in the route's paths, shared by its side; None without any."""
         if row.who not in ("dapp", "wallet") or not id_in(row):
             return None
         prefix = prefix_of(row.name)
@@ -379,10 +374,7 @@ _NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, Held
 
 
 class Observer:
-    """Counts the requests of clients, and records them unless `record` is None.
-
-    Requests of the sides in LEFT_OUT, such as operators and tests, are neither counted nor recorded.
-    """
+    """Counts requests of clients, and records them unless `record` is None; none of the sides in LEFT_OUT."""
 
     def __init__(
         self,
@@ -409,10 +401,7 @@ class Observer:
             record.before_reading = self.drain
 
     def of_route(self, row: Route) -> tuple[Begin | None, Note | None]:
-        """The functions to call with the requests of this route: before the handler, and when they are over.
-
-        None in the place of a function that is not needed.
-        """
+        """The functions to call before and after the route's requests; None where none is needed."""
         if row.who in LEFT_OUT:
             return None, None
         return (self._begin_of(row) if row.waits else None), self._note_of(row)

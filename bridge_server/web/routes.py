@@ -187,10 +187,7 @@ class Route(NamedTuple):
 
     @property
     def only_observes(self) -> bool:
-        """Whether the route is for testing or watching the server, or for reading about it.
-
-        No ordered fault strikes it, and its requests are not recorded.
-        """
+        """Whether it tests, watches or documents the server: no fault strikes it, nothing is recorded."""
         return self.who in _OBSERVERS
 
 

@@ -104,9 +104,7 @@ def contents(headers: Mapping[str, str], body: bytes) -> Contents:
 
 
 def summary_of(route: str, status: int, sent: bytes, body: bytes) -> str:
-    """The first fault of a failed request; of another, a summary of both bodies in a few words. `route` is
-    the name of the request's route.
-    """
+    """The first fault of a failed request; else both bodies in a few words. `route` is its route's name."""
     try:
         if status >= FIRST_FAILURE:
             return _first_fault(body)[:_LONGEST_SUMMARY]
@@ -473,10 +471,7 @@ def exchange_line(
     path_columns: int = 0,
     is_waiting: bool = False,
 ) -> str:
-    """A request and its answer on one line, for people. A status of 0 stands for no answer.
-
-    The path has at least `path_columns` columns.
-    """
+    """A request and its answer on one line; status 0 is none. The path has `path_columns` or more."""
     head = f"{who:<7} {method:<6} {path:<{path_columns}}"
     outcome = "waits" if is_waiting else _outcome(status, milliseconds, waited_seconds)
     return f"{head}  {outcome}  {summary}".rstrip()

@@ -428,10 +428,7 @@ class _Lease:
 
 
 class LeasedDestinations:
-    """The destinations that this process has leased for `lease_seconds`.
-
-    A delivery takes up to `delivery_seconds`: none begins when less of the lease is left.
-    """
+    """Destinations leased for `lease_seconds`; no delivery begins with less than `delivery_seconds` left."""
 
     def __init__(
         self,
