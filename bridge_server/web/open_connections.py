@@ -476,10 +476,6 @@ class Unread:
     def _forget_cut(self) -> None:
         self._just_cut_bytes = 0
 
-    @property
-    def _patience_seconds(self) -> float:
-        return min(self._limits.patience_seconds, self._most_patience_seconds)
-
     def _look_later(self) -> None:
         pause_seconds = min(_LOOK_EVERY_SECONDS, self._limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
@@ -492,7 +488,7 @@ class Unread:
             size_bytes = backlog.writer.get_write_buffer_size()
             if size_bytes < backlog.counted_bytes:
                 backlog.since = now
-            if now - backlog.since >= self._patience_seconds:
+            if now - backlog.since >= min(self._limits.patience_seconds, self._most_patience_seconds):
                 self._cut(backlog)
             else:
                 self._count(backlog, size_bytes)

@@ -143,7 +143,10 @@ class Clients:
         period = self._number_of_period()
         if period == self._period:
             return
-        _add_to(self._before, self.now)
+        for address, figures in self.now.items():
+            self._before.setdefault(address, ClientFigures()).add(figures)
+        if len(self._before) > MOST_ADDRESSES:
+            _keep_the_heaviest(self._before)
         self._periods.append(self.now)
         for _ in range(min(PERIODS, period - self._period - 1)):
             self._periods.append({})
@@ -193,13 +196,6 @@ def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigur
         for address, figures in table.items():
             total.setdefault(address, ClientFigures()).add(figures)
     return total
-
-
-def _add_to(total: dict[str, ClientFigures], more: Mapping[str, ClientFigures]) -> None:
-    for address, figures in more.items():
-        total.setdefault(address, ClientFigures()).add(figures)
-    if len(total) > MOST_ADDRESSES:
-        _keep_the_heaviest(total)
 
 
 def _keep_the_heaviest(table: dict[str, ClientFigures]) -> None:

@@ -225,7 +225,11 @@ class TurnedAway:
         """Note a request that was refused with this error, whose text names the remedy."""
         reason = self._not_authenticated if isinstance(error, NotAuthenticatedError) else error.detail
         key = (reason, self._addresses.client(request))
-        self._begin_window()
+        elapsed_us = self._clock.elapsed_us()
+        if elapsed_us >= self._until_us:
+            self._until_us = elapsed_us + _WINDOW_US
+            self._untold, self._untold_before = Counter(), self._untold
+            self._told.clear()
         if key in self._told:
             self._untold[key] += 1
         elif len(self._told) >= _MOST_LINES:
@@ -233,13 +237,6 @@ class TurnedAway:
         else:
             self._told.add(key)
             self._write(key)
-
-    def _begin_window(self) -> None:
-        elapsed_us = self._clock.elapsed_us()
-        if elapsed_us >= self._until_us:
-            self._until_us = elapsed_us + _WINDOW_US
-            self._untold, self._untold_before = Counter(), self._untold
-            self._told.clear()
 
     def _write(self, key: tuple[str, str]) -> None:
         reason, client = key
