@@ -171,10 +171,9 @@ def _written(
         "status": status,
         "detail": detail,
         "instance": request_id,
+        **extras,
     }
-    return web.Response(
-        body=orjson.dumps({**body, **extras}), status=status, headers=_headers(code, has_help)
-    )
+    return web.Response(body=orjson.dumps(body), status=status, headers=_headers(code, has_help))
 
 
 @lru_cache(maxsize=_MOST_CODES)

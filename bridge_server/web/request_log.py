@@ -43,11 +43,7 @@ class RefusalReport(NamedTuple):
 
 
 class Refusals:
-    """Counts requests that were answered 429, by address; `report_forever` writes one line about them a
-    minute.
-
-    An attack from everywhere must not fill memory or the log: the number of addresses counted is limited.
-    """
+    """Counts requests that were answered 429, by a limited number of addresses; one line a minute tells."""
 
     def __init__(self, most_addresses: int = _MOST_ADDRESSES) -> None:
         self._most_addresses = most_addresses

@@ -183,17 +183,11 @@ class Dapp:
         await self._side.ping(timeout)
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """Yield the wallet's approvals after the first one as they arrive, until the session ends.
-
-        Raises UnsupportedError over HTTP.
-        """
+        """Yield the wallet's later approvals, until the session ends. Raises UnsupportedError over HTTP."""
         return self._side.updates()
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events of a session of generation 2.x as they arrive, until it ends.
-
-        Raises UnsupportedError in other generations.
-        """
+        """Yield the session's events until it ends. Raises UnsupportedError but in generation 2.x."""
         return self._side.events()
 
     async def end(self) -> None:

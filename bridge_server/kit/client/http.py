@@ -248,10 +248,7 @@ class RetryingClient(HttpRequests, TimeLimits):
 
 
 class HttpBridge(RetryingClient):
-    """The sessions and calls of a bridge. Payloads are passed on encrypted.
-
-    A method raises SessionEndedError without the session, and CallExpiredError without the call.
-    """
+    """The endpoints of a bridge, with encrypted payloads. Raises SessionEndedError, CallExpiredError."""
 
     async def open_session(self) -> str:
         """Open a session; returns its id."""
