@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import field
 from heapq import nlargest
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 from aiohttp import web
@@ -20,8 +20,8 @@ from aiohttp import web
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import body_of, noted_of
-from bridge_server.web.prefer import PREFER, preferred_seconds
+from bridge_server.web.aiohttp_internals import PREFER, body_of, noted_of
+from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import (
     FIRST_FAILURE,
@@ -55,6 +55,7 @@ REFUSED_BY = web.RequestKey("refused_by", str)
 _FOUND = 200
 _NO_CONTENT = 204
 _MOST_PENDING = 128
+_VALUES_OF_ONE = 5
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -143,7 +144,10 @@ class Clients:
         period = self._number_of_period()
         if period == self._period:
             return
-        _add_to(self._before, self.now)
+        for address, figures in self.now.items():
+            self._before.setdefault(address, ClientFigures()).add(figures)
+        if len(self._before) > MOST_ADDRESSES:
+            _keep_the_heaviest(self._before)
         self._periods.append(self.now)
         for _ in range(min(PERIODS, period - self._period - 1)):
             self._periods.append({})
@@ -151,9 +155,7 @@ class Clients:
         self._period = period
 
     def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:
-        """The addresses with the most of a figure, and none with 0: of the last seconds, or since the
-        start (None).
-        """
+        """The addresses with the most of a figure, above 0: of the last seconds, or since the start."""
         table = self._table(last_seconds)
         found = nlargest(limit, table.items(), key=lambda item: getattr(item[1], by))
         return [self._client(address, each) for address, each in found if getattr(each, by)]
@@ -195,13 +197,6 @@ def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigur
         for address, figures in table.items():
             total.setdefault(address, ClientFigures()).add(figures)
     return total
-
-
-def _add_to(total: dict[str, ClientFigures], more: Mapping[str, ClientFigures]) -> None:
-    for address, figures in more.items():
-        total.setdefault(address, ClientFigures()).add(figures)
-    if len(total) > MOST_ADDRESSES:
-        _keep_the_heaviest(total)
 
 
 def _keep_the_heaviest(table: dict[str, ClientFigures]) -> None:
@@ -258,10 +253,7 @@ _ID_IN_PATH = re.compile(r"\{(session_id|call_id):")
 
 @dataclass(slots=True)
 class Activity:
-    """A session as its requests showed it. Times are microseconds of the clock's elapsed time.
-
-    `prefix` begins the names of the routes that it uses, see `prefix_of`.
-    """
+    """A session as its requests showed it, at elapsed microseconds; `prefix` begins its routes' names."""
 
     prefix: str
     dapp_at_us: int | None = None
@@ -304,9 +296,7 @@ class Activities:
         self._old = {}
 
     def see_of(self, row: Route) -> See | None:
-        """The function to call with the ids in the paths of the route; None for a route of no side, or of no
-        session. All routes of a side share one.
-        """
+        """The function to call with the ids in the route's paths, shared by its side; None without any."""
         if row.who not in ("dapp", "wallet") or not id_in(row):
             return None
         prefix = prefix_of(row.name)
@@ -373,18 +363,11 @@ Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, 
 """Called with each request when it is over: the request, its answer (None: the client has left), the status,
 when it began (of the performance counter), the seconds that it took, and the poll that was held.
 """
-_PutOff: TypeAlias = tuple[Kind, str, float, float, str]
-"""A request that is counted later: its kind; its path with its query, as it was sent; when it began (of the
-performance counter); the seconds that it took; the address of its client.
-"""
 _NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
 
 
 class Observer:
-    """Counts the requests of clients, and records them unless `record` is None.
-
-    Requests of the sides in LEFT_OUT, such as operators and tests, are neither counted nor recorded.
-    """
+    """Counts requests of clients, and records them unless `record` is None; none of the sides in LEFT_OUT."""
 
     def __init__(
         self,
@@ -401,7 +384,10 @@ class Observer:
         self._made = made
         self._addresses = addresses
         self._clock = clock
-        self._pending: list[_PutOff] = []
+        self._pending: list[Any] = []
+        """Requests that are counted later, five values of each: its kind; its path with its query, as it was
+        sent; when it began (of the performance counter); the seconds that it took; the address of its client.
+        """
         self._sizes: list[tuple[str, int]] = []
         """Of answers that were put off: the address of the client, and the bytes of the body."""
         self._ids: dict[See, list[str]] = {}
@@ -411,10 +397,7 @@ class Observer:
             record.before_reading = self.drain
 
     def of_route(self, row: Route) -> tuple[Begin | None, Note | None]:
-        """The functions to call with the requests of this route: before the handler, and when they are over.
-
-        None in the place of a function that is not needed.
-        """
+        """The functions to call before and after the route's requests; None where none is needed."""
         if row.who in LEFT_OUT:
             return None, None
         return (self._begin_of(row) if row.waits else None), self._note_of(row)
@@ -455,27 +438,27 @@ class Observer:
                 rare(request, response, status, started, seconds, wait)
                 return
             if status == _NO_CONTENT:
-                pending.append((empty, path, started, seconds, address))
+                pending.extend((empty, path, started, seconds, address))
             elif status == _FOUND:
-                pending.append((found, path, started, seconds, address))
+                pending.extend((found, path, started, seconds, address))
                 sizes.append((address, len(_body_of(response))))
             else:
                 rare(request, response, status, started, seconds, wait)
                 return
             if ids is not None:
                 ids.append(any_id)
-            if len(pending) >= _MOST_PENDING:
+            if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
                 drain()
 
         return note
 
     def drain(self) -> None:
-        """Count and record the requests that were put off. Every reader of the record or the figures calls it
-        first.
-        """
+        """Count and record the requests that were put off; every reader of the record calls it first."""
         if not self._pending:
             return
-        kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
+        kinds, paths, began, took, addresses = (
+            self._pending[i::_VALUES_OF_ONE] for i in range(_VALUES_OF_ONE)
+        )
         self._pending.clear()
         record, figures_of = self._record, self._clients.figures
         if record is not None:
@@ -491,9 +474,7 @@ class Observer:
                 ids.clear()
 
     def _rare_of(self, row: Route) -> Note:
-        """A function that counts and records a request at once: it made something, waited, failed or sent
-        a body.
-        """
+        """Records a request that made something, waited, failed or sent a body, at once."""
         makes, name, note_end = made_by(row.name), row.name, self._note_end_of(row)
         clients, addresses, see, note_made = (
             self._clients, self._addresses, self._activities.see_of(row), self._note_made
@@ -545,8 +526,8 @@ class Observer:
             about = body if makes or status >= FIRST_FAILURE else b""
             if wait is None:
                 kind = Kind(side, request.method, name, status, about)
-                pending.append((kind, request.raw_path, started, seconds, address))
-                if len(pending) >= _MOST_PENDING:
+                pending.extend((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
                     drain()
                 return
             clients.end_waiting(wait.address)
