@@ -15,12 +15,11 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, Operating
 from tests.ethereum.typed_data_examples import mail
 from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
-from tests.wallet.approval_desk import open_desk
+from tests.wallet.rig import open_desk
 
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"

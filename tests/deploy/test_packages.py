@@ -21,7 +21,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.version import REPOSITORY, VERSION
-from tests.deploy.pairing import ANSWERED, pair_over
+from tests.deploy.programs import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.needs import LAZY_PIP, slow
 from tests.support.rows import each_row

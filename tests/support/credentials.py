@@ -172,9 +172,9 @@ def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("a token has three parts")
-    header, claims, signature = (_bytes(part) for part in parts)
+    header, claims, signature = (bytes_of_part(part) for part in parts)
     _verify(f"{parts[0]}.{parts[1]}".encode(), signature, key)
-    fields = _object(header), _object(claims)
+    fields = object_of(header), object_of(claims)
     expected = "RS256" if isinstance(key, RsaKey) else "ES256"
     if fields[0].get("alg") != expected:
         raise ValueError(f"alg must be {expected}")
@@ -191,13 +191,15 @@ def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
         raise ValueError("the signature does not fit") from None
 
 
-def _bytes(part: str) -> bytes:
+def bytes_of_part(part: str) -> bytes:
+    """What a part of a token encodes. Raises ValueError."""
     if "=" in part:
         raise ValueError("base64url in tokens has no padding")
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def object_of(text: bytes) -> dict[str, Any]:
+    """The JSON object. Raises ValueError."""
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("a JSON object is needed")

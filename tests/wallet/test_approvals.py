@@ -19,8 +19,7 @@ from tests.support.asking import ask
 from tests.support.clock import PassTime
 from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
-from tests.wallet.approval_desk import Desk, open_desk
-from tests.wallet.rig import open_rig
+from tests.wallet.rig import Desk, open_desk, open_rig
 
 ADDRESS = DEVELOPMENT_ADDRESS
 OTHER = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
