@@ -85,7 +85,7 @@ class Loading:
     def fault(
         self, toml: str | None = None, environment: Mapping[str, str] | None = None, /, **flags: Any
     ) -> str:
-        """What is said of settings that cannot be used."""
+        """The words about settings that cannot be used."""
         with pytest.raises(SettingsError) as refused:
             self(toml, environment, **flags)
         return str(refused.value)
@@ -118,7 +118,7 @@ class Operating:
         return result
 
     def text(self, *arguments: str | Path, stdin: str | bytes | None = None) -> str:
-        """What a command printed that must succeed."""
+        """The output of a command that must succeed."""
         result = self(*arguments, stdin=stdin)
         assert (result.exit_code, result.stderr) == (0, ""), result.stderr
         return result.stdout
@@ -157,7 +157,7 @@ class Attended:
         return await asyncio.to_thread(self.operating, *arguments)
 
     async def lines(self, *arguments: str | Path) -> list[str]:
-        """What a command printed that must succeed."""
+        """The lines of a command that must succeed."""
         return (await asyncio.to_thread(self.operating.text, *arguments)).splitlines()
 
     async def json(self, *arguments: str | Path) -> Any:

@@ -46,7 +46,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(data_dir: Path) -> Iterator[ExitStack]:
-    """What a server does for these commands: it holds the directory, until it is closed."""
+    """A server as far as these commands see it: it holds the directory, until it is closed."""
     with ExitStack() as stack:
         stack.enter_context(held(data_dir))
         settings = settings_over(data_dir)
@@ -99,7 +99,7 @@ async def store(data_dir: Path, request: ApprovalRequest) -> None:
 
 
 def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
-    """What has become of a request."""
+    """The state of a request."""
 
     async def read() -> ApprovalState:
         async with operations(settings_over(data_dir)) as opened:

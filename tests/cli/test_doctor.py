@@ -423,7 +423,7 @@ def running_proxy(kind: str, more: str, folder: Path, port: int, server: str) ->
 
 
 async def examined_behind(kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp) -> Findings:
-    """What the doctor finds behind a proxy."""
+    """The doctor's findings behind a proxy."""
     port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     settings = {"max_wait": 2, "trusted_proxies": "127.0.0.1"}

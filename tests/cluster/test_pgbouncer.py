@@ -80,7 +80,7 @@ async def test_two_processes_work_through_a_pooler(url: str, tmp_path: Path, mod
 
 
 async def refusal_of(tmp_path: Path, **settings: Any) -> str:
-    """What a server says that does not start with these settings."""
+    """The error of a server that does not start with these settings."""
     with pytest.raises(DatabaseRefusedError) as caught:
         async with running_server(tmp_path / "data", **settings):
             pass

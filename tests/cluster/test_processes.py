@@ -36,7 +36,7 @@ async def url(postgres: PostgresServer) -> str:
 
 
 def listed(url: str, *arguments: str) -> str:
-    """What `bridge-server processes` prints."""
+    """The output of `bridge-server processes`."""
     done = run_command("processes", *arguments, environment={"BRIDGE_DATABASE": url})
     assert done.exit_code == 0, done.err
     return done.out

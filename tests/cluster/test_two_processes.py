@@ -273,7 +273,7 @@ _PATIENCE_SECONDS = 240
 
 
 async def played(script: str, dapps_at: str, wallets_at: str, folder: Path) -> Any:
-    """What the script prints. It leaves its files in the folder."""
+    """The output of the script. It leaves its files in the folder."""
     process = await asyncio.create_subprocess_exec(
         "node", str(PACKAGES / script), dapps_at, cwd=folder, stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "WALLET_URL": wallets_at},

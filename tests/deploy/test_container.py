@@ -38,7 +38,7 @@ def has_docker() -> bool:
 
 @dataclass
 class Image:
-    """What the lines of a Dockerfile make, in a directory."""
+    """The files that the lines of a Dockerfile make, in a directory."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)

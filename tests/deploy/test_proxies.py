@@ -140,7 +140,7 @@ _BURST = 3
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """What the comment in each configuration says; and a limit that a test can reach."""
+    """The settings that the comment in each configuration names; and a limit that a test can reach."""
     return {
         "test": False,  # test mode is for this machine alone, and these come through a proxy
         "trusted_proxies": ["127.0.0.1"],

@@ -279,7 +279,7 @@ def _requests_on(page: str) -> list[str]:
 
 
 async def _answered(server: RunningServer, command: str, **variables: str) -> Any:
-    """What the command prints, which must be JSON."""
+    """The output of the command, which must be JSON."""
     environment = {**os.environ, "URL": server.url, "ADMIN_TOKEN": ADMIN_TOKEN, **variables}
     process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=environment, stdout=PIPE)
     async with asyncio.timeout(60):

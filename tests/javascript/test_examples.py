@@ -52,7 +52,7 @@ def test_vitest_and_node_take_each_its_own_of_the_files_of_the_page(tmp_path: Pa
 @needs_test_runners
 @needs_chromium
 def test_specifications_for_playwright_pass(tmp_path: Path) -> None:
-    """One run has one server and one browser: the page's suite, a QR code in a page, the injected provider."""
+    """One server, one browser: the suite of docs/test.md, a QR code in a page, the injected provider."""
     project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
     suite, injected = files_of("Playwright"), PACKAGE / "tests" / "injected.spec.js"
     others = {f"other-{file.name}": file.read_text("utf-8") for file in (*_SCAN.iterdir(), injected)}

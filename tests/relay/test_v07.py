@@ -214,7 +214,7 @@ def pair(bridge: BridgeClient, request: pytest.FixtureRequest) -> tuple[BridgeCl
 
 
 def inside(client: BridgeClient, document: Any) -> Any:
-    """What the client finds in an answer."""
+    """The members that the client finds in an answer."""
     return document["data"] if client.path else document
 
 
@@ -340,7 +340,7 @@ async def node(script: str, url: str) -> AsyncIterator[asyncio.subprocess.Proces
 
 @pytest.fixture(scope="module")
 async def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """What went wrong in each scenario, all of them played at once. The clients look at their own clock."""
+    """The failure of each scenario or None, all played at once. The clients look at their own clock."""
     clock = ManualClock(start_ms=round(time() * 1000))
     data_dir = tmp_path_factory.mktemp("v07")
     async with (

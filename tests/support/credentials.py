@@ -192,7 +192,7 @@ def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
 
 
 def bytes_of_part(part: str) -> bytes:
-    """What a part of a token encodes. Raises ValueError."""
+    """The bytes of a token's part. Raises ValueError."""
     if "=" in part:
         raise ValueError("base64url in tokens has no padding")
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
