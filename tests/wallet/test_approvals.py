@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from bridge_server.assembly.command_line import operations
-from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
@@ -39,9 +39,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as node:
-        yield node
+def node(fake: FakeNode) -> FakeNode:
+    return fake
 
 
 async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
