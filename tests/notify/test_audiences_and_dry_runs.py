@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.store import InboxStore
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.token_bucket import Limit
@@ -41,6 +40,7 @@ from tests.support.project import (
     look,
     opened_app,
     operator_beside,
+    project_with_subscribers,
     subscribe,
 )
 from tests.support.rows import each_row
@@ -177,10 +177,7 @@ async def test_a_server_that_is_killed_between_calls_and_within_one_sends_to_eve
 ) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
-        async with operator_beside(settings, SystemClock()) as operator:
-            _, secret = await operator.projects.create("App", "app")
-            await operator.projects.add_type("app", "News", NEWS)
-            await subscribe(operator, "app", accounts(2_000))
+        secret = await project_with_subscribers(settings, 2_000)
         after: str | None = ""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as client:
             for call in range(12):
@@ -190,7 +187,7 @@ async def test_a_server_that_is_killed_between_calls_and_within_one_sends_to_eve
                     "audience": "all",
                     "after": after,
                 }
-                answering = asyncio.create_task(_sent(client, process.url, secret.secret, fields))
+                answering = asyncio.create_task(_sent(client, process.url, secret, fields))
                 if call % 3 == 0:  # the server dies with the call on its way
                     await asyncio.wait([answering], timeout=0.01 * (call % 4))
                     process.kill()
