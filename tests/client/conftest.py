@@ -10,7 +10,7 @@ from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
 from tests.headless.dapps import relay_at, to_the_present
 from tests.support.asking import METRICS_TOKEN
-from tests.support.project import App, opened_app
+from tests.support.project import App
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -29,13 +29,6 @@ async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
     to_the_present(_shared_relay)
     yield _shared_relay
     await _shared_relay.reset()
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    """A project of the server, with its secret."""
-    async with opened_app(server) as app:
-        yield app
 
 
 @pytest.fixture
