@@ -28,7 +28,7 @@ from bridge_server.push.keys import (
 )
 from tests.push.providers import KEYS, SUBJECT, Fcm, opened_fcm
 from tests.support.clock import PassTime
-from tests.support.credentials import bytes_of_part, object_of, verified
+from tests.support.credentials import checked, verified
 from tests.support.fcm_service import FcmService, answered, hang, refusal, reset, rsa_key, unauthenticated
 from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
@@ -42,16 +42,8 @@ PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 def verified_by_cryptography(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header and the claims of a token that the key's owner signed. Raises ValueError."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        raise ValueError("a token has three parts")
-    header, claims, signature = (bytes_of_part(part) for part in parts)
-    _verify(f"{parts[0]}.{parts[1]}".encode(), signature, key)
-    fields = object_of(header), object_of(claims)
-    expected = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
-    if fields[0].get("alg") != expected:
-        raise ValueError(f"alg must be {expected}")
-    return fields
+    algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+    return checked(token, algorithm, lambda text, signature: _verify(text, signature, key))
 
 
 def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
