@@ -44,11 +44,9 @@ class SignInMessage:
 
 
 def parse_sign_in_message(text: str) -> SignInMessage:
-    """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar.
-
-    Stricter than the grammar: the domain names a host and no user, the address carries its checksum
-    (EIP-55), a chain id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the
-    nonce, the times.
+    """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar. Stricter
+    than the grammar: the domain names a host and no user, the address carries its checksum (EIP-55), a chain
+    id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the nonce, the times.
     """
     lines = _Lines(text)
     scheme, domain = _origin(lines)

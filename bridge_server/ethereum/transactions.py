@@ -269,10 +269,9 @@ class Authorization(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTransaction:
-    """A signed transaction. Addresses are in lower case; prices and values in wei.
-
-    `chain_id` is None when the transaction is good for every chain. `max_fee_per_gas` is the gas price where
-    there is only one, and then there is no `max_priority_fee_per_gas`. `to` None creates a contract.
+    """A signed transaction. Addresses are in lower case; prices and values in wei. `chain_id` is None when
+    the transaction is good for every chain. `max_fee_per_gas` is the gas price where there is only one, and
+    then there is no `max_priority_fee_per_gas`. `to` None creates a contract.
     """
 
     type: int
@@ -293,9 +292,8 @@ class RawTransaction:
 
 
 def read_raw_transaction(raw: bytes) -> RawTransaction:
-    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError.
-
-    Blobs that come with a transaction are not in its hash.
+    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError. Blobs that come with a
+    transaction are not in its hash.
     """
     try:
         if raw[:1] >= bytes([_LIST]):
@@ -310,9 +308,8 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
 
 
 class _Fields:
-    """The items of a decoded transaction: each method takes the next one, and reads it by its type.
-
-    An RlpError or TransactionError begins with the field's name.
+    """The items of a decoded transaction: each method takes the next one, and reads it by its type. An
+    RlpError or TransactionError begins with the field's name.
     """
 
     def __init__(self, name: str, item: rlp.Item, *counts: int) -> None:
@@ -489,7 +486,6 @@ def blob_hash(commitment: bytes) -> bytes:
 
 def _check_sidecar(items: Sequence[rlp.Item], blob_hashes: Sequence[bytes]) -> None:
     """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), belong to the transaction's blobs.
-
     The node verifies the proofs. Here their number and lengths are checked, and that the commitments have the
     hashes that the transaction names.
     """

@@ -98,11 +98,9 @@ class TypedData(NamedTuple):
 
 
 def read_typed_data(value: object) -> TypedData:
-    """Read typed data and hash it. Raises TypedDataError.
-
-    `value` is an object as a JSON parser returns it, with the members types, primaryType, domain and message.
-    Integers are numbers, or strings with decimal digits or with 0x and hexadecimal ones; bytes and addresses
-    are strings with 0x.
+    """Read typed data and hash it. Raises TypedDataError. `value` is an object as a JSON parser returns it,
+    with the members types, primaryType, domain and message. Integers are numbers, or strings with decimal
+    digits or with 0x and hexadecimal ones; bytes and addresses are strings with 0x.
     """
     try:
         return _read(value)
@@ -372,9 +370,8 @@ StructTypes: TypeAlias = Mapping[str, tuple[_Member, ...]]
 
 
 def read_types(value: object) -> StructTypes:
-    """Read the member `types`. Raises _MemberError.
-
-    Unused types are allowed: a type is spelled only with the types to which it refers.
+    """Read the member `types`. Raises _MemberError. Unused types are allowed: a type is spelled only with the
+    types to which it refers.
     """
     if type(value) is not dict:
         raise _MemberError(
@@ -494,9 +491,8 @@ def _require_domain_type(members: tuple[_Member, ...]) -> None:
 
 
 def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
-    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`).
-
-    Members that the type does not name are not looked at: they are not signed.
+    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`). Members that the
+    type does not name are not looked at: they are not signed.
     """
     referenced = references(types)
     members: dict[str, list[tuple[str, _Encoder]]] = {name: [] for name in types}
@@ -559,7 +555,6 @@ def _array_encoder(encode_element: _Encoder, length: int | None) -> _Encoder:
 
 def _or_null(encode: _Encoder) -> _Encoder:
     """A type that leads back to itself needs an end: there null stands for no struct, and its word is zero.
-
     EIP-712 is silent; MetaMask and eth-account do so. Nowhere else can null be signed.
     """
     return lambda value: _ZERO_WORD if value is None else encode(value)
@@ -570,7 +565,6 @@ def _or_null(encode: _Encoder) -> _Encoder:
 
 def signed_part(document: Mapping[str, Any]) -> dict[str, Any]:
     """A copy without the unsigned parts, and with the same hash. `read_typed_data` has accepted the original.
-
     Its types are the domain's, and all to which the primary type refers.
     """
     types, primary_type, domain = read_types(document["types"]), document["primaryType"], document["domain"]

@@ -31,10 +31,9 @@ _UNREACHABLE = re.compile(r"(.*\.)?(localhost|local|invalid|test|example|interna
 
 @dataclass(frozen=True, slots=True)
 class VapidKeys:
-    """A key pair as base64url of the raw keys.
-
-    A web page passes `public_key` (65 bytes) to `pushManager.subscribe` as `applicationServerKey`;
-    `private_key` (32 bytes) is the setting `vapid_private_key`.
+    """A key pair as base64url of the raw keys. A web page passes `public_key` (65 bytes) to
+    `pushManager.subscribe` as `applicationServerKey`; `private_key` (32 bytes) is the setting
+    `vapid_private_key`.
     """
 
     public_key: str
@@ -50,10 +49,9 @@ class _Token:
 
 
 class VapidIdentity:
-    """Makes and caches the Authorization header for each push service.
-
-    `subject` is a contact of this server's operator: `mailto:` and an address, or an https URL. Raises
-    ValueError if the key or the subject is malformed. Not thread-safe.
+    """Makes and caches the Authorization header for each push service. `subject` is a contact of this
+    server's operator: `mailto:` and an address, or an https URL. Raises ValueError if the key or the subject
+    is malformed. Not thread-safe.
     """
 
     def __init__(self, private_key: str, subject: str) -> None:
@@ -88,9 +86,8 @@ def _is_fresh(token: _Token, now_ms: int) -> bool:
 
 
 def checked_subject(text: str) -> str:
-    """Return the subject if push services accept it; raise ValueError otherwise.
-
-    Apple's service refuses every message whose subject names a host without public access.
+    """Return the subject if push services accept it; raise ValueError otherwise. Apple's service refuses
+    every message whose subject names a host without public access.
     """
     mail = _MAIL.fullmatch(text)
     host = mail[1] if mail else _https_host(text)
@@ -148,10 +145,9 @@ def rs256(header: Mapping[str, str], claims: Mapping[str, str | int], key: RsaKe
 
 
 def es256(header: Mapping[str, str], claims: Mapping[str, str | int], key: EccKey) -> str:
-    """A token signed with ECDSA on P-256 and SHA-256 (RFC 7518, 3.4); `alg` is added to the header.
-
-    The signature is r and s, 32 bytes each, not their DER encoding. It is deterministic (RFC 6979): equal
-    claims give equal tokens.
+    """A token signed with ECDSA on P-256 and SHA-256 (RFC 7518, 3.4); `alg` is added to the header. The
+    signature is r and s, 32 bytes each, not their DER encoding. It is deterministic (RFC 6979): equal claims
+    give equal tokens.
     """
     signer = DSS.new(key, "deterministic-rfc6979", "binary")
     return _signed("ES256", header, claims, lambda text: signer.sign(SHA256.new(text)))

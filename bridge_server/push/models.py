@@ -12,9 +12,8 @@ from bridge_server.outbox.topics import Topic
 
 @dataclass(frozen=True, slots=True)
 class PushNotice:
-    """The content of a push. `message_id` stays for all attempts, so that receivers can drop repeats.
-
-    `data` holds further members for the receiving app; names and values are short strings.
+    """The content of a push. `message_id` stays for all attempts, so that receivers can drop repeats. `data`
+    holds further members for the receiving app; names and values are short strings.
     """
 
     message_id: str

@@ -43,10 +43,9 @@ _MESSAGE_HEADER = Parameter(
 
 
 class PushHandlers:
-    """One method per endpoint (docs/protocol.md, C).
-
-    Without a `public_url` the server's own URL is derived from the socket's address. Other servers are given
-    that URL only with `allow_private`, because it may be reachable only from this machine.
+    """One method per endpoint (docs/protocol.md, C). Without a `public_url` the server's own URL is derived
+    from the socket's address. Other servers are given that URL only with `allow_private`, because it may be
+    reachable only from this machine.
     """
 
     def __init__(

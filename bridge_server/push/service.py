@@ -50,9 +50,8 @@ log = structlog.get_logger()
 
 
 class Bridges:
-    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`).
-
-    Its connections are guarded. Use it as an async context manager.
+    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`). Its connections
+    are guarded. Use it as an async context manager.
     """
 
     def __init__(
@@ -159,9 +158,8 @@ class PushServer:
             )
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:
-        """Push to the topic's client now; returns the provider's answer if it accepted the push.
-
-        `message_id` identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
+        """Push to the topic's client now; returns the provider's answer if it accepted the push. `message_id`
+        identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
         ProviderFailedError, TokenDeadError, TooManyPushesError.
         """
         registration = await self._store.registration(topic, self._clock.now_ms())

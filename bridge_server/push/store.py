@@ -57,10 +57,9 @@ class PushStore:
         is_own_bridge: bool,
         webhook_limit: int,
     ) -> Transaction[None]:
-        """Store a registration; it replaces an earlier one of the topic.
-
-        The same transaction adds `own_webhook` to the topic if this server's bridge serves it, and otherwise
-        removes it. Raises TooManyWebhooksError.
+        """Store a registration; it replaces an earlier one of the topic. The same transaction adds
+        `own_webhook` to the topic if this server's bridge serves it, and otherwise removes it. Raises
+        TooManyWebhooksError.
         """
         topic = registration.topic
         if is_own_bridge:

@@ -139,7 +139,6 @@ def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
     """Converter for Web Push. A subscription names its push service, and each service has its own lane.
-
     `checked` validates a subscription and returns it as JSON with an `endpoint`.
     """
 

@@ -64,10 +64,8 @@ class _OpenKey(NamedTuple):
 
 
 class OpenKeys:
-    """Keys in memory, by their accounts.
-
-    The `lasting` keys, of the settings, cannot be forgotten; any other has a file, and a passphrase opened
-    it for a time.
+    """Keys in memory, by their accounts. The `lasting` keys, of the settings, cannot be forgotten; any other
+    has a file, and a passphrase opened it for a time.
     """
 
     def __init__(self, lasting: Mapping[Address, SigningKey], files: KeystoreFiles, clock: Clock) -> None:
@@ -90,9 +88,8 @@ class OpenKeys:
         return None
 
     def open(self, address: Address, key: SigningKey, seconds: int) -> bool:
-        """Keep a key for some seconds, 0 for as long as the server runs, or give it a new end.
-
-        False if the key is open without an end already.
+        """Keep a key for some seconds, 0 for as long as the server runs, or give it a new end. False if the
+        key is open without an end already.
         """
         opened = self._open.get(address)
         if opened is not None and opened.until_us is None:
@@ -151,7 +148,6 @@ class OpenKeys:
 
 class Derivations:
     """Derives keys from passphrases one after the other, each in a thread: it is slow and hungry for memory.
-
     After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
     are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
@@ -165,10 +161,9 @@ class Derivations:
         self._waiting: Counter[str] = Counter()
 
     async def run(self, account: str, work: Callable[[], Result]) -> Result:
-        """Do the work for an account in its turn, and raise what the work raises.
-
-        Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
-        done to its end, and its pause kept, even if the caller is cancelled.
+        """Do the work for an account in its turn, and raise what the work raises. Raises LimitError when too
+        many wait, UnavailableError when there is too little memory. The work is done to its end, and its
+        pause kept, even if the caller is cancelled.
         """
         if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise LimitError(
@@ -219,7 +214,6 @@ def encoded(passphrase: str) -> bytes:
 
 class Accounts:
     """Development accounts and raw keys, which are always open, and key files, which a passphrase opens.
-
     `lasting` are keys that are always open, by their source. A key that is known from several places is one
     account, of the first of them.
     """
@@ -283,9 +277,8 @@ class Accounts:
         raise LockedError(address)
 
     async def key_with(self, address: Address, passphrase: str) -> SigningKey:
-        """The account's key. It stays locked if it was. A key that is always open needs no passphrase.
-
-        Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
+        """The account's key. It stays locked if it was. A key that is always open needs no passphrase. Raises
+        UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
         """
         if address in self._lasting:
             return self.key(address)
@@ -302,10 +295,9 @@ class Accounts:
         return key
 
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
-        """Open the account's key for some seconds; None means 300, and 0 until the server stops.
-
-        An account that is open gets a new end, unless it was opened without one. Raises what `key_with`
-        raises, and InvalidInputError for any other number of seconds.
+        """Open the account's key for some seconds; None means 300, and 0 until the server stops. An account
+        that is open gets a new end, unless it was opened without one. Raises what `key_with` raises, and
+        InvalidInputError for any other number of seconds.
         """
         if seconds is None:
             seconds = DEFAULT_UNLOCK_SECONDS
@@ -338,9 +330,8 @@ class Accounts:
         return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
 
     async def import_key(self, secret: bytes, passphrase: str) -> Address:
-        """Store a key of 32 bytes under a passphrase; the account is locked.
-
-        Raises InvalidInputError, AccountExistsError, UnavailableError, LimitError.
+        """Store a key of 32 bytes under a passphrase; the account is locked. Raises InvalidInputError,
+        AccountExistsError, UnavailableError, LimitError.
         """
         try:
             address = _address(SigningKey(secret))
@@ -361,9 +352,8 @@ class Accounts:
         return address
 
     async def import_file(self, content: bytes, passphrase: str) -> Address:
-        """Store a key file as it is, once the passphrase has opened it; the account is locked.
-
-        Raises InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
+        """Store a key file as it is, once the passphrase has opened it; the account is locked. Raises
+        InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
         UnavailableError, LimitError.
         """
         try:
@@ -401,9 +391,8 @@ class PrivateKeyError(ValueError):
 
 
 def read_private_key(text: str) -> bytes:
-    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without.
-
-    Raises PrivateKeyError.
+    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without. Raises
+    PrivateKeyError.
     """
     spelled = _HEXADECIMAL.fullmatch(text.strip())
     if spelled is None:
@@ -417,9 +406,8 @@ def read_private_key(text: str) -> bytes:
 
 
 def read_private_keys(text: str) -> list[SigningKey]:
-    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment.
-
-    Raises PrivateKeyError.
+    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment. Raises
+    PrivateKeyError.
     """
     words = _COMMENT.sub("", text).replace(",", " ").split()
     keys = []

@@ -135,9 +135,8 @@ class ApprovalStore:
 
     @transaction
     def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
-        """Settle a pending request; False when it is not pending any more, or its time is over.
-
-        Publishes `Touched`, for the client that waits, perhaps in another process.
+        """Settle a pending request; False when it is not pending any more, or its time is over. Publishes
+        `Touched`, for the client that waits, perhaps in another process.
         """
         if state is ApprovalState.EXPIRED:
             ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
@@ -207,9 +206,8 @@ class ApprovalRules(NamedTuple):
 
 
 class Approvals:
-    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass.
-
-    At most MOST_WAITING requests wait at once.
+    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass. At most
+    MOST_WAITING requests wait at once.
     """
 
     def __init__(

@@ -429,7 +429,6 @@ def message_lines(document: Document) -> list[str]:
 
 def permits(document: Document) -> list[str]:
     """The spender and the amount of a token's permit, a line for each token; nothing for other messages.
-
     Permits are defined by EIP-2612, by DAI, and by Permit2 for a single token or several.
     """
     message = document["message"]

@@ -68,9 +68,8 @@ class KeystoreFiles:
             return _content(file)
 
     def write(self, address: Address, content: bytes) -> None:
-        """Store a new account's file, on disk when this returns. May run in a thread.
-
-        Raises AccountExistsError, UnavailableError.
+        """Store a new account's file, on disk when this returns. May run in a thread. Raises
+        AccountExistsError, UnavailableError.
         """
         moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
         name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
@@ -86,9 +85,8 @@ class KeystoreFiles:
                     _sync(directory)
 
     def _look(self) -> None:
-        """Read the directory again, unless nothing in it can have changed since the last time.
-
-        Two changes may be so close that the directory's time of change is the same.
+        """Read the directory again, unless nothing in it can have changed since the last time. Two changes
+        may be so close that the directory's time of change is the same.
         """
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns

@@ -170,9 +170,8 @@ def _unwritten(reason: str | None) -> UnavailableError:
 
 
 class AuditPage(NamedTuple):
-    """Lines of the log, newest first, as they were written.
-
-    `rest` is the place in the file before which more lines stand, None at its beginning.
+    """Lines of the log, newest first, as they were written. `rest` is the place in the file before which more
+    lines stand, None at its beginning.
     """
 
     entries: Sequence[dict[str, Any]]
@@ -180,10 +179,9 @@ class AuditPage(NamedTuple):
 
 
 def read_history(path: Path, before: int | None, limit: int, most_bytes: int = MOST_BYTES) -> AuditPage:
-    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread.
-
-    A line that was not written whole is left out. A page may be short although more lines stand before it.
-    Raises UnavailableError when the file cannot be read.
+    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread. A line that
+    was not written whole is left out. A page may be short although more lines stand before it. Raises
+    UnavailableError when the file cannot be read.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -248,7 +246,6 @@ class TypedDataScheme(StrEnum):
 
 class Signing:
     """Signs for accounts whose keys are open, or with a passphrase. Signatures are 65 bytes: r, s and v.
-
     Transactions are signed by their service, with `key`, `approved` and `record`.
     """
 
@@ -279,9 +276,7 @@ class Signing:
         self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
     ) -> ApprovalId | None:
         """Return the approval's id once it is given; None when none is required. `subject` makes the JSON
-        that the person is shown.
-
-        Raises as `Approvals.approved` does.
+        that the person is shown. Raises as `Approvals.approved` does.
         """
         if not self._approvals.is_on:
             return None
@@ -307,19 +302,16 @@ class Signing:
         caller: Caller,
         passphrase: str | None = None,
     ) -> Awaitable[bytes]:
-        """Sign a message (EIP-191, 0x45).
-
-        Raises UnknownAccountError, LockedError, WrongPassphraseError, SignatureRejectedError;
-        UnavailableError when the log cannot be written.
+        """Sign a message (EIP-191, 0x45). Raises UnknownAccountError, LockedError, WrongPassphraseError,
+        SignatureRejectedError; UnavailableError when the log cannot be written.
         """
         return self._sign(method, address, personal_message_hash(message), message, caller, passphrase)
 
     def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
     ) -> Awaitable[bytes]:
-        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from.
-
-        Raises what `sign_message` raises.
+        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from. Raises what
+        `sign_message` raises.
         """
         is_message = self._scheme is TypedDataScheme.EIP191
         digest = personal_message_hash(typed_data.preimage) if is_message else typed_data.digest

@@ -29,9 +29,8 @@ def visible(text: str) -> str:
 
 
 def folded(text: str, columns: int) -> list[str]:
-    """The lines of a visible text, of at most so many columns, broken after a space where there is one.
-
-    A terminal that had to break them itself would begin with the rest where only labels begin.
+    """The lines of a visible text, of at most so many columns, broken after a space where there is one. A
+    terminal that had to break them itself would begin with the rest where only labels begin.
     """
     lines, start, mark = [], 0, ""
     while (end := _end_of_line(text, start, columns - len(mark))) < len(text):

@@ -36,9 +36,8 @@ _LEAST_AGE_MS = 20 * 60_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderToken:
-    """The JWT by which this server authenticates to APNs, and the time at which this process made it.
-
-    The time can be later than the `iat` of the token. Source:
+    """The JWT by which this server authenticates to APNs, and the time at which this process made it. The
+    time can be later than the `iat` of the token. Source:
     https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     """
 
@@ -125,10 +124,9 @@ class ApnsProvider:
 
 
 class ProviderTokens:
-    """The provider token that all requests share, also in other processes with the same key.
-
-    Its `iat` is the start of the current window of 40 minutes, and its signature is deterministic. So every
-    process makes the same token within a window, and APNs sees no update.
+    """The provider token that all requests share, also in other processes with the same key. Its `iat` is the
+    start of the current window of 40 minutes, and its signature is deterministic. So every process makes the
+    same token within a window, and APNs sees no update.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -140,9 +138,8 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The current token. It is renewed in every window, but not before it is 20 minutes old.
-
-        So it is always younger than 60 minutes. It is also renewed when the clock was set back.
+        """The current token. It is renewed in every window, but not before it is 20 minutes old. So it is
+        always younger than 60 minutes. It is also renewed when the clock was set back.
         """
         if self._token is None or not self._serves(self._token):
             now_ms = self._clock.now_ms()
@@ -151,9 +148,7 @@ class ProviderTokens:
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
         """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
-        replacement.
-
-        Its `iat` is now. It is renewed by the same rule as any token.
+        replacement. Its `iat` is now. It is renewed by the same rule as any token.
         """
         token = self.current()
         if token.text != refused.text:

@@ -160,7 +160,6 @@ def _apns_endpoint_fault(text: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
     """The account by which this server authenticates to Google; the Firebase console makes its key file.
-
     `repr` does not show its key.
     """
 

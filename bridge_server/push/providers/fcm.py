@@ -60,9 +60,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class FcmSettings:
-    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`.
-
-    `timeout_seconds` covers a whole attempt, including the request for an access token.
+    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`. `timeout_seconds` covers
+    a whole attempt, including the request for an access token.
     """
 
     credentials: ServiceAccount
@@ -113,9 +112,8 @@ class FcmProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The token, if it can be an FCM registration token, whose form Google does not document.
-
-        Raises ValueError.
+        """The token, if it can be an FCM registration token, whose form Google does not document. Raises
+        ValueError.
         """
         if not _REGISTRATION_TOKEN.fullmatch(token):
             raise ValueError(
@@ -157,9 +155,8 @@ class FcmProvider:
 
 
 class AccessTokens:
-    """The access token that all requests share. It is renewed before it expires, by one request at a time.
-
-    An assertion that the service account has signed is exchanged for a token that lives an hour. Source:
+    """The access token that all requests share. It is renewed before it expires, by one request at a time. An
+    assertion that the service account has signed is exchanged for a token that lives an hour. Source:
     https://developers.google.com/identity/protocols/oauth2/service-account (HTTP/REST) and RFC 7523, 2.1.
     """
 
@@ -181,10 +178,9 @@ class AccessTokens:
             await asyncio.wait([self._renewal])
 
     async def current(self) -> AccessToken | Outcome:
-        """A valid token, or an outcome that says why there is none.
-
-        In its last minutes a token is still used while the next one is fetched in the background, so that a
-        short failure of the token endpoint delays no push.
+        """A valid token, or an outcome that says why there is none. In its last minutes a token is still used
+        while the next one is fetched in the background, so that a short failure of the token endpoint delays
+        no push.
         """
         token, elapsed_us = self._token, self._clock.elapsed_us()
         if token is None or elapsed_us >= token.expires_at_us:

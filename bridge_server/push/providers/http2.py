@@ -59,10 +59,8 @@ class Http2Answer:
 
 
 class Http2Exchange:
-    """A request in flight and the part of its answer that has arrived.
-
-    `unsent` is the rest of the request's body, `ended` whether the server has closed the stream, and
-    `began_at` the start in the event loop's time.
+    """A request in flight and the part of its answer that has arrived. `unsent` is the rest of the request's
+    body, `ended` whether the server has closed the stream, and `began_at` the start in the event loop's time.
     """
 
     __slots__ = ("answer", "began_at", "body", "ended", "headers", "unsent")
@@ -120,9 +118,8 @@ def _text(field: bytes | str) -> str:
 
 
 class StreamQueue:
-    """Requests that wait for a stream: a first-in, first-out queue.
-
-    `free` returns how many streams may be opened now.
+    """Requests that wait for a stream: a first-in, first-out queue. `free` returns how many streams may be
+    opened now.
     """
 
     def __init__(self, free: Callable[[], int]) -> None:
@@ -164,9 +161,8 @@ class GoAway:
 
 
 class GoAwayFilter:
-    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it.
-
-    A GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
+    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. A
+    GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
     refuses every later frame, so the remaining answers would be lost.
     """
 
@@ -425,10 +421,9 @@ class Http2Connection(asyncio.Protocol):
 
 
 class Http2Client:
-    """A client for `https://host:port`. Use it as an async context manager.
-
-    A request that the server has not processed, or whose connection broke, is retried on a new connection, up
-    to three attempts. So use it for idempotent requests only.
+    """A client for `https://host:port`. Use it as an async context manager. A request that the server has not
+    processed, or whose connection broke, is retried on a new connection, up to three attempts. So use it for
+    idempotent requests only.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:

@@ -149,7 +149,6 @@ def _apns_verdict(name: str, status: int, proven: bool) -> Verdict:
 
 def fcm_message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
     """The body of `messages:send` for every platform, with ids that make a repeat replace the first message.
-
     On Android that id is the `tag`. A collapse key is not suitable: FCM stores only four collapse keys per
     device, and every message has a new one.
     """
@@ -271,9 +270,8 @@ def _fcm_code(document: Mapping[str, Any]) -> str:
 
 
 def _is_about_the_token(document: Mapping[str, Any]) -> bool:
-    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show.
-
-    FCM names a malformed token by its field, or only in the text of the error.
+    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show. FCM names a
+    malformed token by its field, or only in the text of the error.
     """
     for detail in _fcm_details(document, _BAD_REQUEST):
         violations = detail.get("fieldViolations")
@@ -306,10 +304,9 @@ _PADDING_STEP_BYTES = 256
 
 
 def write_payload(notice: PushNotice) -> bytes | None:
-    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode.
-
-    A payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data
-    are never cut.
+    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode. A
+    payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data are
+    never cut.
     """
     try:
         whole = _payload(notice, notice.body)

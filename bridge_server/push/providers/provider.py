@@ -55,10 +55,8 @@ class _Block(NamedTuple):
 
 
 class ProviderSender:
-    """Passes messages to a provider, and pauses after a refusal of this server's credentials.
-
-    The pause is per lane: Web Push leads to several services, and one can refuse credentials that another
-    accepts.
+    """Passes messages to a provider, and pauses after a refusal of this server's credentials. The pause is
+    per lane: Web Push leads to several services, and one can refuse credentials that another accepts.
     """
 
     def __init__(self, channel: str, provider: Provider) -> None:
@@ -130,7 +128,6 @@ class NoProvider:
 
 class ServiceAnswer(NamedTuple):
     """The status of an answer, the JSON object in its body (else empty), and its Retry-After.
-
     `retry_after_seconds` is read from the statuses 429 and 5xx only.
     """
 

@@ -84,9 +84,8 @@ class WebPushSettings:
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
-    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it.
-
-    Source: W3C Push API, section 8; RFC 8291, section 2 (the keys).
+    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it. Source:
+    W3C Push API, section 8; RFC 8291, section 2 (the keys).
     """
 
     endpoint: URL = field(repr=False)
@@ -100,11 +99,9 @@ class PushSubscription:
 
 
 class WebPushProvider:
-    """The provider that sends to the push service of each subscription, over guarded connections.
-
-    A separate thread encrypts and signs, so that the event loop does not wait for it. `known_services` are
-    the services whose refusal of the VAPID token is believed. Raises ValueError if the key or the subject is
-    malformed.
+    """The provider that sends to the push service of each subscription, over guarded connections. A separate
+    thread encrypts and signs, so that the event loop does not wait for it. `known_services` are the services
+    whose refusal of the VAPID token is believed. Raises ValueError if the key or the subject is malformed.
     """
 
     def __init__(
@@ -150,9 +147,8 @@ class WebPushProvider:
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer.
-
-        A notice that is too large has its body shortened; if that is not enough, it is REFUSED.
+        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer. A notice that is too
+        large has its body shortened; if that is not enough, it is REFUSED.
         """
         assert self._session is not None, "the provider is not open"
         payload = write_payload(notice)
@@ -222,17 +218,15 @@ class WebPushProvider:
 
 
 def _topic(message_id: str) -> str:
-    """The Topic header, by which a repeat replaces only its own waiting message (RFC 8030, section 5.4).
-
-    It is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
+    """The Topic header, by which a repeat replaces only its own waiting message (RFC 8030, section 5.4). It
+    is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
     """
     return hashlib.sha256(message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
 
 
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
-    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`.
-
-    Raises ValueError, whose text names the fault without quoting the JSON.
+    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`. Raises ValueError, whose
+    text names the fault without quoting the JSON.
     """
     fields = _fields(text)
     keys = fields.get("keys")

@@ -91,9 +91,8 @@ class Endpoint:
         }
 
     def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it.
-
-        `on_opening` is called before each of them is opened; its exceptions are raised by `exchange`.
+        """A pool of at most so many connections; the caller closes it. `on_opening` is called before each of
+        them is opened; its exceptions are raised by `exchange`.
         """
 
         async def before(*_: object) -> None:
@@ -110,9 +109,8 @@ class Endpoint:
         )
 
     async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the node's answer.
-
-        Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
+        """The status and the body of the node's answer. Raises NoNodeError, whose text has no URL; NodeError
+        for an answer that is too large.
         """
         if self._witness is None:
             return await self._exchange(session, body)
@@ -167,9 +165,8 @@ def write_calls(calls: Sequence[RpcCall]) -> bytes:
 
 
 def read_answers(body: bytes, count: int) -> list[Answer]:
-    """The answers to so many calls, in the order of the calls, whatever order the node has chosen.
-
-    Raises NoNodeError when the body is no JSON-RPC.
+    """The answers to so many calls, in the order of the calls, whatever order the node has chosen. Raises
+    NoNodeError when the body is no JSON-RPC.
     """
     try:
         if count == 1:
@@ -277,9 +274,8 @@ class CheckedConnection:
         await self._session.close()
 
     async def ask(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """The answers, in order. Asks again when a connection breaks: the calls must allow it.
-
-        Raises NoNodeError; what `check_chain` raises, and no node has seen the calls.
+        """The answers, in order. Asks again when a connection breaks: the calls must allow it. Raises
+        NoNodeError; what `check_chain` raises, and no node has seen the calls.
         """
         broken_off: BrokenOffError | None = None
         for attempt in range(1, _ATTEMPTS + 1):
@@ -338,10 +334,9 @@ class CheckedConnection:
             raise _ClosedAtOnceError(error.detail) from error
 
     async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """Ask on a new connection, after a former one, which is closed now, has named the chain.
-
-        The batch asks for the chain again, because another node may answer. Where batches are refused, the
-        calls go without that.
+        """Ask on a new connection, after a former one, which is closed now, has named the chain. The batch
+        asks for the chain again, because another node may answer. Where batches are refused, the calls go
+        without that.
         """
         self._closes_all, self._may_open = False, True
         try:
@@ -408,9 +403,8 @@ def new_attempt() -> Attempt:
 
 
 class ConnectionPool:
-    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle.
-
-    It knows the node's last failure.
+    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle. It knows
+    the node's last failure.
     """
 
     def __init__(self, connect: Callable[[], CheckedConnection]) -> None:
@@ -429,10 +423,8 @@ class ConnectionPool:
         self._idle.clear()
 
     async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
-        """Do the work with a connection, and raise what it raises.
-
-        Raises NoNodeError at once when the node has failed since the attempt began, and has not answered
-        since.
+        """Do the work with a connection, and raise what it raises. Raises NoNodeError at once when the node
+        has failed since the attempt began, and has not answered since.
         """
         async with self._lent(attempt) as connection:
             try:

@@ -76,9 +76,8 @@ FailureOf: TypeAlias = Callable[[Sequence[str]], NodeFailure | None]
 
 
 async def ordered_answer(body: bytes, failure_of: FailureOf) -> tuple[int, bytes] | None:
-    """The status and the body that take the place of the node's; None when the node is to be asked.
-
-    Raises NoNodeError.
+    """The status and the body that take the place of the node's; None when the node is to be asked. Raises
+    NoNodeError.
     """
     document = orjson.loads(body)
     calls = document if isinstance(document, list) else [document]

@@ -99,9 +99,8 @@ class Node:
         self._on_mined.append(listener)
 
     async def chain_id(self, attempt: Attempt | None = None) -> int:
-        """The wallet's chain; `attempt` as for `ask`.
-
-        Raises NoChainError, NoNodeError when only the node could answer.
+        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
+        could answer.
         """
         if self._chain_id is None:
             if self._endpoint is None:
@@ -111,9 +110,8 @@ class Node:
         return self._chain_id
 
     async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
-        """Ask for a client: one call alone, several as a batch; the answers as the node gave them.
-
-        Raises NoNodeError; WrongChainError, and nothing is asked.
+        """Ask for a client: one call alone, several as a batch; the answers as the node gave them. Raises
+        NoNodeError; WrongChainError, and nothing is asked.
         """
         try:
             answers = await self._unless_stopped(self._forward(calls))
@@ -127,11 +125,9 @@ class Node:
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
     async def ask(self, calls: Sequence[RpcCall], attempt: Attempt | None = None) -> list[Any]:
-        """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain.
-
-        The answers are JSON values or NodeError. The calls must be such that they may be asked twice.
-        Raises NoNodeError, at once when the node has failed since the `attempt` began and not answered again;
-        WrongChainError.
+        """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain. The answers are
+        JSON values or NodeError. The calls must be such that they may be asked twice. Raises NoNodeError, at
+        once when the node has failed since the `attempt` began and not answered again; WrongChainError.
         """
         answers = await self._unless_stopped(
             self._on_connection(lambda connection: connection.ask(calls), attempt)

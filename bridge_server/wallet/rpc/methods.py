@@ -50,9 +50,8 @@ GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
 class WalletMethods:
-    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all.
-
-    With `signs_for_any_chain`, typed data for another chain is signed too.
+    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all. With
+    `signs_for_any_chain`, typed data for another chain is signed too.
     """
 
     def __init__(
@@ -246,10 +245,8 @@ class QueuedTransactions:
         self.table = MethodTable({_NEWEST: self.newest, _WAITING: self.waiting})
 
     async def newest(self, params: parameters.Params, _: Caller) -> dict[str, Any] | None:
-        """wallet_getQueuedTransaction [which?]: the newest transaction that matches, or None.
-
-        `which` is an account, the id or the hash of a transaction, or the parameter of the send. Raises
-        InvalidParamsError.
+        """wallet_getQueuedTransaction [which?]: the newest transaction that matches, or None. `which` is an
+        account, the id or the hash of a transaction, or the parameter of the send. Raises InvalidParamsError.
         """
         [which] = parameters.arguments(_NEWEST, params, 0, "which?")
         if _names_account(which):
@@ -259,10 +256,9 @@ class QueuedTransactions:
         return None if found is None else write_queued(found)
 
     async def waiting(self, params: parameters.Params, _: Caller) -> list[dict[str, Any]]:
-        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests.
-
-        An account, or None for all accounts, matches only transactions that the node does not have yet.
-        Raises InvalidParamsError.
+        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. An account, or
+        None for all accounts, matches only transactions that the node does not have yet. Raises
+        InvalidParamsError.
         """
         [which] = parameters.arguments(_WAITING, params, 0, "which?")
         if _names_account(which):

@@ -141,9 +141,8 @@ _SECONDS_APART = 0.001
 
 
 class SigningTurns:
-    """Lets one call pass at each turn of the event loop.
-
-    `others_wait`: whether other requests wait; `others_work`: whether threads work.
+    """Lets one call pass at each turn of the event loop. `others_wait`: whether other requests wait;
+    `others_work`: whether threads work.
     """
 
     def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
@@ -364,9 +363,8 @@ log = structlog.get_logger()
 
 
 class WalletElsewhere:
-    """Answers calls while another process has the wallet, as that process does.
-
-    `holder_url` gives the URL of that process. A call without an answer within `timeout_seconds` has failed.
+    """Answers calls while another process has the wallet, as that process does. `holder_url` gives the URL of
+    that process. A call without an answer within `timeout_seconds` has failed.
     """
 
     def __init__(self, holder_url: Callable[[], Awaitable[str | None]], timeout_seconds: float) -> None:

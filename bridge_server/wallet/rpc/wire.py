@@ -243,9 +243,8 @@ def code_of(error: BridgeError) -> int:
 
 
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
-    """The error object for a failure in a method.
-
-    An unexpected exception is logged, and the error object has no detail of it.
+    """The error object for a failure in a method. An unexpected exception is logged, and the error object has
+    no detail of it.
     """
     if isinstance(error, NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)

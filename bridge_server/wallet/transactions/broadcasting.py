@@ -110,9 +110,8 @@ class Broadcasting:
         return self._locks.taken(sender)
 
     async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
-        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
-
-        Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
+        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now. Raises
+        TransactionRefusedError when the node calls it invalid, WrongChainError.
         """
         assert stored.signed is not None
         try:
@@ -130,7 +129,6 @@ class Broadcasting:
 
     async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
-
         A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
         """
         refusal = await self._try(stored, attempt)
@@ -177,7 +175,6 @@ class Broadcasting:
 
     async def catch_up(self, sender: Address, attempt: Attempt) -> int:
         """The account's next nonce as far as the node knows; transactions from there on are read.
-
         Transactions that the node has dropped are in the account's queue after that. Raises NoNodeError,
         WrongChainError, NodeError.
         """
@@ -248,9 +245,8 @@ class Broadcasting:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
     async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
-        """Read everything from the `count` on, or from a lower nonce if that is one.
-
-        `count` is how many transactions of the account the node says there are.
+        """Read everything from the `count` on, or from a lower nonce if that is one. `count` is how many
+        transactions of the account the node says there are.
         """
         followed = [
             each

@@ -229,19 +229,16 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 
 
 class Filling:
-    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask.
-
-    `attempt` is passed to `Node.ask`.
+    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask. `attempt`
+    is passed to `Node.ask`.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     async def filled(self, request: TransactionRequest, attempt: Attempt | None = None) -> TransactionRequest:
-        """The request with nothing left open but the nonce.
-
-        Raises InvalidParamsError when it is for another chain, NoChainError when the chain is unknown,
-        NodeError when the node answers with an error.
+        """The request with nothing left open but the nonce. Raises InvalidParamsError when it is for another
+        chain, NoChainError when the chain is unknown, NodeError when the node answers with an error.
         """
         chain_id = await self._chain_id(request, attempt)
         if request.chain_id is not None and request.chain_id != chain_id:

@@ -47,7 +47,6 @@ _SWEEP_SLICE = 500
 
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
-
     Settled transactions are kept for `kept_ms`. `attempt` is passed to `Node.ask`.
     """
 
@@ -74,10 +73,9 @@ class TransactionService:
         return self._signing.asks_for_approval
 
     async def send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Send a transaction object; queue it when the node cannot be reached.
-
-        Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, WrongChainError,
-        NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
+        """Send a transaction object; queue it when the node cannot be reached. Raises InvalidParamsError,
+        UnknownAccountError, LockedError, SignatureRejectedError, WrongChainError, NodeError,
+        TransactionRefusedError; NoNodeError when there is no node at all.
         """
         self._signing.key(request.sender)
         try:
@@ -89,10 +87,9 @@ class TransactionService:
         return ZERO_HASH
 
     async def send_signed(self, asked: SendRequest, transaction: RawTransaction, raw: str) -> str:
-        """Send a transaction that was signed elsewhere: `raw` is its DATA, as it came.
-
-        Raises InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no
-        node at all.
+        """Send a transaction that was signed elsewhere: `raw` is its DATA, as it came. Raises
+        InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no node at
+        all.
         """
         if not self._node.exists:
             raise NoNodeError("There is no node to send it to: set node_url.")
@@ -104,9 +101,8 @@ class TransactionService:
             return await self._broadcasting.broadcast(stored, attempt)
 
     async def sign(self, request: TransactionRequest, caller: Caller) -> str:
-        """Sign a transaction object without sending it, as DATA. Its nonce is not reserved.
-
-        Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
+        """Sign a transaction object without sending it, as DATA. Its nonce is not reserved. Raises
+        InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
         """
         self._signing.key(request.sender)
@@ -121,7 +117,6 @@ class TransactionService:
 
     async def work_off(self, sender: Address) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
-
         Requests that a person must approve are left to `send_queued`. Raises NoNodeError, WrongChainError,
         NodeError: the rest comes later.
         """
@@ -139,10 +134,8 @@ class TransactionService:
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Have it approved, and send it.
-
-        An approval may take minutes: meanwhile other transactions of the account go on. Without approval,
-        they are sent in the order in which they came.
+        """Have it approved, and send it. An approval may take minutes: meanwhile other transactions of the
+        account go on. Without approval, they are sent in the order in which they came.
         """
         approval_id = None
         if self._signing.asks_for_approval:
@@ -204,9 +197,8 @@ class TransactionService:
     def _ready(
         self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
     ) -> Callable[[int], SignedTransaction]:
-        """The function that signs it with a nonce, in any thread; it may raise UnavailableError.
-
-        Raises UnknownAccountError, LockedError.
+        """The function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
+        UnknownAccountError, LockedError.
         """
         key = self._signing.key(filled.sender)
 
@@ -274,10 +266,8 @@ log = structlog.get_logger()
 
 class TransactionWorker:
     """Broadcasts transactions when they are due, and confirms them: soon after they were sent, then more and
-    more seldom, but at least once a minute.
-
-    Whenever a connection leads to the node again, it does both at once. It may be cancelled at any time:
-    every step is stored before the next.
+    more seldom, but at least once a minute. Whenever a connection leads to the node again, it does both at
+    once. It may be cancelled at any time: every step is stored before the next.
     """
 
     def __init__(
@@ -408,9 +398,7 @@ class TransactionWorker:
 
     async def _ask_for_approvals(self, sender: Address) -> None:
         """Ask for approval of each queued request in a separate task, so that a person delays no other
-        request.
-
-        Without an answer in time, or before the server stops, it asks again.
+        request. Without an answer in time, or before the server stops, it asks again.
         """
         for transaction_id in await self._store.queue(sender):
             queued = await self._store.get(transaction_id)

@@ -154,9 +154,8 @@ DELETE FROM wallet_transactions WHERE id IN
 
 
 Fence: TypeAlias = Callable[[], Transaction[None]]
-"""Statements that find out whether this process has the wallet still, and keep it until the commit.
-
-Raises UnavailableError when another one has it.
+"""Statements that find out whether this process has the wallet still, and keep it until the commit. Raises
+UnavailableError when another one has it.
 """
 
 # A transaction waits for the node again, or other accounts must be read soon.
@@ -174,9 +173,8 @@ def _of_senders(_: Iterable[Step], senders: Collection[Address] = ()) -> Turns:
 
 
 class TransactionStore:
-    """Transactions and their states, durable from the moment that a method returns.
-
-    A commit that has a transaction wait for the node publishes `TransactionsDue`.
+    """Transactions and their states, durable from the moment that a method returns. A commit that has a
+    transaction wait for the node publishes `TransactionsDue`.
     """
 
     def __init__(self, database: Database, fence: Fence | None = None) -> None:
@@ -260,10 +258,9 @@ class TransactionStore:
         *,
         pauses_ms: Mapping[TransactionId, int] = _NO_PAUSES,
     ) -> None:
-        """Move these to the state after the event. Skip any whose state has changed since it was read.
-
-        Skip also any which the event does not concern. Transactions that wait for the node then are due at
-        once, or after their pauses.
+        """Move these to the state after the event. Skip any whose state has changed since it was read. Skip
+        also any which the event does not concern. Transactions that wait for the node then are due at once,
+        or after their pauses.
         """
         steps = _moves(stored, event, error, now_ms, pauses_ms)
         if steps:
@@ -272,9 +269,8 @@ class TransactionStore:
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """Make the next attempts for these at the given times, and note why the last ones failed.
-
-        Publishes `TransactionsPostponed` with the first of the times.
+        """Make the next attempts for these at the given times, and note why the last ones failed. Publishes
+        `TransactionsPostponed` with the first of the times.
         """
         await self._write(
             [
@@ -290,9 +286,8 @@ class TransactionStore:
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
-        """The account's transactions that wait for the node, due or not, with their numbers of attempts.
-
-        They are in the order in which they must be broadcast: by nonce, then in the order of the requests.
+        """The account's transactions that wait for the node, due or not, with their numbers of attempts. They
+        are in the order in which they must be broadcast: by nonce, then in the order of the requests.
         """
         rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
@@ -369,9 +364,8 @@ def _moves(
     now_ms: int,
     pauses_ms: Mapping[TransactionId, int],
 ) -> list[Step]:
-    """The steps for the transactions which the event concerns; none if it concerns no transaction.
-
-    A statement skips a transaction whose state has changed since it was read.
+    """The steps for the transactions which the event concerns; none if it concerns no transaction. A
+    statement skips a transaction whose state has changed since it was read.
     """
     steps: list[Step] = []
     due_at_ms = []
@@ -485,10 +479,9 @@ _SMALL_RAW_BYTES = 16_384
 
 
 class ListedTransaction(NamedTuple):
-    """A transaction without its data. Times are milliseconds since the Unix epoch.
-
-    `to` and `value` are as they were requested; of a transaction that came signed they are None, and `raw` is
-    the JSON text of the signed bytes if it is short.
+    """A transaction without its data. Times are milliseconds since the Unix epoch. `to` and `value` are as
+    they were requested; of a transaction that came signed they are None, and `raw` is the JSON text of the
+    signed bytes if it is short.
     """
 
     number: int
@@ -510,9 +503,8 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionPage(NamedTuple):
-    """Transactions, newest first. `rest` is the number after which more may follow, None at the end.
-
-    A page may be short, or empty, although more follow: only so many rows are read for one page.
+    """Transactions, newest first. `rest` is the number after which more may follow, None at the end. A page
+    may be short, or empty, although more follow: only so many rows are read for one page.
     """
 
     transactions: Sequence[ListedTransaction]
