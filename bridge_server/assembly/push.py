@@ -11,6 +11,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.provider import (
     NoProvider,
@@ -19,17 +20,18 @@ from bridge_server.push.providers.provider import (
     ProviderSender,
     TopicSender,
 )
-from bridge_server.push.routes import PushHandlers, push_routes
-from bridge_server.push.service import OWN_CHANNEL, Bridges, PushServer
-from bridge_server.push.store import PushStore
-from bridge_server.push.wire import (
+from bridge_server.push.routes import (
     Addresses,
     AddressOf,
+    PushHandlers,
     log_address,
+    push_routes,
     service_address,
     webhook_address,
     webpush_address,
 )
+from bridge_server.push.service import Bridges, PushServer
+from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.web.metrics import Family
@@ -126,16 +128,20 @@ def push_services(foundation: Foundation) -> PushServices:
     if (traffic := foundation.traffic) is not None:  # pushes are in the record of requests
         senders |= {name: RecordedSender(each, traffic, name) for name, each in provider_senders.items()}
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
+    store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
     server = PushServer(
-        PushStore(foundation.database),
+        store,
         noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
         bridges,
         foundation.clock,
         foundation.ids,
-        stopping=foundation.stopping,
-        lifetime_ms=settings.subscription_ttl * 1000,
-        webhook_limit=settings.max_topic_webhooks,
+        foundation.stopping,
     )
+
+    def take(now: Settings) -> None:
+        store.webhook_limit = now.max_topic_webhooks
+
+    foundation.live.follow(take)
     addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
     opened = tuple(map(_opened, providers.values()))
     return PushServices(server, addresses, senders, provider_senders, opened, bridges)
@@ -157,10 +163,6 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         lanes = [lane for sender in providers.values() for lane in sender.blocked.items()]
         return [f"pushes by {lane} have stopped: {reason}" for lane, reason in lanes]
 
-    def take(now: Settings) -> None:
-        server.webhook_limit = now.max_topic_webhooks
-
-    foundation.live.follow(take)
     settings = foundation.settings
     handlers = PushHandlers(
         server, services.addresses, settings.public_url, settings.allow_private_webhooks,
