@@ -69,7 +69,7 @@ def _apns(settings: Settings) -> ProviderOf | None:
         topic=settings.apns_topic,
         environment=settings.apns_environment,
         endpoint=settings.apns_endpoint,
-        ca_file=None if settings.apns_ca_file is None else str(settings.apns_ca_file),
+        ca_file=settings.apns_ca_file,
         timeout_seconds=settings.push_timeout,
     )
     return partial(apns.ApnsProvider, app)

@@ -13,9 +13,8 @@ from Crypto.PublicKey.ECC import EccKey
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, judge_error
-from bridge_server.push.keys import es256
+from bridge_server.push.keys import ApnsSettings, es256, signing_key
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.credentials import ApnsSettings, signing_key
 from bridge_server.push.providers.http2 import Headers, Http2Client, Http2Error, client_tls
 from bridge_server.push.providers.messages import (
     APNS_PAYLOAD_LIMIT_BYTES,

@@ -16,9 +16,8 @@ from aiohttp import hdrs
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure, judge_error
-from bridge_server.push.keys import rs256
+from bridge_server.push.keys import ServiceAccount, rs256
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.credentials import ServiceAccount
 from bridge_server.push.providers.messages import fcm_message, is_unauthenticated, judge_fcm
 from bridge_server.push.providers.provider import ServiceAnswer, read_answer
 

@@ -8,6 +8,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self, TypeAlias, cast
 
 import h2.config
@@ -510,7 +511,7 @@ class Http2Client:
         return connection
 
 
-def client_tls(ca_file: str | None) -> ssl.SSLContext:
+def client_tls(ca_file: Path | str | None) -> ssl.SSLContext:
     """A TLS context for HTTP/2 that verifies the server with the certificates of the system or of a file."""
     context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
