@@ -52,8 +52,9 @@ class VapidKeys:
 
 
 class VapidIdentity:
-    """Makes and caches the header by which this server identifies itself to each push service. `subject` is a contact of this server's operator: `mailto:` and an address, or an https URL. Raises
-    ValueError if the key or the subject is malformed. Not thread-safe.
+    """Makes and caches the header by which this server identifies itself to each push service. `subject` is a
+    contact of this server's operator: `mailto:` and an address, or an https URL. Raises ValueError if the key
+    or the subject is malformed. Not thread-safe.
     """
 
     def __init__(self, private_key: str, subject: str) -> None:
