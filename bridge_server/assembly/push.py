@@ -102,6 +102,7 @@ class PushServices(NamedTuple):
     """The push server and its channels, for the server and for an operator's command."""
 
     server: PushServer
+    store: PushStore
     addresses: Addresses
     senders: Mapping[str, Sender]
     """The senders of pushes to devices, by the schemes of their URLs."""
@@ -137,14 +138,9 @@ def push_services(foundation: Foundation) -> PushServices:
         foundation.ids,
         foundation.stopping,
     )
-
-    def take(now: Settings) -> None:
-        store.webhook_limit = now.max_topic_webhooks
-
-    foundation.live.follow(take)
     addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
     opened = tuple(map(_opened, providers.values()))
-    return PushServices(server, addresses, senders, provider_senders, opened, bridges)
+    return PushServices(server, store, addresses, senders, provider_senders, opened, bridges)
 
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
@@ -163,6 +159,10 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         lanes = [lane for sender in providers.values() for lane in sender.blocked.items()]
         return [f"pushes by {lane} have stopped: {reason}" for lane, reason in lanes]
 
+    def take(now: Settings) -> None:
+        services.store.webhook_limit = now.max_topic_webhooks
+
+    foundation.live.follow(take)
     settings = foundation.settings
     handlers = PushHandlers(
         server, services.addresses, settings.public_url, settings.allow_private_webhooks,
@@ -178,7 +178,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         name="push",
         routes=routes,
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
-        sweeps=(server.sweep,),
+        sweeps=(services.store.sweep,),
         gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},
         families=families,
         troubles=troubles,

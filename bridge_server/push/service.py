@@ -170,10 +170,6 @@ class PushServer:
         if message.subject is not None:
             await self._store.unregister(Topic(message.subject), message.url)
 
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the expired registrations; returns how many."""
-        return await self._store.sweep(now_ms)
-
     async def _subscribe(self, client: Registration, push_url: str | None) -> None:
         if push_url is None:
             raise BridgeRefusedError("this server has no public_url that it could call")

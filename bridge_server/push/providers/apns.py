@@ -140,8 +140,8 @@ class ProviderTokens:
         """The current token. It is renewed in every window, but not before it is 20 minutes old. So it is
         always younger than 60 minutes. It is also renewed when the clock was set back.
         """
-        if self._token is None or not self._serves(self._token):
-            now_ms = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
+        if self._token is None or not _serves(self._token, now_ms):
             self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)
         return self._token
 
@@ -159,11 +159,11 @@ class ProviderTokens:
         self._replaced_at_ms = now_ms
         return self._token
 
-    def _serves(self, token: ProviderToken) -> bool:
-        now_ms = self._clock.now_ms()
-        is_of_this_window = token.made_at_ms // _WINDOW_MS == now_ms // _WINDOW_MS
-        return now_ms >= token.made_at_ms and (is_of_this_window or now_ms - token.made_at_ms < _LEAST_AGE_MS)
-
     def _made(self, now_ms: int, *, issued_at_ms: int) -> ProviderToken:
         claims: dict[str, str | int] = {"iss": self._team_id, "iat": issued_at_ms // 1_000}
         return ProviderToken(es256({"kid": self._key_id}, claims, self._key), now_ms)
+
+
+def _serves(token: ProviderToken, now_ms: int) -> bool:
+    is_of_this_window = token.made_at_ms // _WINDOW_MS == now_ms // _WINDOW_MS
+    return now_ms >= token.made_at_ms and (is_of_this_window or now_ms - token.made_at_ms < _LEAST_AGE_MS)

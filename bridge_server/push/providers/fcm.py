@@ -35,20 +35,9 @@ _SECOND_US = 1_000_000
 _PAUSE_US = 10 * _SECOND_US
 # Error codes of RFC 6749, 5.2, and of Google that mean that the credentials are not valid.
 _CREDENTIAL_ERRORS = frozenset(
-    {
-        "access_denied",
-        "account_disabled",
-        "admin_policy_enforced",
-        "deleted_client",
-        "disabled_client",
-        "invalid_client",
-        "invalid_grant",
-        "invalid_scope",
-        "org_internal",
-        "unauthorized_client",
-    }
-)
-
+    ("access_denied", "account_disabled", "admin_policy_enforced", "deleted_client", "disabled_client",
+     "invalid_client", "invalid_grant", "invalid_scope", "org_internal", "unauthorized_client")
+)  # fmt: skip
 _CREDENTIAL_HINTS = {
     "invalid_grant": " (the key was deleted, the account is gone, or this machine's clock is wrong)",
     "unauthorized_client": " (the account may not use Firebase Cloud Messaging)",
@@ -183,7 +172,11 @@ class AccessTokens:
         """
         token, elapsed_us = self._token, self._clock.elapsed_us()
         if token is None or elapsed_us >= token.expires_at_us:
-            return await _result(self._renewed())
+            renewal = self._renewed()
+            await asyncio.wait([renewal])  # not cancelled with this request: others may wait for it, too
+            if renewal.cancelled():
+                return Outcome(Verdict.FAILED, "the provider was closed")
+            return renewal.result()
         if elapsed_us >= token.renew_at_us and elapsed_us >= self._pause_until_us:
             self._renewed()
         return token
@@ -220,29 +213,17 @@ class AccessTokens:
     def _assertion(self) -> str:
         now = self._clock.now_ms() // 1_000
         key_id = self._account.private_key_id
-        return rs256(
-            {"typ": "JWT"} if key_id is None else {"typ": "JWT", "kid": key_id},
-            {
-                "iss": self._account.client_email,
-                "scope": SCOPE,
-                "aud": self._account.token_uri,
-                "iat": now,
-                "exp": now + _LIFETIME_SECONDS,
-            },
-            self._account.private_key,
-        )
-
-
-async def _result(renewal: asyncio.Task[AccessToken | Outcome]) -> AccessToken | Outcome:
-    """Wait for a renewal without cancelling it, because other requests may wait for it too."""
-    await asyncio.wait([renewal])
-    return Outcome(Verdict.FAILED, "the provider was closed") if renewal.cancelled() else renewal.result()
+        header = {"typ": "JWT"} if key_id is None else {"typ": "JWT", "kid": key_id}
+        names = {"iss": self._account.client_email, "scope": SCOPE, "aud": self._account.token_uri}
+        times = {"iat": now, "exp": now + _LIFETIME_SECONDS}
+        return rs256(header, {**names, **times}, self._account.private_key)
 
 
 def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
     text = answer.document.get("access_token")
     if answer.taken and isinstance(text, str) and text.isascii() and text.isprintable() and text:
-        lifetime = _lifetime_seconds(answer.document.get("expires_in"))
+        stated = answer.document.get("expires_in")
+        lifetime = stated if isinstance(stated, int) and 0 < stated <= 86_400 else _LIFETIME_SECONDS
         early = min(_RENEWED_BEFORE_SECONDS, lifetime / 2)
         renew_at_us = elapsed_us + round((lifetime - early) * _SECOND_US)
         return AccessToken(text, renew_at_us, elapsed_us + lifetime * _SECOND_US)
@@ -257,7 +238,3 @@ def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
         answer.retry_after_seconds,
         about_lane=True,  # without a token no message can be sent
     )
-
-
-def _lifetime_seconds(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value <= 86_400 else _LIFETIME_SECONDS

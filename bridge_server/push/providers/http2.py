@@ -8,6 +8,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeAlias, cast
 
@@ -80,30 +81,23 @@ class Http2Exchange:
             case h2.events.ResponseReceived():
                 self.headers = {_text(name): _text(value) for name, value in event.headers}
             case h2.events.DataReceived():
-                self._take_data(event.data)
+                self.body += event.data[: ANSWER_LIMIT_BYTES - len(self.body)]
+                if len(self.body) >= ANSWER_LIMIT_BYTES:  # it is complete, although the stream is still open
+                    self._finish()
+                    self.ended = False
             case h2.events.StreamEnded():
                 self._finish()
             case h2.events.StreamReset():
-                self._break_off(event)
+                self.ended, self.unsent = True, memoryview(b"")
+                if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
+                    self.fail(NotTakenError("the server refused the request before it read it"))
+                else:
+                    self.fail(Http2Error("the server reset the request"))
 
     def fail(self, error: Http2Error) -> None:
         """Raise the error where the request waits for its answer."""
         if not self.answer.done():
             self.answer.set_exception(error)
-
-    def _break_off(self, event: h2.events.StreamReset) -> None:
-        self.ended, self.unsent = True, memoryview(b"")
-        if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
-            self.fail(NotTakenError("the server refused the request before it read it"))
-        else:
-            self.fail(Http2Error("the server reset the request"))
-
-    def _take_data(self, data: bytes) -> None:
-        """Store a piece of the body. At 64 KiB the answer is complete, although the stream is still open."""
-        self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
-        if len(self.body) >= ANSWER_LIMIT_BYTES:
-            self._finish()
-            self.ended = False
 
     def _finish(self) -> None:
         self.ended = True
@@ -247,7 +241,10 @@ class Http2Connection(asyncio.Protocol):
 
     async def request(self, headers: Headers, body: bytes) -> Http2Answer:
         """Send a request; returns its answer. Cancelling it resets its stream and no other."""
-        await self._turn()
+        while self.usable and not self._free_streams():  # until the server allows one more stream
+            await self._turns.next()
+        if not self.usable:
+            raise NotTakenError("the connection takes no more requests")
         stream_id, exchange = self._begin(headers, body)
         try:
             return await exchange.answer
@@ -273,13 +270,6 @@ class Http2Connection(asyncio.Protocol):
 
     # Start and end of a request.
 
-    async def _turn(self) -> None:
-        """Wait until the server allows one more stream."""
-        while self.usable and not self._free_streams():
-            await self._turns.next()
-        if not self.usable:
-            raise NotTakenError("the connection takes no more requests")
-
     def _begin(self, headers: Headers, body: bytes) -> tuple[int, Http2Exchange]:
         try:
             stream_id = self._h2.get_next_available_stream_id()
@@ -298,25 +288,16 @@ class Http2Connection(asyncio.Protocol):
         if self._lost.done():
             return
         if not exchange.ended or exchange.unsent:
-            self._reset(stream_id)
-        if not exchange.answer.done() or exchange.answer.cancelled():
-            self._doubt(exchange)
+            with suppress(h2.exceptions.ProtocolError):  # the stream is closed already
+                self._h2.reset_stream(stream_id, h2.errors.ErrorCodes.CANCEL)
+            self._flush()
+        is_given_up = not exchange.answer.done() or exchange.answer.cancelled()
+        if is_given_up and self._heard_at <= exchange.began_at:  # silent since then: it may be dead
+            self._retired = True
+            self._turns.wake_all()
         if self._retired and not self._exchanges:
             self._close()
         self._turns.wake()
-
-    def _reset(self, stream_id: int) -> None:
-        try:
-            self._h2.reset_stream(stream_id, h2.errors.ErrorCodes.CANCEL)
-        except h2.exceptions.ProtocolError:  # the stream is closed already
-            return
-        self._flush()
-
-    def _doubt(self, given_up: Http2Exchange) -> None:
-        """Retire a connection that was silent since the start of a cancelled request: it may be dead."""
-        if self._heard_at <= given_up.began_at:
-            self._retired = True
-            self._turns.wake_all()
 
     def _free_streams(self) -> int:
         return max(0, self._h2.remote_settings.max_concurrent_streams - len(self._exchanges))

@@ -155,7 +155,10 @@ class WebPushProvider:
         if payload is None:
             return Outcome(Verdict.REFUSED, "the notice is too large for a push message, or is not text")
         try:
-            subscription, headers, body = await self._sealed(token, payload)
+            work = partial(self._seal, token, payload, self._clock.now_ms())
+            subscription, headers, body = await asyncio.get_running_loop().run_in_executor(
+                self._sealing, work
+            )
         except ValueError as error:
             return Outcome(Verdict.REFUSED, str(error))
         try:
@@ -177,10 +180,6 @@ class WebPushProvider:
                 refused_token=self._known_services.get(subscription.origin),
             )
 
-    async def _sealed(self, token: str, payload: bytes) -> tuple[PushSubscription, dict[str, str], bytes]:
-        work = partial(self._seal, token, payload, self._clock.now_ms())
-        return await asyncio.get_running_loop().run_in_executor(self._sealing, work)
-
     def _seal(
         self, token: str, payload: bytes, now_ms: int
     ) -> tuple[PushSubscription, dict[str, str], bytes]:
@@ -194,34 +193,27 @@ class WebPushProvider:
             salt=self._random_bytes(SALT_BYTES),
             padding_bytes=padding_for(payload),
         )
-        return (
-            subscription,
-            {
-                hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
-                hdrs.CONTENT_ENCODING: "aes128gcm",
-                hdrs.CONTENT_TYPE: "application/octet-stream",
-            },
-            body,
-        )
+        headers: dict[str, str] = {
+            hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
+            hdrs.CONTENT_ENCODING: "aes128gcm",
+            hdrs.CONTENT_TYPE: "application/octet-stream",
+        }
+        return subscription, headers, body
 
     def _wishes(self, notice: PushNotice) -> dict[str, str]:
+        # By its topic a repeat replaces only its own waiting message (RFC 8030, section 5.4). It is in
+        # hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
+        topic = hashlib.sha256(notice.message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
         return {
             "TTL": str(max(0, min(notice.ttl_seconds, LONGEST_TTL_SECONDS))),
             "Urgency": self._settings.urgency,
-            "Topic": _topic(notice.message_id),
+            "Topic": topic,
             hdrs.ACCEPT_ENCODING: "identity",
             hdrs.USER_AGENT: self._settings.user_agent,
         }
 
     def _read(self, token: str) -> PushSubscription:
         return read_subscription(token, allow_http=self._settings.allow_private)
-
-
-def _topic(message_id: str) -> str:
-    """The Topic header, by which a repeat replaces only its own waiting message (RFC 8030, section 5.4). It
-    is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
-    """
-    return hashlib.sha256(message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
 
 
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
@@ -232,7 +224,9 @@ def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscriptio
     keys = fields.get("keys")
     if not isinstance(keys, dict):
         raise ValueError("the subscription has no keys: it must be asked for with an applicationServerKey")
-    _check_expiration(fields.get("expirationTime"))
+    expires = fields.get("expirationTime")  # it is not stored: the service answers 410 after it
+    if expires is not None and (isinstance(expires, bool) or not isinstance(expires, int | float)):
+        raise ValueError("the subscription's expirationTime must be a number or null")
     return PushSubscription(
         _endpoint(fields.get("endpoint"), allow_http),
         _receiver_key(_bytes(keys, "p256dh", _POINT_BYTES)),
@@ -250,12 +244,6 @@ def _fields(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise ValueError("the token must be a push subscription as JSON: {endpoint, keys: {p256dh, auth}}")
     return fields
-
-
-def _check_expiration(value: Any) -> None:
-    """Check the type of expirationTime. It is not stored: the service answers 410 after it."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError("the subscription's expirationTime must be a number or null")
 
 
 def _endpoint(value: Any, allow_http: bool) -> URL:
