@@ -145,16 +145,13 @@ class Keystore(NamedTuple):
         if not hmac.compare_digest(_mac(key, self.ciphertext), self.mac):
             raise PassphraseError("the passphrase is wrong, or the file is damaged")
         secret = _encrypted(self.ciphertext, key, self.iv).rjust(SECRET_BYTES, b"\0")
-        self._check(secret)
-        return secret
-
-    def _check(self, secret: bytes) -> None:
         try:
             address = SigningKey(secret).address.lower()
         except SigningKeyError as error:
             raise KeystoreError(f"the file holds no private key: {error}") from error
         if self.address not in (None, address):
             raise KeystoreError(f"the file names {self.address}, but its key belongs to {address}")
+        return secret
 
 
 def read_keystore(content: bytes) -> Keystore:

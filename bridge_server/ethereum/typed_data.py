@@ -117,7 +117,11 @@ def _read(value: object) -> TypedData:
     domain_hash, names = _domain(types_json, _json_of("domain", domain, _MAX_DOMAIN_BYTES))
     preimage = _VERSION + domain_hash
     if primary_type != DOMAIN_TYPE:
-        preimage += _message_hash(structs[primary_type], message)
+        try:
+            _require_bounded(message)
+            preimage += structs[primary_type](message)
+        except _MemberError as fault:
+            raise fault.inside("message") from None
     return TypedData(primary_type, {name: domain[name] for name in names}, preimage, keccak256(preimage))
 
 
@@ -163,14 +167,6 @@ def _domain(types_json: bytes, domain_json: bytes) -> tuple[bytes, Sequence[str]
         return encode(domain), [member.name for member in members]
     except _MemberError as fault:
         raise fault.inside("domain") from None
-
-
-def _message_hash(encode: _Encoder, message: object) -> bytes:
-    try:
-        _require_bounded(message)
-        return encode(message)
-    except _MemberError as fault:
-        raise fault.inside("message") from None
 
 
 def _require_bounded(message: object) -> None:
@@ -275,10 +271,6 @@ def _string(value: object) -> bytes:
         ) from None
 
 
-def _bytes(value: object) -> bytes:
-    return keccak256(_data_of(value))
-
-
 def _fixed_bytes(size: int) -> _Encoder:
     padding = bytes(_WORD_BYTES - size)
     return lambda value: _data_of(value, size) + padding
@@ -342,7 +334,7 @@ _WORD_ENCODERS: Mapping[str, _Encoder] = {
     "bool": _bool,
     "address": _address,
     "string": _string,
-    "bytes": _bytes,
+    "bytes": lambda value: keccak256(_data_of(value)),
     **{f"bytes{size}": _fixed_bytes(size) for size in range(1, _WORD_BYTES + 1)},
     **{f"uint{bits}": _unsigned(bits) for bits in _BITS},
     **{f"int{bits}": _signed(bits) for bits in _BITS},
@@ -380,7 +372,12 @@ def read_types(value: object) -> StructTypes:
     if len(value) > MAX_TYPES:
         raise _MemberError(f"must have at most {MAX_TYPES} types, and has {len(value)}")
     for name in value:
-        _require_type_name(name)
+        if not _TYPE_NAME.fullmatch(name):
+            raise _MemberError(
+                "is no name for a type: use letters, digits, _ and $, and no digit first", name
+            )
+        if _RESERVED.fullmatch(name):
+            raise _MemberError("is the name of a type that is no struct: choose another", name)
     types = {name: _members(name, members, value.keys()) for name, members in value.items()}
     if DOMAIN_TYPE in types:
         _require_domain_type(types[DOMAIN_TYPE])
@@ -418,13 +415,6 @@ def _reached_from(name: str, direct: Mapping[str, list[str]]) -> frozenset[str]:
     return frozenset(reached)
 
 
-def _require_type_name(name: str) -> None:
-    if not _TYPE_NAME.fullmatch(name):
-        raise _MemberError("is no name for a type: use letters, digits, _ and $, and no digit first", name)
-    if _RESERVED.fullmatch(name):
-        raise _MemberError("is the name of a type that is no struct: choose another", name)
-
-
 def _members(struct: str, value: object, structs: Iterable[str]) -> tuple[_Member, ...]:
     if type(value) is not list:
         raise _MemberError(
@@ -459,15 +449,11 @@ def _member(value: object, structs: Iterable[str]) -> _Member:
             f"must be a type such as uint256, Person or Person[2][], not {shown(spelled)}", "type"
         )
     core, lengths = match.groups()
-    _require_known(core, structs)
+    if core not in _WORD_ENCODERS and core not in structs:
+        raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
     return _Member(
         name, spelled, core, tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
     )
-
-
-def _require_known(core: str, structs: Iterable[str]) -> None:
-    if core not in _WORD_ENCODERS and core not in structs:
-        raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
 
 
 def _require_visible_reference(struct: str, core: str) -> None:
@@ -503,7 +489,9 @@ def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
     encoders = {**_WORD_ENCODERS, **structs}
     for name in types:  # after all structs: types may refer to each other in circles
         for member in types[name]:
-            encode = _member_encoder(member, encoders)
+            encode = encoders[member.core]
+            for length in member.lengths:
+                encode = _array_encoder(encode, length)
             if not member.lengths and name in referenced.get(member.core, ()):
                 encode = _or_null(encode)
             members[name].append((member.name, encode))
@@ -527,13 +515,6 @@ def _struct_encoder(struct: str, spelled_type: str, members: Sequence[tuple[str,
             raise fault.inside(name) from None
         return keccak256(b"".join(words))
 
-    return encode
-
-
-def _member_encoder(member: _Member, encoders: Mapping[str, _Encoder]) -> _Encoder:
-    encode = encoders[member.core]
-    for length in member.lengths:
-        encode = _array_encoder(encode, length)
     return encode
 
 
@@ -571,16 +552,17 @@ def signed_part(document: Mapping[str, Any]) -> dict[str, Any]:
     types = {DOMAIN_TYPE: _domain_type_of(domain), **types}
     used = references(types)[primary_type] | {DOMAIN_TYPE, primary_type}
     message = {} if primary_type == DOMAIN_TYPE else _struct(types, primary_type, document["message"])
+    spelled = {
+        name: [{"name": member.name, "type": member.type} for member in members]
+        for name, members in types.items()
+        if name in used
+    }
     return {
-        "types": {name: _spelled(members) for name, members in types.items() if name in used},
+        "types": spelled,
         "primaryType": primary_type,
         "domain": _struct(types, DOMAIN_TYPE, domain),
         "message": message,
     }
-
-
-def _spelled(members: tuple[_Member, ...]) -> list[dict[str, str]]:
-    return [{"name": member.name, "type": member.type} for member in members]
 
 
 def _struct(types: StructTypes, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
