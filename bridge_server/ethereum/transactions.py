@@ -76,7 +76,8 @@ class _AnyTransaction:
 
     def _last_fields(self) -> list[rlp.Item]:
         """The signed fields from the gas on, in order, without an access list."""
-        return [rlp.number(self.gas), address_bytes(self.to), rlp.number(self.value), self.data]
+        number = rlp.number
+        return [number(self.gas), address_bytes(self.to), number(self.value), self.data]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +113,9 @@ class AccessListTransaction(_AnyTransaction):
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
-        numbers = map(rlp.number, (self.chain_id, self.nonce, self.gas_price))
-        return [*numbers, *self._last_fields(), _access_list_item(self.access_list)]
+        number = rlp.number
+        first = [number(self.chain_id), number(self.nonce), number(self.gas_price)]
+        return [*first, *self._last_fields(), _access_list_item(self.access_list)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +135,10 @@ class FeeMarketTransaction(_AnyTransaction):
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
-        prices = (self.max_priority_fee_per_gas, self.max_fee_per_gas)
-        numbers = map(rlp.number, (self.chain_id, self.nonce, *prices))
-        return [*numbers, *self._last_fields(), _access_list_item(self.access_list)]
+        number = rlp.number
+        prices = (number(self.max_priority_fee_per_gas), number(self.max_fee_per_gas))
+        first = (number(self.chain_id), number(self.nonce), *prices)
+        return [*first, *self._last_fields(), _access_list_item(self.access_list)]
 
 
 Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTransaction
