@@ -45,7 +45,7 @@ from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
 from bridge_server.testmode.models import Sent, Where
-from bridge_server.wallet.node.failures import NodeFailure
+from bridge_server.wallet.node.connections import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures

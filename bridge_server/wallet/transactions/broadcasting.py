@@ -1,5 +1,6 @@
 """Broadcasting and confirming: the node is given a signed transaction, and asked for its block."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +25,6 @@ from bridge_server.wallet.models import (
     WrongChainError,
 )
 from bridge_server.wallet.node.connections import Attempt
-from bridge_server.wallet.node.failures import says_known, says_not_at_this_price, says_not_now
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.transactions.requests import Filling, nonce_of
 from bridge_server.wallet.transactions.states import DropPauses, TransactionEvent, delay_ms, next_state
@@ -33,6 +33,51 @@ from bridge_server.wallet.transactions.store import TransactionStore
 ZERO_HASH = "0x" + "00" * 32
 
 log = structlog.get_logger()
+
+
+# Each kind of node has its own words: geth, erigon, reth, nethermind, besu, openethereum, anvil, and earlier
+# versions of them. These say that it has the transaction already.
+_KNOWN = re.compile(
+    r"already ?known|\bknown transaction|already (?:been )?imported|same hash"
+    r"|already (?:in|exists in) (?:the )?(?:mem|tx|transaction )?pool",
+    re.IGNORECASE,
+)
+# The node cannot take it now; nothing is said of the transaction itself.
+_PASSING_CODES = frozenset({-32603, -32005, -32002, 429})
+_PASSING = re.compile(
+    r"pool is full|pool limit|queue is full|txpool.*overflow|timed? ?out|too many requests|rate limit"
+    r"|syncing|not synced|try again|temporarily|unavailable|internal error|overloaded|shutting down",
+    re.IGNORECASE,
+)
+# These are about the transaction, whatever code comes with them: besu's -32005 is too much gas.
+_INVALID = re.compile(
+    r"nonce|underpriced|insufficient|intrinsic|gas ?limit|gas ?price|fee|balance|signature|chain ?id|invalid"
+    r"|exceeds|rlp|revert|size|sender",
+    re.IGNORECASE,
+)
+# These may pass: the account gets funds, the base fee falls, the transaction with its nonce goes.
+_PRICE = re.compile(
+    r"underpriced|insufficient ?(?:funds|balance)|account balance|fee ?too ?low|base ?fee|gas ?price"
+    r"|(?:fee|tip)\b.*\b(?:low|less|below|minimum)|could not replace",
+    re.IGNORECASE,
+)
+
+
+def says_known(error: NodeError) -> bool:
+    """Whether the node has the transaction already."""
+    return _KNOWN.search(error.detail) is not None
+
+
+def says_not_now(error: NodeError) -> bool:
+    """Whether the node may take the transaction at another time, unchanged."""
+    if _PASSING.search(error.detail):
+        return True
+    return error.rpc_code in _PASSING_CODES and _INVALID.search(error.detail) is None
+
+
+def says_not_at_this_price(error: NodeError) -> bool:
+    """Whether an invalid transaction is so only for its price or its account's funds, which change."""
+    return _PRICE.search(error.detail) is not None
 
 
 class OtherChainError(WrongChainError):
