@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import structlog
 
@@ -63,89 +63,6 @@ class _OpenKey(NamedTuple):
     until_us: int | None
 
 
-class OpenKeys:
-    """Keys in memory, by their accounts. The `lasting` keys, of the settings, cannot be forgotten; any other
-    has a file, and a passphrase opened it for a time.
-    """
-
-    def __init__(self, lasting: Mapping[Address, SigningKey], files: KeystoreFiles, clock: Clock) -> None:
-        self._lasting = {address: _OpenKey(key, None) for address, key in lasting.items()}
-        self._files = files
-        self._clock = clock
-        self._open = dict(self._lasting)
-        self._lock_listeners: list[Callable[[], None]] = []
-
-    def on_locked(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after keys were forgotten, on demand or because their time was over."""
-        self._lock_listeners.append(listener)
-
-    def key(self, address: Address) -> SigningKey | None:
-        """The account's key, unless its time is over or its file is gone."""
-        opened = self._open.get(address)
-        if opened is not None and self._is_good(address, opened):
-            return opened.key
-        self._open.pop(address, None)
-        return None
-
-    def open(self, address: Address, key: SigningKey, seconds: int) -> bool:
-        """Keep a key for some seconds, 0 for as long as the server runs, or give it a new end. False if the
-        key is open without an end already.
-        """
-        opened = self._open.get(address)
-        if opened is not None and opened.until_us is None:
-            return False
-        until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
-        self._open[address] = _OpenKey(key, until_us)
-        return True
-
-    def is_open(self, address: Address) -> bool:
-        """Whether the account's key is in memory."""
-        return address in self._open
-
-    def until_ms(self, address: Address) -> int | None:
-        """The end of an unlock in milliseconds since the Unix epoch; None without an end."""
-        opened = self._open.get(address)
-        if opened is None or opened.until_us is None:
-            return None
-        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
-
-    def lock(self, address: Address) -> bool:
-        """Forget the account's key; False if it is not open."""
-        if self._open.pop(address, None) is None:
-            return False
-        self._announce_lock()
-        return True
-
-    def lock_all(self) -> None:
-        """Forget every key that a passphrase has opened."""
-        self._open = dict(self._lasting)
-        self._announce_lock()
-
-    def forget_ended(self) -> int:
-        """Forget keys whose time is over or whose files are gone; returns how many."""
-        ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
-        for address in ended:
-            del self._open[address]
-        if ended:
-            self._announce_lock()
-        return len(ended)
-
-    def _announce_lock(self) -> None:
-        for listener in self._lock_listeners:
-            listener()
-
-    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
-        """Whether an open key may still be used: its time is not over, and its file exists."""
-        if address in self._lasting:
-            return True
-        if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
-            return False
-        try:
-            return address in self._files.addresses()
-        except UnavailableError:  # the files cannot be listed, so none is known to be gone
-            return True
-
-
 class Derivations:
     """Derives keys from passphrases one after the other, each in a thread: it is slow and hungry for memory.
     After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
@@ -171,43 +88,35 @@ class Derivations:
             )
         self._waiting[account] += 1
         task = asyncio.create_task(self._run(account, work))
-        task.add_done_callback(_look_at_failure)
+        # asyncio logs an exception that nobody retrieves as a defect, and the caller may have left.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
     async def _run(self, account: str, work: Callable[[], Result]) -> Result:
         try:
             async with self._accounts.taken(account):
-                return await self._try(work)
+                try:
+                    async with self._memory:
+                        return await asyncio.to_thread(work)
+                except PassphraseError:
+                    await self._pause(_PAUSE_SECONDS)
+                    raise
+        except CostError as error:
+            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
         finally:
             self._waiting -= Counter((account,))
 
-    async def _try(self, work: Callable[[], Result]) -> Result:
-        try:
-            async with self._memory:
-                return await asyncio.to_thread(work)
-        except PassphraseError:
-            await self._pause(_PAUSE_SECONDS)
-            raise
-        except CostError as error:
-            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
 
-
-def _look_at_failure(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
-    if not task.cancelled():
-        task.exception()
-
-
-def open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
+def _open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
     """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
     try:
-        return read_keystore(content).open(encoded(passphrase))
+        return read_keystore(content).open(_encoded(passphrase))
     except PassphraseError:
         log.warning("wrong_passphrase", account=address)
         raise
 
 
-def encoded(passphrase: str) -> bytes:
+def _encoded(passphrase: str) -> bytes:
     """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
     return passphrase.encode(errors="surrogateescape")
 
@@ -231,22 +140,24 @@ class Accounts:
         self._derivations = derivations
         self._ids = ids
         self._random_bytes = random_bytes
-        self._lasting: dict[Address, AccountSource] = {}
-        self._listeners: list[Callable[[], None]] = []
-        by_address: dict[Address, SigningKey] = {}
+        self._clock = clock
+        self._sources: dict[Address, AccountSource] = {}
+        self._lasting: dict[Address, _OpenKey] = {}
+        self._unlock_listeners: list[Callable[[], None]] = []
+        self._lock_listeners: list[Callable[[], None]] = []
         for source, keys in lasting.items():
             for key in keys:
-                self._lasting.setdefault(_address(key), source)
-                by_address.setdefault(_address(key), key)
-        self._keys = OpenKeys(by_address, files, clock)
+                self._sources.setdefault(_address(key), source)
+                self._lasting.setdefault(_address(key), _OpenKey(key, None))
+        self._open = dict(self._lasting)
 
     def on_unlocked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each unlock."""
-        self._listeners.append(listener)
+        self._unlock_listeners.append(listener)
 
     def on_locked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after keys were forgotten, on demand or because their time was over."""
-        self._keys.on_locked(listener)
+        self._lock_listeners.append(listener)
 
     def addresses(self) -> list[Address]:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
@@ -254,11 +165,14 @@ class Accounts:
 
     def accounts(self) -> list[WalletAccount]:
         """The accounts in the order of `addresses`. Raises UnavailableError."""
-        sources = dict(self._lasting)
+        sources = dict(self._sources)
         for address in self._files.addresses():
             sources.setdefault(address, AccountSource.KEYSTORE)
-        self._keys.forget_ended()
-        return [self._account(address, source) for address, source in sources.items()]
+        self._forget_ended()
+        return [
+            WalletAccount(address, source, address in self._open, self._until_ms(address))
+            for address, source in sources.items()
+        ]
 
     def are_for_development_only(self) -> bool:
         """Whether all accounts are for development; False without accounts, or with unreadable files."""
@@ -266,13 +180,14 @@ class Accounts:
             is_any_else = any(address not in self._lasting for address in self._files.addresses())
         except UnavailableError:
             return False
-        return not is_any_else and set(self._lasting.values()) == {AccountSource.DEVELOPMENT}
+        return not is_any_else and set(self._sources.values()) == {AccountSource.DEVELOPMENT}
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
-        key = self._keys.key(address)
-        if key is not None:
-            return key
+        opened = self._open.get(address)
+        if opened is not None and self._is_good(address, opened):
+            return opened.key
+        self._open.pop(address, None)
         self._check_known(address)
         raise LockedError(address)
 
@@ -284,7 +199,9 @@ class Accounts:
             return self.key(address)
         content = self._files.read(address)
         try:
-            secret = await self._derivations.run(address, lambda: open_key_file(address, content, passphrase))
+            secret = await self._derivations.run(
+                address, lambda: _open_key_file(address, content, passphrase)
+            )
         except PassphraseError as error:
             raise WrongPassphraseError(address) from error
         except KeystoreError as error:
@@ -307,23 +224,29 @@ class Accounts:
                 "or for 0: until the server stops."
             )
         key = await self.key_with(address, passphrase)
-        if not self._keys.open(address, key, seconds):
+        opened = self._open.get(address)
+        if opened is not None and opened.until_us is None:
             return
+        until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
+        self._open[address] = _OpenKey(key, until_us)
         log.info("account_unlocked", account=address, seconds=seconds)
-        for listener in self._listeners:
+        for listener in self._unlock_listeners:
             listener()
 
     def lock(self, address: Address) -> bool:
         """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
         if address in self._lasting:
             return False
-        if not self._keys.lock(address):
+        if self._open.pop(address, None) is None:
             self._check_known(address)
+        else:
+            self._announce_lock()
         return True
 
     def lock_all(self) -> None:
         """Forget every key that a passphrase has opened."""
-        self._keys.lock_all()
+        self._open = dict(self._lasting)
+        self._announce_lock()
 
     async def create(self, passphrase: str) -> Address:
         """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
@@ -342,7 +265,7 @@ class Accounts:
         make_file = partial(
             make_keystore,
             secret,
-            encoded(passphrase),
+            _encoded(passphrase),
             cost=self._derivations.cost,
             salt=self._random_bytes(SALT_BYTES),
             iv=self._random_bytes(IV_BYTES),
@@ -359,7 +282,7 @@ class Accounts:
         try:
             keystore = read_keystore(content)
             secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(encoded(passphrase))
+                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
             )
         except KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
@@ -369,10 +292,37 @@ class Accounts:
 
     async def sweep(self, _: int) -> int:
         """Forget keys whose time is over or whose files are gone; returns how many."""
-        return self._keys.forget_ended()
+        return self._forget_ended()
 
-    def _account(self, address: Address, source: AccountSource) -> WalletAccount:
-        return WalletAccount(address, source, self._keys.is_open(address), self._keys.until_ms(address))
+    def _forget_ended(self) -> int:
+        ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
+        for address in ended:
+            del self._open[address]
+        if ended:
+            self._announce_lock()
+        return len(ended)
+
+    def _announce_lock(self) -> None:
+        for listener in self._lock_listeners:
+            listener()
+
+    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
+        """Whether an open key may still be used: its time is not over, and its file exists."""
+        if address in self._lasting:
+            return True
+        if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
+            return False
+        try:
+            return address in self._files.addresses()
+        except UnavailableError:  # the files cannot be listed, so none is known to be gone
+            return True
+
+    def _until_ms(self, address: Address) -> int | None:
+        """The end of an unlock in milliseconds since the Unix epoch; None without an end."""
+        opened = self._open.get(address)
+        if opened is None or opened.until_us is None:
+            return None
+        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():

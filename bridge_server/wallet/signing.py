@@ -102,16 +102,13 @@ class AuditLog:
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
             try:
-                await self._keep()
+                if not self._is_in_place():
+                    await asyncio.to_thread(_sync_and_close, self._use(self._open()))
+                elif self._is_unsynced:
+                    self._is_unsynced = False
+                    await asyncio.to_thread(os.fsync, self._file)
             except OSError as error:
                 log.warning("audit_log_not_synced", file=str(self._path), reason=error.strerror)
-
-    async def _keep(self) -> None:
-        if not self._is_in_place():
-            await asyncio.to_thread(_sync_and_close, self._use(self._open()))
-        elif self._is_unsynced:
-            self._is_unsynced = False
-            await asyncio.to_thread(os.fsync, self._file)
 
     def _is_in_place(self) -> bool:
         try:
@@ -147,18 +144,12 @@ def _sync_and_close(file: int) -> None:
 
 
 def _line(entry: AuditEntry) -> bytes:
-    caller = entry.caller
+    at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
     fields = {
-        "at": rfc3339(entry.at_ms),
-        "method": entry.method,
-        "account": entry.address,
-        "hash": entry.signed_hash,
-        "transaction_hash": entry.transaction_hash,
-        "client": caller.address,
-        "origin": caller.origin,
-        "request_id": caller.request_id,
-        "approval": entry.approval_id,
-    }
+        "at": rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
+        "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
+        "request_id": caller.request_id, "approval": approval_id,
+    }  # fmt: skip
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -295,12 +286,7 @@ class Signing:
         )  # fmt: skip
 
     def sign_message(
-        self,
-        method: str,
-        address: Address,
-        message: bytes,
-        caller: Caller,
-        passphrase: str | None = None,
+        self, method: str, address: Address, message: bytes, caller: Caller, passphrase: str | None = None
     ) -> Awaitable[bytes]:
         """Sign a message (EIP-191, 0x45). Raises UnknownAccountError, LockedError, WrongPassphraseError,
         SignatureRejectedError; UnavailableError when the log cannot be written.
@@ -318,14 +304,9 @@ class Signing:
         return self._sign(method, address, digest, document, caller, None)
 
     async def _sign(
-        self,
-        method: str,
-        address: Address,
-        digest: bytes,
-        subject: Any,
-        caller: Caller,
+        self, method: str, address: Address, digest: bytes, subject: Any, caller: Caller,
         passphrase: str | None,
-    ) -> bytes:
+    ) -> bytes:  # fmt: skip
         if passphrase is None:
             key = self._accounts.key(address)
         else:

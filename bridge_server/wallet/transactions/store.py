@@ -206,7 +206,7 @@ class TransactionStore:
         if chosen is None:
             rows = yield Statement(LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
             chosen = _first_gap(rows, lowest_nonce)
-        stored = _signed(request, sign(chosen), due_at_ms)
+        stored = _waiting(request, chain_id, sign(chosen), due_at_ms)
         ((changed,),) = yield Statement(UPSERT, _values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
@@ -219,9 +219,7 @@ class TransactionStore:
     ) -> Transaction[StoredTransaction]:
         """Keep a request: queued as it came, or signed already (raw transactions)."""
         yield from self._fenced()
-        stored = _queued(request, chain_id, due_at_ms)
-        if signed is not None:
-            stored = _signed(request, signed, due_at_ms)
+        stored = _waiting(request, chain_id, signed, due_at_ms)
         yield Statement(UPSERT, _values_of(stored))
         yield TransactionsDue(due_at_ms)
         return stored
@@ -379,43 +377,27 @@ def _moves(
         steps.append(Statement(CHANGE_STATE, values))
         if after in _ANNOUNCED:
             due_at_ms.append(moment_ms)
-    return steps + _announced(due_at_ms, now_ms)
+    if due_at_ms:
+        earliest_ms = min(due_at_ms)
+        is_due = earliest_ms <= now_ms
+        steps.append(TransactionsDue(earliest_ms) if is_due else TransactionsPostponed(earliest_ms))
+    return steps
 
 
-def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
-    """The event with the earliest of these times: due by now, or only later."""
-    if not due_at_ms:
-        return []
-    earliest_ms = min(due_at_ms)
-    return [TransactionsDue(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
-
-
-def _queued(request: SendRequest, chain_id: int | None, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, chain_id, TransactionState.QUEUED, None, 0, due_at_ms, None)
-
-
-def _signed(request: SendRequest, signed: SignedTransaction, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, signed.chain_id, TransactionState.SIGNED, signed, 0, due_at_ms, None)
+def _waiting(
+    request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
+) -> StoredTransaction:
+    state = TransactionState.QUEUED if signed is None else TransactionState.SIGNED
+    return StoredTransaction(request, chain_id, state, signed, 0, due_at_ms, None)
 
 
 def _values_of(stored: StoredTransaction) -> tuple[Value, ...]:
-    request, signed, caller = stored.request, stored.signed, stored.request.caller
+    request = stored.request
     signature: tuple[Value, ...] = (None, None, None)
-    if signed is not None:
-        signature = (signed.nonce, signed.transaction_hash, signed.raw)
-    return (
-        request.transaction_id,
-        request.sender,
-        request.params,
-        request.asked_at_ms,
-        caller.address,
-        caller.origin,
-        caller.request_id,
-        stored.chain_id,
-        stored.state,
-        *signature,
-        stored.next_attempt_at_ms,
-    )
+    if stored.signed is not None:
+        signature = stored.signed[1:]
+    state = (stored.chain_id, stored.state, *signature, stored.next_attempt_at_ms)
+    return (*request[:4], *request.caller, *state)
 
 
 def _read_one(rows: Sequence[Row]) -> StoredTransaction | None:
@@ -427,26 +409,12 @@ def _read_all(rows: Sequence[Row]) -> Sequence[StoredTransaction]:
 
 
 def _read(row: Row) -> StoredTransaction:
-    transaction_id, sender, params, asked_at_ms, address, origin, request_id, *rest = row
-    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = rest
-    caller = Caller(address, origin, request_id)
-    signed = None
-    if nonce is not None:
-        signed = SignedTransaction(chain_id, nonce, transaction_hash, raw)
+    transaction_id, sender, params, asked_at_ms, *caller = row[:7]
+    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = row[7:]
+    request = SendRequest(transaction_id, sender, params, asked_at_ms, Caller(*caller))
+    signed = None if nonce is None else SignedTransaction(chain_id, nonce, transaction_hash, raw)
     return StoredTransaction(
-        request=SendRequest(
-            TransactionId(transaction_id),
-            Address(sender),
-            params,
-            asked_at_ms,
-            caller,
-        ),
-        chain_id=chain_id,
-        state=TransactionState(state),
-        signed=signed,
-        attempts=attempts,
-        next_attempt_at_ms=next_attempt_at_ms,
-        error=error,
+        request, chain_id, TransactionState(state), signed, attempts, next_attempt_at_ms, error
     )
 
 
@@ -525,24 +493,9 @@ class TransactionListing:
         """The transactions with smaller numbers, in one state or in any."""
         begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
         rows = yield Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
-        found = [_listed(row) for row in rows]
+        found = [ListedTransaction(*row) for row in rows]
+        found = [each._replace(state=TransactionState(each.state)) for each in found]
         if len(found) > limit:
             return TransactionPage(found[:limit], found[limit - 1].number)
         following = yield Statement(PAGE_REST, (begin, window - 1))
         return TransactionPage(found, following[0][0] if following else None)
-
-
-def _listed(row: Row) -> ListedTransaction:
-    number, transaction_id, sender, to, value, raw, client, asked_at_ms, state, *rest = row
-    return ListedTransaction(
-        number,
-        TransactionId(transaction_id),
-        Address(sender),
-        to,
-        value,
-        raw,
-        client,
-        asked_at_ms,
-        TransactionState(state),
-        *rest,
-    )
