@@ -100,18 +100,12 @@ class LossReport:
     def add(self, account: Address, count: int, reason: str) -> None:
         """Count transactions of the account that were lost."""
         key, now_us = (account, reason), self._clock.elapsed_us()
-        self._forget_old(now_us)
+        while self._written_at_us and now_us - next(iter(self._written_at_us.values())) >= _MINUTE_US:
+            del self._written_at_us[next(iter(self._written_at_us))]
         self._unwritten[key] += count
         if key not in self._written_at_us:
             self._written_at_us[key] = now_us
             log.warning("transactions_lost", account=account, count=self._unwritten.pop(key), reason=reason)
-
-    def _forget_old(self, now_us: int) -> None:
-        while self._written_at_us:
-            key, written_at_us = next(iter(self._written_at_us.items()))
-            if now_us - written_at_us < _MINUTE_US:
-                return
-            del self._written_at_us[key]
 
 
 _ASKED_AT_ONCE = 50
@@ -262,8 +256,7 @@ class Broadcasting:
         (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
         if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
             return answer
-        accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())
-        await _try_to_store(accepted)
+        await _try_to_store(self._store.accept(stored.request.transaction_id, self._clock.now_ms()))
         return None
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
@@ -332,10 +325,8 @@ class Broadcasting:
 
     async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
         """The node's answer to the hash of each."""
-        calls = [
-            RpcCall("eth_getTransactionByHash", [each.signed and each.signed.transaction_hash])
-            for each in followed
-        ]
+        hashes = [each.signed and each.signed.transaction_hash for each in followed]
+        calls = [RpcCall("eth_getTransactionByHash", [each]) for each in hashes]
         found: list[Any] = []
         for start in range(0, len(calls), _ASKED_AT_ONCE):
             found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])

@@ -113,7 +113,7 @@ class TransactionService:
 
     async def send_queued(self, queued: StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
-        await self._send(queued.request, await self._read_queued(queued))
+        await self._send(queued.request, await self._read_queued(queued, None))
 
     async def work_off(self, sender: Address) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
@@ -156,30 +156,23 @@ class TransactionService:
             if stored is None:
                 continue
             try:
-                await self._take_on(stored, count, attempt)
-            except OtherChainError as error:
-                await self._broadcasting.settle(stored, error)
-            except (NoNodeError, WrongChainError) as error:
-                await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
-                raise
+                if stored.state is TransactionState.SIGNED:
+                    await self._broadcasting.broadcast_again(stored, attempt)
+                elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
+                    request = await self._read_queued(stored, attempt)
+                    await self._sign_and_broadcast(stored.request, request, None, count, attempt)
             except BridgeError as error:
+                if isinstance(error, NoNodeError | WrongChainError) and not isinstance(
+                    error, OtherChainError
+                ):
+                    await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
+                    raise
                 await self._broadcasting.settle(stored, error)
-
-    async def _take_on(self, stored: StoredTransaction, count: int, attempt: Attempt) -> None:
-        if stored.state is TransactionState.SIGNED:
-            await self._broadcasting.broadcast_again(stored, attempt)
-        elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
-            request = await self._read_queued(stored, attempt)
-            await self._sign_and_broadcast(stored.request, request, None, count, attempt)
 
     async def _sign_and_broadcast(
-        self,
-        asked: SendRequest,
-        request: TransactionRequest,
-        approval_id: ApprovalId | None,
-        count: int,
+        self, asked: SendRequest, request: TransactionRequest, approval_id: ApprovalId | None, count: int,
         attempt: Attempt,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
         filled = await self._filling.filled(request, attempt)
         assert filled.chain_id is not None
@@ -213,9 +206,7 @@ class TransactionService:
 
         return sign
 
-    async def _read_queued(
-        self, stored: StoredTransaction, attempt: Attempt | None = None
-    ) -> TransactionRequest:
+    async def _read_queued(self, stored: StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
@@ -338,7 +329,9 @@ class TransactionWorker:
         is_woken, self._is_woken = self._is_woken, False
         try:
             await self._broadcast_due(is_woken)
-            await self._settle_mined()
+            seen, self._seen_mined = self._seen_mined, set()
+            for transaction_hash in seen:
+                await self._broadcasting.settle_mined(transaction_hash)
             await self._check(is_woken)
         except UnavailableError as error:  # of the database
             self._due_at_ms = 0
@@ -354,11 +347,6 @@ class TransactionWorker:
             async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
                 await self._has_news.wait()
         self._has_news.clear()
-
-    async def _settle_mined(self) -> None:
-        seen, self._seen_mined = self._seen_mined, set()
-        for transaction_hash in seen:
-            await self._broadcasting.settle_mined(transaction_hash)
 
     async def _broadcast_due(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()
@@ -412,27 +400,22 @@ class TransactionWorker:
                 continue
             task = asyncio.create_task(self._send_queued(transaction_id))
             self._waiting[transaction_id] = task
-            task.add_done_callback(partial(self._stop_waiting, transaction_id))
-
-    def _stop_waiting(self, transaction_id: TransactionId, _: object) -> None:
-        del self._waiting[transaction_id]
+            task.add_done_callback(partial(self._waiting.pop, transaction_id))
 
     async def _send_queued(self, transaction_id: TransactionId) -> None:
         try:
             async with self._places:
                 queued = await self._store.get(transaction_id)
-                if queued is not None and queued.state is TransactionState.QUEUED:
-                    await self._try_queued(queued)
+                if queued is None or queued.state is not TransactionState.QUEUED:
+                    return
+                try:
+                    await self._service.send_queued(queued)
+                except UndecidedError:
+                    pass  # it is due again later, and asked for behind the requests that wait
+                except BridgeError as error:
+                    await self._broadcasting.settle(queued, error)
         except Exception:
             log.exception("broadcasting_failed")
-
-    async def _try_queued(self, queued: StoredTransaction) -> None:
-        try:
-            await self._service.send_queued(queued)
-        except UndecidedError:
-            pass  # it is due again later, and asked for behind the requests that wait
-        except BridgeError as error:
-            await self._broadcasting.settle(queued, error)
 
     def _on_due(self, event: TransactionsDue) -> None:
         self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
