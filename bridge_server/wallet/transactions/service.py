@@ -161,12 +161,12 @@ class TransactionService:
                 elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
                     request = await self._read_queued(stored, attempt)
                     await self._sign_and_broadcast(stored.request, request, None, count, attempt)
+            except OtherChainError as error:
+                await self._broadcasting.settle(stored, error)
+            except (NoNodeError, WrongChainError) as error:
+                await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
+                raise
             except BridgeError as error:
-                if isinstance(error, NoNodeError | WrongChainError) and not isinstance(
-                    error, OtherChainError
-                ):
-                    await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
-                    raise
                 await self._broadcasting.settle(stored, error)
 
     async def _sign_and_broadcast(
