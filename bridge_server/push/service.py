@@ -15,9 +15,7 @@ from bridge_server.kernel.fields import web_origin
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import (
-    LookUp,
     Outcome,
-    Rule,
     Verdict,
     anywhere,
     guarded_client,
@@ -49,23 +47,14 @@ class Bridges:
     are guarded. Use it as an async context manager.
     """
 
-    def __init__(
-        self,
-        timeout_seconds: float,
-        allow_private: bool,
-        user_agent: str,
-        *,
-        rule: Rule | None = None,
-        look_up: LookUp = look_up,
-    ) -> None:
+    def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
         self._timeout_seconds = timeout_seconds
-        self._rule = rule or (anywhere if allow_private else public_only)
+        self._rule = anywhere if allow_private else public_only
         self._user_agent = user_agent
-        self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, self._look_up, self._timeout_seconds)
+        self._session = guarded_client(self._rule, look_up, self._timeout_seconds)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import partial
@@ -28,7 +28,6 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import (
     LookUp,
     Outcome,
-    Rule,
     Verdict,
     anywhere,
     guarded_client,
@@ -109,16 +108,12 @@ class WebPushProvider:
         settings: WebPushSettings,
         clock: Clock,
         *,
-        rule: Rule | None = None,
         look_up: LookUp = look_up,
-        random_bytes: Callable[[int], bytes] = token_bytes,
         known_services: Mapping[str, bytes] = KNOWN_SERVICES,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._rule = rule or (anywhere if settings.allow_private else public_only)
         self._look_up = look_up
-        self._random_bytes = random_bytes
         self._known_services = known_services
         self._identity = VapidIdentity(settings.vapid_private_key, settings.vapid_subject)
         self._session: aiohttp.ClientSession | None = None
@@ -130,7 +125,8 @@ class WebPushProvider:
         return self._identity.public_key
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, self._look_up, self._settings.timeout_seconds)
+        rule = anywhere if self._settings.allow_private else public_only
+        self._session = guarded_client(rule, self._look_up, self._settings.timeout_seconds)
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
@@ -189,8 +185,8 @@ class WebPushProvider:
             payload,
             subscription.receiver_key,
             subscription.auth_secret,
-            sender_key=ECC.generate(curve="P-256", randfunc=self._random_bytes),
-            salt=self._random_bytes(SALT_BYTES),
+            sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
+            salt=token_bytes(SALT_BYTES),
             padding_bytes=padding_for(payload),
         )
         headers: dict[str, str] = {
