@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "a locked account answers another error", "wallet/rpc/wire.py",
-        "    ForbiddenError: UNAUTHORIZED,", "    ForbiddenError: INVALID_STATE,",
+        "    errors.ForbiddenError: UNAUTHORIZED,", "    errors.ForbiddenError: INVALID_STATE,",
         "tests/wallet/test_accounts.py",
     ),
 )  # fmt: skip

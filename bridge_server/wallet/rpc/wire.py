@@ -12,21 +12,7 @@ from pydantic import Field, WithJsonSchema
 
 from bridge_server.ethereum.address import HexError, address_of, data_of
 from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ConflictError,
-    ForbiddenError,
-    GoneError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    NotFoundError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-    UnsupportedMediaError,
-    UpstreamError,
-)
+from bridge_server.kernel import errors
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -181,36 +167,29 @@ DISCONNECTED = 4900
 CHAIN_DISCONNECTED = 4901
 UNRECOGNIZED_CHAIN = 4902
 
-CODE_OF_KIND: dict[type[BridgeError], int] = {
-    InvalidInputError: INVALID_PARAMS,
-    TooLargeError: INVALID_PARAMS,
-    UnsupportedMediaError: INVALID_PARAMS,
-    NotAuthenticatedError: UNAUTHORIZED,
-    ForbiddenError: UNAUTHORIZED,
+CODE_OF_KIND: dict[type[errors.BridgeError], int] = {
+    errors.InvalidInputError: INVALID_PARAMS,
+    errors.TooLargeError: INVALID_PARAMS,
+    errors.UnsupportedMediaError: INVALID_PARAMS,
+    errors.NotAuthenticatedError: UNAUTHORIZED,
+    errors.ForbiddenError: UNAUTHORIZED,
     SignatureRejectedError: USER_REJECTED,
-    NotFoundError: RESOURCE_NOT_FOUND,
-    GoneError: RESOURCE_NOT_FOUND,
+    errors.NotFoundError: RESOURCE_NOT_FOUND,
+    errors.GoneError: RESOURCE_NOT_FOUND,
     MethodNotFoundError: METHOD_NOT_FOUND,
-    ConflictError: INVALID_STATE,
+    errors.ConflictError: INVALID_STATE,
     WrongChainError: CHAIN_DISCONNECTED,
     UnrecognizedChainError: UNRECOGNIZED_CHAIN,
     TransactionRefusedError: TRANSACTION_REJECTED,
-    LimitError: LIMIT_EXCEEDED,
-    UnavailableError: RESOURCE_UNAVAILABLE,
-    TooSlowError: RESOURCE_UNAVAILABLE,
-    UpstreamError: RESOURCE_UNAVAILABLE,
+    errors.LimitError: LIMIT_EXCEEDED,
+    errors.UnavailableError: RESOURCE_UNAVAILABLE,
+    errors.TooSlowError: RESOURCE_UNAVAILABLE,
+    errors.UpstreamError: RESOURCE_UNAVAILABLE,
     NoNodeError: DISCONNECTED,
     NoChainError: DISCONNECTED,
 }
 
 log = structlog.get_logger()
-
-
-def code_of(error: BridgeError) -> int:
-    """The JSON-RPC code of a failure, by the nearest kind that the table knows; a node's own stays."""
-    if isinstance(error, NodeError):
-        return error.rpc_code
-    return next(CODE_OF_KIND[kind] for kind in type(error).__mro__ if kind in CODE_OF_KIND)
 
 
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
@@ -221,7 +200,8 @@ def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)
     if isinstance(error, TransactionRefusedError):
         return RpcError(TRANSACTION_REJECTED, error.detail, error.data, has_data=error.data is not None)
-    if isinstance(error, BridgeError):
-        return RpcError(code_of(error), error.detail)
+    if isinstance(error, errors.BridgeError):
+        nearest = next(kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)
+        return RpcError(CODE_OF_KIND[nearest], error.detail)
     log.error("rpc_call_failed", exc_info=error, method=method, request_id=request_id)
     return RpcError(INTERNAL_ERROR, "The server failed. The request id finds the reason in its log.")
