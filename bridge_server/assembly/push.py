@@ -130,14 +130,8 @@ def push_services(foundation: Foundation) -> PushServices:
         senders |= {name: RecordedSender(each, traffic, name) for name, each in provider_senders.items()}
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
     store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
-    server = PushServer(
-        store,
-        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
-        bridges,
-        foundation.clock,
-        foundation.ids,
-        foundation.stopping,
-    )
+    sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
+    server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)
     addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
     opened = tuple(map(_opened, providers.values()))
     return PushServices(server, store, addresses, senders, provider_senders, opened, bridges)
