@@ -50,20 +50,22 @@ def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]
     return [*given, *[None] * (len(names) - len(given))]
 
 
+def checked(read: Callable[[Any], Value], value: object, place: str, hint: str = "") -> Value:
+    """The value as `read` returns it. Raises InvalidParamsError, which names the place, for a HexError."""
+    try:
+        return read(value)
+    except HexError as error:
+        raise InvalidParamsError(f"{place} {error}.{hint}") from None
+
+
 def address(value: object, place: str) -> Address:
     """An address, in lower case."""
-    try:
-        return Address(address_of(value))
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}.") from None
+    return Address(checked(address_of, value, place))
 
 
 def data(value: object, place: str, size: int | None = None) -> bytes:
     """DATA."""
-    try:
-        return data_of(value, size)
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}.") from None
+    return checked(partial(data_of, size=size), value, place)
 
 
 def text(value: object, place: str) -> str:

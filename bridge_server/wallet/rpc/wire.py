@@ -26,7 +26,7 @@ from bridge_server.wallet.models import (
     UnrecognizedChainError,
     WrongChainError,
 )
-from bridge_server.wallet.parameters import Params, arguments, chain_id, text
+from bridge_server.wallet.parameters import Params, arguments, chain_id, checked, text
 from bridge_server.web.bodies import parse_value
 from bridge_server.web.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MOST_VALUES, RpcError
 from bridge_server.web.shapes import TypedDict
@@ -110,10 +110,7 @@ def read_chain(method: str, params: Params) -> int:
     [chain] = arguments(method, params, 1, "{chainId}")
     if not isinstance(chain, dict):
         raise InvalidParamsError("params[0] must be an object {chainId}.")
-    try:
-        return chain_id(chain.get("chainId"))
-    except HexError as error:
-        raise InvalidParamsError(f"params[0].chainId {error}.") from None
+    return checked(chain_id, chain.get("chainId"), "params[0].chainId")
 
 
 def read_permissions(method: str, params: Params) -> None:
@@ -134,10 +131,7 @@ def permissions(caller: Caller, accounts: Sequence[Address]) -> list[dict[str, A
 
 def message_of(value: object, place: str) -> bytes:
     """The bytes of a message, which is DATA."""
-    try:
-        return data_of(value)
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}. Of a text, send the UTF-8 bytes.") from None
+    return checked(data_of, value, place, " Of a text, send the UTF-8 bytes.")
 
 
 def _signer(account: object, place: str, message: object) -> Address:
