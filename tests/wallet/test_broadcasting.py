@@ -459,6 +459,7 @@ async def test_the_node_is_left_alone_while_an_approval_is_pending(fake: FakeNod
         assert await rig.send() == ZERO_HASH
         await rig.wallet.worker.work()
         assert (await rig.queued())["error"] == "It waits to be approved."
+        await pending(rig, 1)  # all that it takes has been asked of the node
         rig.clock.advance(61)
         await rig.wallet.worker.work()
         asked = len(fake.requests)

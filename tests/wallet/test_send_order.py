@@ -11,7 +11,7 @@ import structlog
 
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, drop, says
 from bridge_server.wallet.models import Address, NodeError, NoNodeError, RpcCall, TransactionId
-from bridge_server.wallet.node.failures import says_not_at_this_price
+from bridge_server.wallet.transactions.broadcasting import says_not_at_this_price
 from bridge_server.wallet.transactions.states import DropPauses
 from tests.support.clock import ManualClock
 from tests.support.rows import each_row
