@@ -186,7 +186,7 @@ FROM json_each(?) AS asked
 LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
 LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
 """
-_TYPES = b'":{"notification_types":['
+_TYPES = b'":{"notification_types":['  # put in for each bracket, which no id of an account or type has
 # A page as JSON of the answer, and its last account: NULL on the last page. Finding the end of a page before
 # reading it is twice as fast as a subquery with LIMIT. Account ids contain no character that JSON escapes,
 # and none from ~ on.
@@ -374,9 +374,7 @@ class NotifyStore:
         )
         if not is_live:
             raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
-        if members:  # ids of accounts and types have no bracket
-            members = b'"%b}' % members.replace(b"[", _TYPES)
-        return Lookup(members or b"", orjson.loads(others))
+        return Lookup(b'"%b}' % members.replace(b"[", _TYPES) if members else b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer

@@ -216,11 +216,10 @@ class AskedAccounts(NamedTuple):
 def read_lookup(document: JsonObject) -> AskedAccounts:
     """Read the accounts to look up."""
     accounts = document.values.get("accounts")
+    keys, faults = _unproven_keys(accounts)
     misspelled_members = misspelled(LookupShape, document.values)
-    keys = _ethereum_keys(accounts)
-    if keys is not None and not misspelled_members:  # then the shape has nothing to refuse
+    if keys and len(keys) == len(accounts) and not misspelled_members:  # the shape has nothing to refuse
         return AskedAccounts(keys, document)
-    keys, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
     try:
         check(LookupShape, document.values, misspelled_members + faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
@@ -229,20 +228,17 @@ def read_lookup(document: JsonObject) -> AskedAccounts:
     return AskedAccounts(keys, document)
 
 
-def _ethereum_keys(accounts: Any) -> dict[str, str] | None:
-    """The account keys of 1 to 100 Ethereum account ids; None if they are anything else."""
-    if not isinstance(accounts, list) or len(accounts) > LOOKUP_MAX_ACCOUNTS:
-        return None
-    try:
-        return unproven_account_keys(accounts)
-    except TypeError:  # not all are strings
-        return None
+def _unproven_keys(accounts: Any) -> tuple[dict[str, str], list[Fault]]:
+    if isinstance(accounts, list) and len(accounts) <= LOOKUP_MAX_ACCOUNTS:
+        with suppress(TypeError):  # not all are strings: the shape reports it
+            keys = unproven_account_keys(accounts)
+            if keys is not None:
+                return keys, []
+    return account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
 
 
 def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
     """Check the checksums of some account ids of a look-up. Raises InvalidInputError."""
-    if not spellings:
-        return
     accounts = document.values["accounts"]
     _, wrong = account_keys(list(spellings), len(accounts))
     if wrong:

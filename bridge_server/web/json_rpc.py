@@ -38,7 +38,6 @@ MOST_VALUES = 65_536
 """Members and elements in a body: enough for a full batch of large typed data."""
 
 _NO_ID = b"null"
-_CONTAINERS = (list, dict)  # `list | dict` would be made anew for every request
 _EXAMPLE = '{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
 
 
@@ -157,7 +156,7 @@ def _request(document: Any, id_text: bytes | None) -> Request:
         return _invalid('jsonrpc must be "2.0".', id_text)
     if not isinstance(method, str):
         return _invalid("method must be a string, the name of a method.", id_text)
-    if not isinstance(params, _CONTAINERS) and "params" in document:
+    if not isinstance(params, list | dict) and "params" in document:
         return _invalid("params must be an array or an object; it may be left out.", id_text)
     return MethodCall(method, params, id_text)
 

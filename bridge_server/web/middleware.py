@@ -364,9 +364,8 @@ def _charging_addresses(
 
 def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], Awaitable[None] | None]:
     """Charges a request to the buckets of its caller."""
-    limits, dry_run_limits, charge, charge_far = (
-        row.caller_limits, row.dry_run_limits, quotas.charge, far_from(row.caller_limits, quotas)
-    )  # fmt: skip
+    limits, dry_run_limits, charge = row.caller_limits, row.dry_run_limits, quotas.charge
+    charge_far = far_from(limits, quotas)
 
     def enter(passage: Passage) -> Awaitable[None] | None:
         request = passage.request

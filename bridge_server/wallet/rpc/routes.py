@@ -27,7 +27,6 @@ from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc.methods import Method, MethodTable
 from bridge_server.wallet.rpc.wire import RpcAnswer, RpcBody, rpc_error_of
 from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
-from bridge_server.web.aiohttp_internals import body_of
 from bridge_server.web.answers import DocumentPage, json_answer, no_content
 from bridge_server.web.bodies import require_json
 from bridge_server.web.json_rpc import (
@@ -234,9 +233,8 @@ class WalletHandlers:
         4902 unknown chain. A call may take as long as a person needs to approve it.
         """
         require_json(request, is_declared=True)
-        requests = read_requests(body_of(request) or await request.read())
-        origin = request.headers.get(hdrs.ORIGIN)
-        caller = Caller(self._addresses.client(request), origin, request[REQUEST_ID])
+        requests = read_requests(await request.read())
+        caller = Caller(self._addresses.client(request), request.headers.get("Origin"), request[REQUEST_ID])
         relay_url = partial(self._relay_url, request)
         if isinstance(requests, list):
             answer = await self._answer_batch(requests, caller, relay_url)
