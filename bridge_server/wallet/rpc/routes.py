@@ -84,7 +84,7 @@ class WalletGuard:
                 f"The wallet does not answer to the host {host_of(request)[:255]!r}: reach it as localhost "
                 "or by its address, or name the host in rpc_hosts."
             )
-        origin = headers.get("Origin")
+        origin = headers.get(hdrs.ORIGIN)
         if origin is not None and origin not in self._origins:
             raise ForbiddenError(
                 f"{REFUSED_PAGES} {origin[:255]!r} may not call the wallet. Allow them with the setting "
