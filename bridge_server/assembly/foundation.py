@@ -35,9 +35,9 @@ from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.service import Projects, account_limit
 from bridge_server.projects.store import NotificationTypeStore, ProjectStore
 from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
+from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
-from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -45,7 +45,7 @@ from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
 from bridge_server.testmode.models import Sent, Where
-from bridge_server.wallet.node.failures import NodeFailure
+from bridge_server.wallet.node.connections import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from threading import local
 from typing import Any, TypeAlias
 
 Hash: TypeAlias = Callable[[bytes], bytes]
@@ -37,8 +38,13 @@ def _one_shot(library: Any) -> Hash:
     digest_bytes, capacity_bytes = size_of(_DIGEST_BYTES), size_of(_CAPACITY_BYTES)
     rounds, padding = library.c_ubyte(_ROUNDS), library.c_ubyte(_PADDING)
 
+    own = local()  # a buffer for each thread: C runs beside other threads
+
     def digest(data: bytes) -> bytes:
-        output = new_buffer(_DIGEST_BYTES)  # one for each call: C runs beside other threads
+        try:
+            output = own.output
+        except AttributeError:
+            output = own.output = new_buffer(_DIGEST_BYTES)
         failure = keccak_oneshot(
             data, size_of(len(data)), output, digest_bytes, capacity_bytes, rounds, padding
         )

@@ -33,7 +33,7 @@ class OneToken:
         self._digests = [digest(token)]
 
     def __call__(self, token: str) -> bool:
-        return is_one_of(token, self._digests)
+        return is_one_of(digest(token), self._digests)
 
 
 class ChangingToken:
@@ -44,16 +44,15 @@ class ChangingToken:
         self.replace(token, previous)
 
     def __call__(self, token: str) -> bool:
-        return is_one_of(token, self._digests)
+        return is_one_of(digest(token), self._digests)
 
     def replace(self, token: str, previous: str | None) -> None:
         """Pass these from now on, and no other."""
         self._digests = [digest(each) for each in (token, previous) if each is not None]
 
 
-def is_one_of(secret: str, digests: Sequence[bytes]) -> bool:
-    """Whether the secret has one of the digests; takes as long for each of them."""
-    sent = digest(secret)
+def is_one_of(sent: bytes, digests: Sequence[bytes]) -> bool:
+    """Whether a secret's digest is one of these; takes as long for each of them."""
     matches = [hmac.compare_digest(sent, known) for known in digests]
     return any(matches)
 

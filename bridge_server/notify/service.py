@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 
 import orjson
 
@@ -74,12 +74,12 @@ class Notifications:
         """
         return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
-    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
+    def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Awaitable[Lookup]:
         """The subscribers among the accounts. The checksums of the account ids may be unchecked.
 
         Raises NotAuthenticatedError if the secret was revoked meanwhile.
         """
-        return await self._store.lookup(publisher, keys)
+        return self._store.lookup(publisher, keys)
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
         """Every subscribed account in order, page by page, as JSON strings without the outer quotation marks.

@@ -175,17 +175,18 @@ UPDATE projects SET marked_at_ms = ?, read_through =
 WHERE id = ?
 """
 
-# The subscribers among the requested accounts as JSON of the answer, without its first two characters and its
-# last two; and the account ids that differ from the stored ones. LEFT JOIN fixes the order of the tables, as
-# CROSS JOIN does.
+# The subscribers among the requested accounts as JSON of the answer, without its first two characters, its
+# last two, and _TYPES, which each array of types begins with; and the account ids that differ from the stored
+# ones. LEFT JOIN fixes the order of the tables, as CROSS JOIN does.
 LOOKUP = """
-SELECT CAST(group_concat(asked.key || '":{"notification_types":' || type_sets.types, '},"') AS BLOB),
+SELECT CAST(group_concat(asked.key || type_sets.types, '},"') AS BLOB),
        json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key),
        EXISTS (SELECT 1 FROM project_secrets WHERE project = ? AND digest = ?)
 FROM json_each(?) AS asked
 LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
 LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
 """
+_TYPES = b'":{"notification_types":['  # put in for each bracket, which no id of an account or type has
 # A page as JSON of the answer, and its last account: NULL on the last page. Finding the end of a page before
 # reading it is twice as fast as a subquery with LIMIT. Account ids contain no character that JSON escapes,
 # and none from ~ on.
@@ -373,7 +374,7 @@ class NotifyStore:
         )
         if not is_live:
             raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
-        return Lookup(b'"%b}' % members if members else b"", orjson.loads(others))
+        return Lookup(b'"%b}' % members.replace(b"[", _TYPES) if members else b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer

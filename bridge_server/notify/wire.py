@@ -215,9 +215,11 @@ class AskedAccounts(NamedTuple):
 
 def read_lookup(document: JsonObject) -> AskedAccounts:
     """Read the accounts to look up."""
-    accounts = document.values.get("accounts")
+    accounts: Any = document.values.get("accounts")
     keys, faults = _unproven_keys(accounts)
     misspelled_members = misspelled(LookupShape, document.values)
+    if keys and len(keys) == len(accounts) and not misspelled_members:  # the shape has nothing to refuse
+        return AskedAccounts(keys, document)
     try:
         check(LookupShape, document.values, misspelled_members + faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
@@ -237,6 +239,8 @@ def _unproven_keys(accounts: Any) -> tuple[dict[str, str], list[Fault]]:
 
 def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
     """Check the checksums of some account ids of a look-up. Raises InvalidInputError."""
+    if not spellings:
+        return
     accounts = document.values["accounts"]
     _, wrong = account_keys(list(spellings), len(accounts))
     if wrong:

@@ -20,8 +20,10 @@ _ACCOUNT = re.compile(
 )
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-_ETHEREUM_LINES = re.compile(r"^eip155:[0-9]{1,32}:0x(.{40})$", re.MULTILINE)
-_ADDRESS_BYTES = 20
+_ETHEREUM_LINES = re.compile(r"(?:\neip155:[0-9]{1,32}+:0x.{40})++")
+_DIGITS = b"0123456789abcdefABCDEF"
+_BESIDE_DIGITS = b"\nip::x"
+"""All that such a line has besides hexadecimal digits."""
 
 
 class Account(NamedTuple):
@@ -49,18 +51,13 @@ def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
 
     One pattern over all of them is a third of what a look at each costs.
     """
-    joined, many = "\n".join(texts), len(texts)
-    digits = _ETHEREUM_LINES.findall(joined)
-    if len(digits) != many or joined.count("\n") != many - 1:  # a text may have several lines
+    lines = "\n" + "\n".join(texts)
+    if _ETHEREUM_LINES.fullmatch(lines) is None:
         return None
-    try:
-        addresses = bytes.fromhex("".join(digits))
-    except ValueError:
+    beside_digits = lines.encode(errors="replace").translate(None, _DIGITS)
+    if beside_digits != _BESIDE_DIGITS * len(texts):  # a text may have several lines, too
         return None
-    if len(addresses) != many * _ADDRESS_BYTES:  # spaces among the digits are passed over
-        return None
-    keys = f"{_ETHEREUM}0x" + f"\n{_ETHEREUM}0x".join(digits).lower()
-    return dict(zip(texts, keys.split("\n"), strict=True))
+    return {text: _ETHEREUM + text[-_ADDRESS_CHARACTERS:].lower() for text in texts}
 
 
 def unproven_account_key(text: str) -> str:

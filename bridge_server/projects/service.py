@@ -307,8 +307,9 @@ class Projects:
 def _publisher(known: Credentials | None, secret: str) -> Publisher | None:
     """The project, if the secret is one of these; takes as long for a project that is not there."""
     project, digests = known if known is not None else (None, [digest("")])
-    is_valid = is_one_of(secret, digests)
-    return Publisher(project, digest(secret)) if project is not None and is_valid else None
+    sent = digest(secret)
+    is_valid = is_one_of(sent, digests)
+    return Publisher(project, sent) if project is not None and is_valid else None
 
 
 def account_limit(per_hour: float, burst: int) -> Limit:

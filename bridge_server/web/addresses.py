@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import Any, TypeAlias
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 from multidict import istr
 
 from bridge_server.kernel.fields import IpAddress, is_loopback, parse_ip_address, web_origin
@@ -145,7 +145,7 @@ class Hosts:
 
 def host_of(request: web.Request) -> str:
     """The Host field as it was sent; all of them if there are several, which is no host."""
-    return ",".join(request.headers.getall("Host", ()))
+    return ",".join(request.headers.getall(hdrs.HOST, ()))
 
 
 def _name_of(host: str) -> str:

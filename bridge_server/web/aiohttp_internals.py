@@ -202,7 +202,7 @@ class QuickRoute(NamedTuple):
 _NONE: tuple[str, Any] = ("", None)
 _ROUTE_HANDLER = "_handler"
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_QUICK = re.compile(r"/([a-z-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
+_QUICK = re.compile(r"/([a-z0-9-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
 
 
 class QuickMatch(UrlMappingMatchInfo):

@@ -360,6 +360,7 @@ def _charging_addresses(
 
 def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], Awaitable[None] | None]:
     limits, dry_run_limits, charge = row.caller_limits, row.dry_run_limits, quotas.charge
+    charge_far = far_from(limits, quotas)
 
     def enter(passage: Passage) -> Awaitable[None] | None:
         request = passage.request
@@ -369,6 +370,9 @@ def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], A
         elif dry_run_limits and asks_for_dry_run(request):
             charged = charge(caller, dry_run_limits)
         else:
+            passage.standing = charge_far(caller)
+            if passage.standing is not None:
+                return None
             charged = charge(caller, limits)
         if charged.later is not None:
             return _note_charges(passage, charged.later)
@@ -395,7 +399,7 @@ def _declaring(
     """Declares what is left of the caller's limits, once its charges are on disk."""
 
     def leave(passage: Passage, response: web.StreamResponse) -> Awaitable[None] | None:
-        declare(passage.charged.charges, response)
+        _declare_standing(passage, response)
         return None if quotas.is_kept(passage.charged) else _keep(save, response)
 
     return leave

@@ -42,7 +42,7 @@ _REFUSED = "refused"
 _PREFLIGHT_HEADERS = ready_made({"Access-Control-Max-Age": "86400"})
 _USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)
-_ONE_ID = re.compile(r"/([a-z-]+)/\{([a-z_]+):\[A-Za-z0-9_-\]\{1,128\}\}((?:/[a-z-]+)*)", re.ASCII)
+_ONE_ID = re.compile(r"/([a-z0-9-]+)/\{([a-z_]+):\[(?:A-Za-z0-9_-|\^/)\]\{1,128\}\}((?:/[a-z-]+)*)", re.ASCII)
 """A path with one id, such as /session/{session_id}/calls, as rows spell it."""
 
 _SLACK_BYTES = 1
