@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
