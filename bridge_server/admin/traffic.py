@@ -57,9 +57,7 @@ class NoTrafficError(NotFoundError):
 
     code = "traffic-off"
     title = "The record of requests is off"
-
-    def __init__(self) -> None:
-        super().__init__("The server keeps no record of requests: set traffic = on, and start it again.")
+    detail = "The server keeps no record of requests: set traffic = on, and start it again."
 
 
 class RequestNotKeptError(NotFoundError):
@@ -67,9 +65,7 @@ class RequestNotKeptError(NotFoundError):
 
     code = "request-not-kept"
     title = "The request is not kept"
-
-    def __init__(self) -> None:
-        super().__init__(f"No request of this number is among the last {MOST_REQUESTS}.")
+    detail = f"No request of this number is among the last {MOST_REQUESTS}."
 
 
 @dataclass(frozen=True, slots=True)

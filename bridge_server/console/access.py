@@ -85,12 +85,10 @@ class SignedOutError(NotAuthenticatedError):
 
     code = "console-signed-out"
     title = "You are not signed in"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Run `bridge-server console` on the server's machine, and open the link that it prints. "
-            "A sign-in lasts 12 hours."
-        )
+    detail = (
+        "Run `bridge-server console` on the server's machine, and open the link that it prints. "
+        "A sign-in lasts 12 hours."
+    )
 
 
 class LinkRefusedError(GoneError):
@@ -98,12 +96,10 @@ class LinkRefusedError(GoneError):
 
     code = "console-link-refused"
     title = "This link does not sign in"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
-            "link."
-        )
+    detail = (
+        "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
+        "link."
+    )
 
 
 class ForgedChangeError(ForbiddenError):
@@ -111,12 +107,10 @@ class ForgedChangeError(ForbiddenError):
 
     code = "console-forged-change"
     title = "Nothing was changed"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The form did not come from a page of this console, or from one that is older than the sign-in. "
-            "Open the page again, and repeat the change."
-        )
+    detail = (
+        "The form did not come from a page of this console, or from one that is older than the sign-in. "
+        "Open the page again, and repeat the change."
+    )
 
 
 class WrongHostError(ForbiddenError):
@@ -137,9 +131,7 @@ class FramedError(ForbiddenError):
 
     code = "console-framed"
     title = "The console is not shown inside of other pages"
-
-    def __init__(self) -> None:
-        super().__init__("Open the console in a window of its own: its address is below.")
+    detail = "Open the console in a window of its own: its address is below."
 
 
 REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)

@@ -195,11 +195,10 @@ class WrongSignerError(SignInRefusedError):
 class NonceRefusedError(SignInRefusedError):
     """The nonce is unknown, has been used, or has expired."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "The nonce of the message is unknown, was used before, or has expired. "
-            "Get another with POST /inbox/nonce: it is good for one sign-in."
-        )
+    detail = (
+        "The nonce of the message is unknown, was used before, or has expired. "
+        "Get another with POST /inbox/nonce: it is good for one sign-in."
+    )
 
 
 class DeviceNotFoundError(NotFoundError):
@@ -207,9 +206,7 @@ class DeviceNotFoundError(NotFoundError):
 
     code = "device-not-found"
     title = "Device not found"
-
-    def __init__(self) -> None:
-        super().__init__("The account has no device of this id. GET /inbox/devices lists its devices.")
+    detail = "The account has no device of this id. GET /inbox/devices lists its devices."
 
 
 class TooManyDevicesError(ConflictError):

@@ -22,10 +22,13 @@ class BridgeError(Exception):
 
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Error"
+    detail: str = ""
+    """A class whose failures have one detail has it here."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
+    def __init__(self, detail: str = "") -> None:
+        if detail:
+            self.detail = detail
+        super().__init__(self.detail)
 
 
 class InvalidInputError(BridgeError):

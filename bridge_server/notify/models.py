@@ -164,9 +164,7 @@ class NotificationNotFoundError(NotFoundError):
 
     code = "notification-not-found"
     title = "Notification not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no notification of this number.")
+    detail = "The project has no notification of this number."
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,9 +283,7 @@ class ProjectNotFoundError(NotFoundError):
 
     code = "project-not-found"
     title = "Project not found"
-
-    def __init__(self) -> None:
-        super().__init__("There is no project of this id.")
+    detail = "There is no project of this id."
 
 
 class ProjectExistsError(ConflictError):
@@ -293,9 +291,7 @@ class ProjectExistsError(ConflictError):
 
     code = "project-exists"
     title = "The project exists already"
-
-    def __init__(self) -> None:
-        super().__init__("There is a project of this id already. Choose another id, or leave it out.")
+    detail = "There is a project of this id already. Choose another id, or leave it out."
 
 
 class SecretNotFoundError(NotFoundError):
@@ -303,9 +299,7 @@ class SecretNotFoundError(NotFoundError):
 
     code = "secret-not-found"
     title = "Secret not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no secret of this number. Showing the project lists its secrets.")
+    detail = "The project has no secret of this number. Showing the project lists its secrets."
 
 
 class TooManySecretsError(ConflictError):
@@ -323,9 +317,7 @@ class TypeNotFoundError(NotFoundError):
 
     code = "type-not-found"
     title = "Notification type not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no notification type of this id.")
+    detail = "The project has no notification type of this id."
 
 
 class TypeExistsError(ConflictError):
@@ -333,11 +325,7 @@ class TypeExistsError(ConflictError):
 
     code = "type-exists"
     title = "The notification type exists already"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The project has a notification type of this id already. Rename that, or choose another id."
-        )
+    detail = "The project has a notification type of this id already. Rename that, or choose another id."
 
 
 class TooManyTypesError(ConflictError):
@@ -355,9 +343,7 @@ class SubscriptionNotFoundError(NotFoundError):
 
     code = "subscription-not-found"
     title = "Subscription not found"
-
-    def __init__(self) -> None:
-        super().__init__("The account is not subscribed to this project.")
+    detail = "The account is not subscribed to this project."
 
 
 class UnknownTypesError(InvalidInputError):
