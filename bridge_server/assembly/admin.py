@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
-from bridge_server.admin.approvals import ApprovalAdmin, approval_routes
 from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
 from bridge_server.admin.notifications import NotificationAdmin, notification_routes
@@ -24,21 +23,20 @@ from bridge_server.admin.server import (
     settings_routes,
     stats_routes,
 )
-from bridge_server.admin.sessions import SessionAdmin, session_routes
-from bridge_server.admin.topics import TopicAdmin, topic_routes
+from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes, topic_routes
 from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
 from bridge_server.admin.traffic_records import CallLives, Requests
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.admin.wallet import WalletAdmin, wallet_routes
+from bridge_server.admin.wallet import ApprovalAdmin, WalletAdmin, approval_routes, wallet_routes
 from bridge_server.assembly.bridge import relay_service
 from bridge_server.assembly.foundation import PUSHES, Foundation, Observation, noted
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.assembly.system_routes import Services
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
+from bridge_server.notify.service import Audiences, AudienceStore
 from bridge_server.outbox.message_store import MessageStore, pending_of
 from bridge_server.pubsub.v2_list import TopicList
 from bridge_server.relay.store import SessionList

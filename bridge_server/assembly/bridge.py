@@ -167,10 +167,7 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
         stop=stop,
         emptied=(pubsub.emptied, irn.emptied),
         sweeps=(pubsub.sweep, irn.sweep),
-        gauges=lambda: {
-            "sockets": pubsub.sockets + irn.sockets,
-            "socket_topics": pubsub.topics + irn.topics,
-        },
+        gauges=lambda: {"sockets": pubsub.sockets + irn.sockets, "socket_topics": pubsub.topics + irn.topics},
     )
 
 

@@ -16,12 +16,10 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
-from bridge_server.console.analytics import AnalyticsPage
 from bridge_server.console.compose import ComposePage, Sendings
-from bridge_server.console.faults import FaultsPage
 from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.notifications import InboxPreview, NotificationsPage
+from bridge_server.console.notifications import AnalyticsPage, InboxPreview, NotificationsPage
 from bridge_server.console.outbox import PushesPage, WebhooksPage
 from bridge_server.console.projects import ProjectsPage
 from bridge_server.console.rendering import (
@@ -32,7 +30,7 @@ from bridge_server.console.rendering import (
     ProjectChoice,
     Rendering,
 )
-from bridge_server.console.server import ClientsPage, SettingsPage
+from bridge_server.console.server import ClientsPage, FaultsPage, SettingsPage
 from bridge_server.console.sessions import SessionsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
 from bridge_server.console.wallet import WalletPage, WalletSource

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from bridge_server.assembly.engine import backend_of
-from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room
+from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room, backend_of
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
@@ -394,9 +393,7 @@ def project_services(foundation: Foundation) -> ProjectServices:
 def projects_room(services: ProjectServices) -> Room:
     """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
     return Room(
-        name="projects",
-        sweeps=(services.projects.sweep,),
-        gone_handlers={PROJECT_EVENT: _keep_webhook},
+        name="projects", sweeps=(services.projects.sweep,), gone_handlers={PROJECT_EVENT: _keep_webhook}
     )
 
 

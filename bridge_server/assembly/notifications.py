@@ -15,10 +15,15 @@ from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, or
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
-from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
-from bridge_server.notify.service import DEVICE, NotificationLifetimes, Notifications
+from bridge_server.notify.service import (
+    DEVICE,
+    Audiences,
+    AudienceStore,
+    NotificationLifetimes,
+    Notifications,
+)
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from bridge_server.console import access
 from bridge_server.inbox import sign_in
 from bridge_server.inbox import store as inbox_store
-from bridge_server.notify import audiences, history
+from bridge_server.notify import history, service
 from bridge_server.notify import store as notify_store
 from bridge_server.outbox import message_store, topics
 from bridge_server.outbox import store as outbox_store
@@ -364,10 +364,10 @@ HEAVY = frozenset(
         notify_store.NOT_COVERED,
         notify_store.LOOKUP,
         notify_store.LISTING_PAGE,
-        audiences.EVERYBODY,
-        audiences.END,
-        audiences.OF_TYPE,
-        audiences.COUNT_OF_TYPE,
+        service.EVERYBODY,
+        service.END,
+        service.OF_TYPE,
+        service.COUNT_OF_TYPE,
         history.NOTIFICATIONS,
         history.DELIVERED,
         history.MISSED,

@@ -16,10 +16,7 @@ from bridge_server.testmode.service import Controls, EveryTable
 from bridge_server.testmode.wire import Routes, Words
 from bridge_server.web.routes import Access
 
-_WORDS: Words = {
-    Where.NODE: None,
-    **{Where(channel): words for channel, words in SINK_ANSWERS.items()},
-}
+_WORDS: Words = {Where.NODE: None, **{Where(channel): words for channel, words in SINK_ANSWERS.items()}}
 _WORDS_OF_A_FILE: Words = {**_WORDS, Where.DISK: frozenset(ORDERED_FAILURES)}
 """PostgreSQL's disk is another machine's, so that no test breaks it here."""
 

@@ -13,9 +13,9 @@ from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
-from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import HistoryStore, OutcomeCursor
 from bridge_server.notify.models import AudienceRequest, SubscriberAudience
+from bridge_server.notify.service import Audiences
 from bridge_server.notify.wire import (
     NOTIFY_MAX_ACCOUNTS,
     TEXT_MAX_CHARACTERS,

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 import orjson
 
-from bridge_server.admin.approvals import ApprovalAdmin
 from bridge_server.admin.other_processes import read_positions
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
 from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
 from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
+from bridge_server.admin.wallet import ApprovalAdmin
 from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, PageStream, View
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError

@@ -11,8 +11,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify import wire
-from bridge_server.notify.audiences import Audiences
-from bridge_server.notify.service import Notifications
+from bridge_server.notify.service import Audiences, Notifications
 from bridge_server.projects.models import PROJECT_ID_PATTERN, Publisher
 from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer

@@ -90,11 +90,7 @@ class SubscriptionStore:
 
     @adding_transaction(turns=of_project)
     def subscribe(
-        self,
-        project_id: ProjectId,
-        wanted: Sequence[NewSubscription],
-        now_ms: int,
-        message_of: MessageOf,
+        self, project_id: ProjectId, wanted: Sequence[NewSubscription], now_ms: int, message_of: MessageOf
     ) -> Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
         """Store the subscriptions, all or none, and queue a message to the webhook for each change.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.admin.other_processes import Reply
-from bridge_server.admin.topics import kinds_of, merged_topics
+from bridge_server.admin.sessions import kinds_of, merged_topics
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.recorder import Activities
 from tests.admin.conftest import Observed, observing
