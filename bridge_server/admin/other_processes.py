@@ -155,9 +155,7 @@ class Neighbours:
     async def stream(
         self, process: Process, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The lines of a stream of events. Raises UnavailableError, also for failures to read inside the
-        block.
-        """
+        """The lines of a stream of events. Raises UnavailableError, also inside of the block."""
         if not self._token():
             raise UnavailableError(_UNKNOWN_HERE, 2)
         try:
@@ -215,9 +213,7 @@ class Neighbours:
 
 
 def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError;
-    NotFoundError for a request that another process has sent to a third one.
-    """
+    """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to another."""
     process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
     if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
         raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
@@ -341,9 +337,7 @@ def merged_page(
 
 
 def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
-    """The entries by time; entries of one process stay in the order of their numbers, because a cursor has
-    one number of a process: a page cut between a slow request and a later quick one would skip one of them.
-    """
+    """The entries by time. A process's own stay in the order of their numbers: a cursor has one of each."""
     found = []
     for process, page in pages.items():
         moment = ""
@@ -417,8 +411,8 @@ _PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def read_positions(text: str, own_number: int) -> dict[int, int] | None:
-    """The last known change of each process; None for nothing. Raises InvalidInputError. A plain number is a
-    change of the process that answers. Of a process that is not named nothing is known.
+    """The last known change of each process; None for nothing. A plain number is of the one that answers.
+    Raises InvalidInputError.
     """
     if not text:
         return None

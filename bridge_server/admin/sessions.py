@@ -332,9 +332,7 @@ class TopicAdmin:
 
 
 def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
-    """The kinds of shortened topics, by the tags in these summaries, newest first. The tags are those of Sign
-    2.0 (https://specs.walletconnect.com/2.0/specs/clients/sign/rpc-methods).
-    """
+    """The kinds of shortened topics, by the tags of Sign 2.0 in these summaries, newest first."""
     kinds: dict[str, TopicKind] = {}
     for found in filter(None, map(_PUBLISHED.search, summaries)):
         tag, topic = int(found[1]), found[2]

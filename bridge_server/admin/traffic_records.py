@@ -344,9 +344,7 @@ class CallLives:
         self.handles = requests.handles
 
     async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
-        """The lifetime of this call. Raises CallNotFoundError if nothing is known, NotFoundError,
-        UnavailableError.
-        """
+        """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
         handle = self.handles.of(call_id)
         path = f"{_CALLS}/{handle}"
         neighbours = None if handle is None else self.neighbours
@@ -399,9 +397,7 @@ class CallLives:
         }
 
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
-        """The steps in the record: requests about the call, and reads and notices of all calls while it
-        waited.
-        """
+        """The steps in the record: requests about the call, and of its session while it waited."""
         of_session: list[Step] = []
         for recorded in reversed(self._requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)
@@ -537,9 +533,7 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
 
 
 def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
-    """Without requests about the whole session before the call was asked, or after it was answered, of which
-    a process that has recorded neither does not know.
-    """
+    """Without requests of the session from before the call was asked, or from after it was answered."""
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
 

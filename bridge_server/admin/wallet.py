@@ -398,9 +398,7 @@ class ApprovalAdmin:
         }
 
     async def show(self, beginning: str) -> ApprovalDetailsAnswer:
-        """The request whose id begins so. Raises ApprovalNotFoundError; InvalidInputError unless only one
-        does.
-        """
+        """The request whose id begins so. Raises ApprovalNotFoundError, InvalidInputError."""
         return self._whole(await self._named(beginning))
 
     async def decide(self, beginning: str, decision: ApprovalState) -> ApprovalDetailsAnswer:

@@ -64,10 +64,9 @@ from bridge_server.web.traffic import TrafficLog
 
 
 def house(foundation: Foundation) -> tuple[Room, ...]:
-    """Every room, in the order in which they open; they close in reverse.
-
-    The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
-    after them, because they queue messages until they are closed. Work that calls other rooms opens last.
+    """Every room, in the order in which they open; they close in reverse. The database opens first: all
+    others use it. Delivery opens before the rooms with endpoints and closes after them, because they queue
+    messages until they are closed. Work that calls other rooms opens last.
     """
     documentation = Documentation(foundation)
     projects = project_services(foundation)
@@ -240,10 +239,9 @@ def _opening(running: Running) -> Callable[[web.Application], AsyncIterator[None
 
 
 def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
-    """The steps that end work while requests are still being answered, in this order.
-
-    Each answer becomes its connection's last, long polls are answered, the rooms end streams and sockets and
-    begin no delivery, requests that wait for other servers have a little time left, bodies are received.
+    """The steps that end work while requests are still being answered, in this order. Each answer becomes its
+    connection's last, long polls are answered, the rooms end streams and sockets and begin no delivery,
+    requests that wait for other servers have a little time left, bodies are received.
     """
     stops = [room.stop for room in rooms if room.stop is not None]
     calls = (foundation.connections.stop, foundation.signals.close, *stops, foundation.stopping.close)

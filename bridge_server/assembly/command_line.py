@@ -37,9 +37,8 @@ class OperatorServices:
 async def operations(
     settings: Settings, *, may_create: bool = True, clock: Clock | None = None
 ) -> AsyncIterator[OperatorServices]:
-    """Open the database beside a running server, or bring it up to date when none runs.
-
-    Only with `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
+    """Open the database beside a running server, or bring it up to date when none runs. Only with
+    `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
     DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)

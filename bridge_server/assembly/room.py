@@ -154,17 +154,15 @@ class Backend(ABC):
 
     @abstractmethod
     def opened_for_server(self) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open. What other processes commit is heard.
-
-        Raises DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open. Raises DatabaseRefusedError, NewerSchemaError,
+        sqlite3.Error.
         """
 
     @abstractmethod
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open, beside a server that may use it.
-
-        Without `may_create`, a database that does not exist is refused. Raises DataDirectoryError,
-        DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open, beside a server that may use it. Without `may_create`, a
+        database that does not exist is refused. Raises DataDirectoryError, DatabaseRefusedError,
+        NewerSchemaError, sqlite3.Error.
         """
 
     @abstractmethod

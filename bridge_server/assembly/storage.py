@@ -41,9 +41,8 @@ def storage_room(foundation: Foundation) -> Room:
 
 @asynccontextmanager
 async def _opened(foundation: Foundation) -> AsyncIterator[None]:
-    """The database is open, and no other server uses the data directory.
-
-    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    """The database is open, and no other server uses the data directory. Raises DataDirectoryError,
+    DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     data_dir = foundation.settings.data_dir
     with held(data_dir) as mode_before:
@@ -154,10 +153,7 @@ _HasChanged: TypeAlias = Callable[[], Awaitable[bool]]
 def commands_room(
     has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
 ) -> Room:
-    """Messages that a command queues are sent soon after, and requests that it approves are signed.
-
-    `has_changed` tells whether a command has committed something since its last call.
-    """
+    """Sends what a command has queued, and signs what it has approved, once `has_changed` tells of it."""
     events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.read_again())
     events.on_gap(approvals.read_again)
     return Room(

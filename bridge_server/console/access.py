@@ -368,10 +368,7 @@ class Door:
     def require_own_form(
         self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
     ) -> None:
-        """Raise ForgedChangeError unless a page of this console has sent the form for this session.
-
-        Clients that are no browsers have only the form's token to show.
-        """
+        """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
         host, sent = host_of(request), form.get(FORM_TOKEN, "").encode()
         is_same_origin = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         is_same_origin &= request.headers.get("Origin") in (None, f"http://{host}", f"https://{host}")

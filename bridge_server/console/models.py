@@ -45,9 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change is made: the page to go to, a message on it, secrets that are shown this once, by name, and
-    the URL of a picture.
-    """
+    """A change is made: the page to go to, a message on it, secrets that are shown once, a picture's URL."""
 
     to: str
     message: str

@@ -82,10 +82,7 @@ class DeviceStore:
 
     @transaction(turns=_after_sendings)
     def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
-        """Delete a device of any account, if it still has this address, and its queued messages.
-
-        The message `message_id` stays, because the outbox is settling it.
-        """
+        """Delete a device with this address and its messages but `message_id`, which is being settled."""
         ((deleted,),) = yield Statement(_FORGET, (device_id, address))
         if deleted:
             yield from withdraw(device_id, message_id)

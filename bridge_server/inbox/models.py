@@ -110,10 +110,7 @@ class StoredNotification(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """A range of an inbox: numbers above `since` and below `before` (None: no bound).
-
-    `top` is the highest number that the account has received on the earlier pages.
-    """
+    """Numbers above `since` and below `before` (None: no bound); `top` is the highest on earlier pages."""
 
     since: int = 0
     before: int | None = None
@@ -136,9 +133,7 @@ class NotificationQuery(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of notifications. `next` is the cursor of earlier ones, None if there are none; `latest` is the
-    cursor of later ones.
-    """
+    """A page of notifications; `next` is the cursor of earlier ones, if any, `latest` of later ones."""
 
     notifications: Sequence[StoredNotification]
     next: Cursor | None

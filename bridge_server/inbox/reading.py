@@ -21,10 +21,7 @@ _WAITING = "inbox"
 
 
 class Arrivals:
-    """The listeners and the waiting readers of all inboxes.
-
-    A call to notify can reach hundreds of accounts, of which few wait: only the waiting ones are touched.
-    """
+    """The listeners of all inboxes, and their waiting readers: of an arrival, only they are woken."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
@@ -88,10 +85,7 @@ class InboxReads:
         return await self._store.number_of(account_key)
 
     async def mark_read(self, account: int, sendings: Sequence[int], by: ReadBy = ReadBy.USER) -> int:
-        """Mark unread notifications of the account as read; returns how many were marked.
-
-        Only what its user reads counts in the read rate.
-        """
+        """Mark unread notifications as read; returns how many. Only reads by the user count in the rate."""
         return await self._store.mark_read(account, sendings, self._clock.now_ms(), by)
 
     async def _page(self, account: int, query: NotificationQuery) -> Page:

@@ -89,10 +89,7 @@ class InboxServices(NamedTuple):
 
 
 class InboxHandlers:
-    """One method per endpoint (docs/protocol.md, A.7).
-
-    With `has_public_url` the address of the socket is not an origin of the server.
-    """
+    """One method per endpoint. With `has_public_url` the socket's address is no origin of the server."""
 
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services

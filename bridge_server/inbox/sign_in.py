@@ -121,10 +121,7 @@ class SignInLifetimes(NamedTuple):
 
 
 class SignIn:
-    """Signs accounts in. A method that changes something returns when the change is on disk.
-
-    `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one.
-    """
+    """Signs accounts in. `origins` are the server's; with `admits_loopback` every loopback origin is one."""
 
     def __init__(
         self,
@@ -150,7 +147,6 @@ class SignIn:
 
     async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
         """Sign the account of a message in. `own_origins` are the origins of the address that it was sent to.
-
         Raises InvalidInputError for a message of another server or another time, and SignInRefusedError for a
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """

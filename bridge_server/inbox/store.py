@@ -160,9 +160,7 @@ class InboxStore:
         return _overview(subscribed, unread)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
-        """Up to `limit` notifications that match the query, newest first, and the number of the account's
-        newest notification, matching or not, from one snapshot.
-        """
+        """Matching notifications, newest first, and the number of the newest of all, from one snapshot."""
         cursor, filters = query.cursor, query.filters
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
         unread = _UNREAD[filters.unread]
@@ -186,9 +184,7 @@ class InboxStore:
         return [_notification(row) for row in rows]
 
     async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
-        """Up to `limit` notifications that are newer than the position of one of the accounts, oldest first,
-        each with the accounts that received it. Their read state is not loaded.
-        """
+        """Up to `limit` notifications beyond an account's position, oldest first, without read state."""
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
         rows = await self.database.read(ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]

@@ -134,10 +134,7 @@ class Stream:
 
 
 class Streams:
-    """Every open stream, by account. `deliver_forever` and `keep_alive_forever` must be running.
-
-    `confirm` is asked about each stream's token when another process may have ended it.
-    """
+    """Every open stream. Both `..._forever` must be running. `confirm` checks a stream's token."""
 
     def __init__(
         self,
@@ -168,10 +165,7 @@ class Streams:
         return sum(len(audience.streams) for audience in self._audiences.values())
 
     async def join(self, reader: Reader, last_event: int | None) -> Stream:
-        """Open a stream of the notifications after `last_event`; None: of new ones only.
-
-        The caller must call the stream's `leave`. Raises TooManyStreamsError.
-        """
+        """Open a stream after `last_event` (None: from now on) until `leave`. Raises TooManyStreamsError."""
         newest = await self._store.newest(reader.number)
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)

@@ -158,9 +158,8 @@ def read_ids(document: JsonObject) -> list[int]:
 
 
 def read_query(query: Mapping[str, str]) -> NotificationQuery:
-    """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional.
-
-    `unread=true` selects unread notifications, `unread=false` read ones.
+    """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional. `unread=true`
+    selects unread notifications, `unread=false` read ones.
     """
     faults = [fault for name, rule in _QUERY.items() if (fault := _query_fault(name, rule, query))]
     if faults:

@@ -217,10 +217,7 @@ class HistoryStore:
         after: OutcomeCursor,
         limit: int,
     ) -> Transaction[tuple[PastNotification, OutcomePage]]:
-        """A notification, and up to `limit` of its accounts with the wanted outcome.
-
-        Accounts that it has not reached come first. Raises NotificationNotFoundError.
-        """
+        """A notification and some of its accounts, missed ones first. Raises NotificationNotFoundError."""
         project = yield from find_project(project_id)
         rows = yield Statement(NOTIFICATION, (project.number, number))
         if not rows:

@@ -24,10 +24,8 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class NotifyRequest:
-    """A notification and its accounts.
-
-    `keys` maps each account id of the request, in its order, to its account key; two ids may have one key.
-    `notification_id` is the caller's idempotency key.
+    """A notification and its accounts. `keys` maps each account id of the request, in its order, to its
+    account key; two ids may have one key. `notification_id` is the caller's idempotency key.
     """
 
     notification: Notification
@@ -74,10 +72,8 @@ class SentNotification:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Subscribers as JSON members `"account id":{"notification_types":[...]}`.
-
-    `spelled_otherwise` are the account ids that differ from the stored ids: only they can have a wrong
-    checksum.
+    """Subscribers as JSON members `"account id":{"notification_types":[...]}`. `spelled_otherwise` are the
+    account ids that differ from the stored ids: only they can have a wrong checksum.
     """
 
     members: bytes
@@ -129,7 +125,6 @@ class AudienceRequest:
 @dataclass(frozen=True, slots=True)
 class AudienceOutcome:
     """The accounts of one call, and their failures. `next` is the last of them; None if no others follow.
-
     `total` is the number of accounts of the whole audience, which only the first call of a walk counts.
     """
 

@@ -152,7 +152,6 @@ def notify_routes(
     handlers: NotifyHandlers, body_limit_bytes: int, *, lists_freely: bool
 ) -> tuple[Route, ...]:
     """Every endpoint of the notification service. No web page may call them: the secret is a backend's.
-
     `lists_freely` replaces the limit of listings, for which a test would wait five minutes.
     """
 

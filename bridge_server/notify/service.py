@@ -37,9 +37,7 @@ _LISTING_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NotificationLifetimes:
-    """How long notifications are kept: after they were read, at most after they were sent; and accounts that
-    one has not reached, with the reason.
-    """
+    """How long a notification is kept after its read or its sending, and an account that it missed."""
 
     read_kept_ms: int
     unread_kept_ms: int
@@ -60,11 +58,8 @@ class Notifications:
         """The number of accounts of calls since the start, by outcome."""
 
     async def notify(self, sender: Sender, request: NotifyRequest, is_dry_run: bool = False) -> Failures:
-        """Send a notification; returns the accounts without a delivery, with the reason.
-
-        A dry run returns what sending would return now, and changes nothing.
-
-        Raises UnknownTypeError, and NotAuthenticatedError if the secret was revoked meanwhile.
+        """Send; returns the accounts without a delivery, with the reason. A dry run changes nothing.
+        Raises UnknownTypeError, NotAuthenticatedError.
         """
         now_us = self._clock.now_us()
         if is_dry_run:
@@ -74,23 +69,16 @@ class Notifications:
         return failures
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
-        """Mark every notification of the project as read; returns how many were unread.
-
-        Raises NotAuthenticatedError if the secret was revoked meanwhile.
-        """
+        """Mark every notification as read; returns how many were unread. Raises NotAuthenticatedError."""
         return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
     async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts. The checksums of the account ids may be unchecked.
-
-        Raises NotAuthenticatedError if the secret was revoked meanwhile.
-        """
+        """The subscribers among the accounts, checksums unchecked. Raises NotAuthenticatedError."""
         return await self._store.lookup(publisher, keys)
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
-        """Every subscribed account in order, page by page, as JSON strings without the outer quotation marks.
-
-        The next page is read while one is sent. Raises ProjectNotFoundError if the project is deleted.
+        """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
+        Raises ProjectNotFoundError.
         """
         after: str | None = ""
         reading = self._read_page(project, "")
@@ -220,10 +208,8 @@ class Audiences:
         self._notifications = notifications
 
     async def notify(self, sender: Sender, wanted: AudienceRequest, is_dry_run: bool) -> AudienceOutcome:
-        """Send to the next 500 of the audience. A dry run changes nothing.
-
-        Raises UnknownTypeError, UnknownAudienceError; for a project that is deleted ProjectNotFoundError,
-        and for its backend NotAuthenticatedError.
+        """Send to the next 500 of the audience. Raises UnknownTypeError, UnknownAudienceError,
+        ProjectNotFoundError, NotAuthenticatedError.
         """
         audience, total = wanted.audience, None
         if isinstance(audience, SubscriberAudience):

@@ -295,10 +295,9 @@ class SentContent:
 
 @dataclass(frozen=True, slots=True)
 class SortedAccounts:
-    """The content of a call to notify, the accounts to send it to, and the failures of the others.
-
-    `left` are the keys of all accounts that the content has not reached yet, `accounts` the numbers of the
-    accounts to send to. Both are JSON arrays.
+    """The content of a call to notify, the accounts to send it to, and the failures of the others. `left` are
+    the keys of all accounts that the content has not reached yet, `accounts` the numbers of the accounts to
+    send to. Both are JSON arrays.
     """
 
     stored: SentContent
@@ -331,11 +330,10 @@ class NotifyStore:
         now_us: int,
         messages_to: MessagesTo,
     ) -> Transaction[Failures]:
-        """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing.
-
-        A known `notification_id` stands for the content of its first call; accounts that it has reached count
-        as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
-        when the project or the secret is deleted.
+        """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing. A
+        known `notification_id` stands for the content of its first call; accounts that it has reached count
+        as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError when the
+        project or the secret is deleted.
         """
         project = yield from find_sending(sender)
         return (yield from _send_to(project, request, limits, now_us, messages_to))
@@ -350,10 +348,7 @@ class NotifyStore:
 
     @transaction(turns=_turns_of_publisher)
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
-        """Mark every notification that the project has sent so far; returns how many were unread.
-
-        Raises NotAuthenticatedError when the project or the secret is deleted.
-        """
+        """Mark everything sent so far; returns how many were unread. Raises NotAuthenticatedError."""
         project = yield from find_publishing(publisher)
         unread = scalar(int, (yield Statement(COUNT_UNREAD, (project.number,))))
         if unread:
@@ -363,10 +358,7 @@ class NotifyStore:
         return unread
 
     async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts, whose keys are given by their spelling.
-
-        Raises NotAuthenticatedError if the secret was revoked since authentication.
-        """
+        """The subscribers among the accounts, whose keys are given. Raises NotAuthenticatedError."""
         asked, number = orjson.dumps(keys).decode(), publisher.project.number
         ((members, others, is_live),) = await self.database.read(
             LOOKUP, (number, publisher.digest, asked, number)
@@ -376,8 +368,8 @@ class NotifyStore:
         return Lookup(b'"%b}' % members if members else b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
-        """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer
-        quotation marks; and the last of them, or None when no others follow. Raises ProjectNotFoundError.
+        """Accounts after `after`, as JSON strings without the outer quotes, and the last of them if others
+        follow. Raises ProjectNotFoundError.
         """
         begin = (project.number, after)
         ((accounts, last, is_there),) = await self.database.read(

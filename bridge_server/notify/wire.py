@@ -54,9 +54,8 @@ _LAST_PORT = 65_535
 
 
 def plain_text(text: str, most_characters: int) -> str:
-    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends.
-
-    Raises ValueError unless the result has 1 to `most_characters` code points without control characters.
+    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends. Raises
+    ValueError unless the result has 1 to `most_characters` code points without control characters.
     """
     plain = one_line(text)
     control = _CONTROL.search(plain)
@@ -73,10 +72,7 @@ def one_line(text: str) -> str:
 
 
 def openable_url(text: str) -> str:
-    """Return the text if it is a URL that a user can be offered to open; raise ValueError otherwise.
-
-    Absolute URIs (RFC 3986) and IRIs (RFC 3987) can be opened, unless their scheme or host makes it unsafe.
-    """
+    """The text if it is a URI or an IRI that a user can be offered to open. Raises ValueError."""
     if any(unicodedata.category(each) in _NOT_IN_IRIS for each in text) or _BIDI_CONTROLS.search(text):
         raise ValueError("must not contain spaces, or control characters")
     if not is_uri(_BEYOND_ASCII.sub(lambda found: quote(found[0]), text)):
@@ -163,10 +159,7 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 
 
 def read_audience_request(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
-    """Read a notification and its audience.
-
-    A call for subscribers needs a notification_id: a later call that repeats it sends to nobody twice.
-    """
+    """Read a notification and its audience. One of subscribers needs an id, unless it is a dry run."""
     values = document.values
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(AudienceNotifyShape, values)
@@ -247,9 +240,8 @@ def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
 def account_keys(
     accounts: Any, most: int, key_of: Callable[[str], str] = account_key, place: str = "#/accounts"
 ) -> tuple[dict[str, str], list[Fault]]:
-    """The account key of each account id, and the faults of account ids that are not valid.
-
-    The shape reports a value that is not a list of strings or has the wrong length.
+    """The account key of each account id, and the faults of account ids that are not valid. The shape reports
+    a value that is not a list of strings or has the wrong length.
     """
     if not isinstance(accounts, list) or len(accounts) > most:
         return {}, []

@@ -117,9 +117,8 @@ class Analytics(NamedTuple):
 
 
 class Projects:
-    """Manages projects. A method that changes something returns when the change is on disk.
-
-    An unknown project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
+    """Manages projects. A method that changes something returns when the change is on disk. An unknown
+    project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
     """
 
     def __init__(
@@ -142,10 +141,8 @@ class Projects:
         events.on_gap(self._forget_all)
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
-        """Create a project and its first secret; only a digest of it is stored.
-
-        Without an id it gets one that is made from its name, or else 32 hexadecimal digits. Raises
-        ProjectExistsError.
+        """Create a project and its first secret; only a digest of it is stored. Without an id it gets one
+        that is made from its name, or else 32 hexadecimal digits. Raises ProjectExistsError.
         """
         chosen = checked_name(name)
         if project_id is None:
@@ -162,9 +159,8 @@ class Projects:
         return await self._store.overview(period.first_day, period.last_day, after, limit)
 
     async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> bool:
-        """Have a project with this very secret and these types; returns whether there was none of this id.
-
-        An existing project keeps its name, and loses its oldest secret when it has no place for another.
+        """Have a project with this very secret and these types; returns whether there was none of this id. An
+        existing project keeps its name, and loses its oldest secret when it has no place for another.
         """
         chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
         try:
@@ -196,9 +192,8 @@ class Projects:
         return _publisher(await self._store.credentials(ProjectId(project_id)), secret)
 
     async def recognize(self, project_id: str, secret: str) -> Publisher | None:
-        """Like `authenticate`, but by credentials that were read before, while no change is known of.
-
-        A command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
+        """Like `authenticate`, but by credentials that were read before, while no change is known of. A
+        command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
         """
         known = self._known
         if known is None:
@@ -264,9 +259,8 @@ class Projects:
         return await self._types.types(ProjectId(project_id))
 
     async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
-        """Add a type. At first only accounts that subscribe to all types receive it.
-
-        Without `type_id` the id is made from the name. Raises TypeExistsError, TooManyTypesError.
+        """Add a type, which only subscribers to all types receive at first; by default its id is made
+        from its name. Raises TypeExistsError, TooManyTypesError.
         """
         name, now_ms = checked_name(name), self._clock.now_ms()
         chosen = None if type_id is None else checked_type_id(type_id)
@@ -324,10 +318,7 @@ def account_limit(per_hour: float, burst: int) -> Limit:
 
 
 def read_period(first: str | None, last: str | None, now_ms: int) -> Period:
-    """The days from `first` to `last`, each spelled like `2026-01-31`; by default the last 30 days.
-
-    Raises InvalidInputError.
-    """
+    """The days from `first` to `last`; by default the last 30 days. Raises InvalidInputError."""
     last_day = _day("to", last) if last is not None else day_of(now_ms)
     first_day = _day("from", first) if first is not None else max(0, last_day - USUAL_DAYS + 1)
     if first_day > last_day:

@@ -246,10 +246,7 @@ class ProjectStore:
     def create(
         self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
     ) -> Transaction[tuple[Project, int]]:
-        """Store a project with the SHA-256 of its first secret; returns it and that secret's number.
-
-        Its id is the first of the wanted ones that is free. Raises ProjectExistsError if none is.
-        """
+        """Store a project with a free id, and its first secret's SHA-256. Raises ProjectExistsError."""
         for project_id in wanted:
             ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
             if created:
@@ -372,10 +369,7 @@ class NotificationTypeStore:
     def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> Transaction[NotificationType]:
-        """Store a type, and add it to subscriptions to all types.
-
-        Raises TypeExistsError, TooManyTypesError.
-        """
+        """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
         type_id = id_among(known)
@@ -434,10 +428,7 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
 
 
 def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
-    """The publisher's project, within a transaction. It is read again, because a request can take long.
-
-    Raises NotAuthenticatedError if the project was deleted or the secret was revoked since authentication.
-    """
+    """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
         raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
@@ -501,7 +492,6 @@ def _delete_project(project: Value, limit: int) -> Transaction[int]:
 
 def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
     """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
-
     Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
     last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
     """
@@ -516,16 +506,12 @@ def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
 
 
 def delete_unsent_notifications(notifications: Value) -> Transaction[int]:
-    """Delete the notifications in a JSON array that have neither an idempotency key, nor a sending, nor an
-    account that they have not reached. Returns how many.
-    """
+    """Delete notifications without idempotency key, sending or missed account; returns how many."""
     return scalar(int, (yield Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
 
 
 def _delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
-    """Delete up to `limit` covered accounts of the notifications in a JSON array, then notifications
-    without covered accounts. Their sendings must be deleted before. Returns the number of deleted rows.
-    """
+    """Delete covered accounts of these notifications, then uncovered ones; returns how many rows."""
     covered = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
     deleted = scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
     return covered + deleted

@@ -92,10 +92,8 @@ class SubscriptionStore:
     def subscribe(
         self, project_id: ProjectId, wanted: Sequence[NewSubscription], now_ms: int, message_of: MessageOf
     ) -> Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
-        """Store the subscriptions, all or none, and queue a message to the webhook for each change.
-
-        Returns each subscription with its change; None means that it was stored already. Raises
-        UnknownTypesError.
+        """Store all or none, and queue a message for each change, which is None for what was stored
+        already. Raises UnknownTypesError.
         """
         project = yield from find_project(project_id)
         types = {known.type_id: number for number, known in (yield from find_types(project))}
@@ -135,10 +133,7 @@ class SubscriptionStore:
     def page(
         self, project_id: ProjectId, after: str, limit: int, beginning: str = ""
     ) -> Transaction[list[Subscription]]:
-        """Up to `limit` subscriptions after the account id `after`, ordered by account id.
-
-        Each account id begins with `beginning`.
-        """
+        """Subscriptions after an account id whose account ids begin so, ordered by account id."""
         project = yield from find_project(project_id)
         # No account id has U+0000, which databases order differently.
         start = after.partition("\0")[0]
@@ -299,10 +294,7 @@ class Subscriptions:
         return await self._store.of_account(project, account_key)
 
     async def search(self, project_id: str, text: str, after: str, limit: int) -> list[Subscription]:
-        """The subscription of the account that the text names, on any chain.
-
-        Otherwise up to `limit` subscriptions whose account ids begin with the text and come after `after`.
-        """
+        """The subscription of the account that the text names; else those that begin so, after `after`."""
         key = _searched_account(text)
         found = None if key is None else await self._store.find(ProjectId(project_id), key)
         return [found] if found else await self._store.page(ProjectId(project_id), after, limit, text)

@@ -66,9 +66,7 @@ class Faults:
         self._announce()
 
     def strike(self, where: Where, *routes: str) -> FaultRule | None:
-        """Count an attempt at this place, on any of these routes; return the rule that makes it fail, or
-        None.
-        """
+        """Count an attempt at this place, on these routes; returns the rule that strikes it, if any."""
         for counted in self._rules:
             rule = counted.rule
             if rule.where is where and rule.route in (None, *routes):
@@ -143,9 +141,7 @@ class Instruments(NamedTuple):
 
 
 class ObservedWebhooks:
-    """A sender of webhooks that faults strike first, and whose messages are kept for the test. `headers_of`
-    gives the headers at a time in milliseconds; `is_push` tells webhooks that stand for a device.
-    """
+    """A sender of webhooks that faults strike first, and whose messages are kept for the test."""
 
     def __init__(
         self, sender: Sender, instruments: Instruments, headers_of: HeadersOf, is_push: IsPush

@@ -23,12 +23,10 @@ class Where(StrEnum):
 
 
 class FaultRule(NamedTuple):
-    """A rule: which attempts fail, and how.
-
-    The first `after` attempts pass, the following `times` fail (None: all of them). `route` is the name of a
-    route, or of a JSON-RPC method at the node; None stands for every one. `status` and `retry_after_seconds`
-    are the answer's; `answer` is the failure in a provider's own words, or `full` or `locked` for the disk.
-    With `drop` the connection is closed without an answer.
+    """A rule: which attempts fail, and how. The first `after` attempts pass, the following `times` fail
+    (None: all of them). `route` is the name of a route, or of a JSON-RPC method at the node; None stands for
+    every one. `status` and `retry_after_seconds` are the answer's; `answer` is the failure in a provider's
+    own words, or `full` or `locked` for the disk. With `drop` the connection is closed without an answer.
     """
 
     where: Where
@@ -71,9 +69,7 @@ class CountedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One attempt to deliver a message. `outcome` is a verdict in lower case; `notice` is the message as it
-    was written, `headers` and `payload` what the receiver or the push provider gets.
-    """
+    """An attempt to deliver `notice`, of which the receiver or the provider gets `headers` and `payload`."""
 
     message_id: str
     channel: str

@@ -300,9 +300,7 @@ Routes: TypeAlias = Mapping[str, str]
 
 
 def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
-    """The rules in a JSON array. Raises InvalidInputError with every fault. `routes` are the names that a
-    rule may have, each with its request, and `words` the answers that it may give, by place.
-    """
+    """The rules in a JSON array, by known routes and answers. Raises InvalidInputError with every fault."""
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
