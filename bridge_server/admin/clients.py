@@ -40,6 +40,7 @@ _HOUR_SECONDS = 3600
 _LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
 _SECONDS = {"m": 60, "h": 3600}
 _SINCE_START = "start"
+USUAL_PERIOD = "1h"
 _CLIENTS = "/admin/clients"
 
 
@@ -164,7 +165,9 @@ class ClientAdmin:
             return {"clients": [client_fields(each) for each in found], "next": None}
 
         def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            return merged_list(number, mine, replies, by, limit)
+            listed = [client for each in answers_of(mine, replies) for client in each["clients"]]
+            clients = heaviest_fields(listed, by, limit)
+            return {"clients": clients, "next": None, "processes": listed_processes(number, replies)}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged)
@@ -196,7 +199,7 @@ class ClientAdmin:
     async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
         """The requests of each client address. The list is one page."""
         _, limit = wanted_page(request)
-        by, last = read_by(request.query), read_last(request.query)
+        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
         return await self.heaviest(by, last, limit, wanted_process(request, self._neighbours))
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
@@ -224,11 +227,6 @@ def read_by(query: Mapping[str, str]) -> By:
     return cast(By, by)
 
 
-def read_last(query: Mapping[str, str]) -> str:
-    """How far back the figures go, as it is written."""
-    return query.get("last", "1h")
-
-
 def read_last_seconds(last: str) -> int | None:
     """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
     if last == _SINCE_START:
@@ -238,13 +236,6 @@ def read_last_seconds(last: str) -> int | None:
     if not 0 < seconds <= _HOUR_SECONDS:
         raise InvalidInputError("The query parameter last takes 5m to 1h, or start.")
     return seconds
-
-
-def merged_list(own_number: int, own: Fields, replies: Sequence[Reply], by: By, limit: int) -> Fields:
-    """The heaviest clients of all processes together."""
-    listed = [client for each in answers_of(own, replies) for client in each["clients"]]
-    clients = heaviest_fields(listed, by, limit)
-    return {"clients": clients, "next": None, "processes": listed_processes(own_number, replies)}
 
 
 def merged_details(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
@@ -286,11 +277,8 @@ def figures_fields(figures: ClientFigures) -> ClientFiguresAnswer:
 
 
 _BY = Parameter("by", "The figure that orders the list.", {"enum": [*ORDERS], "default": "requests"})
-_BACK = Parameter(
-    "last",
-    "How far back the figures go, from `5m` to `1h`, or `start`.",
-    {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": "1h"},
-)
+_PERIOD = {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": USUAL_PERIOD}
+_BACK = Parameter("last", "How far back the figures go, from `5m` to `1h`, or `start`.", _PERIOD)
 _ADDRESS = Parameter("address", "The address of a client.", place="path", example="192.0.2.1")
 
 

@@ -64,27 +64,20 @@ class AdminRows:
         """Makes rows under another heading."""
         return replace(self, tag=tag)
 
-    def read(
-        self, path: str, name: str, work: Work, summary: str, meaning: str, *, waits: bool = False,
-        **about: Any,
-    ) -> Route:  # fmt: skip
+    def read(self, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
-        return self._row("GET", path, name, work, waits, summary=summary, meaning=meaning, **about)
+        return self.write("GET", path, name, work, summary, meaning, **about)
 
     def write(
-        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
-        **about: Any,
+        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str, *,
+        waits: bool = False, **about: Any,
     ) -> Route:  # fmt: skip
-        """A row that changes something."""
-        return self._row(method, path, name, work, False, summary=summary, meaning=meaning, **about)
-
-    def _row(
-        self, method: str, path: str, name: str, work: Work, waits: bool, *, meaning: str, **about: Any
-    ) -> Route:
+        """A row that changes something, or answers GET."""
+        about = {"answers": returned(work, meaning), **about}
         return Route(
             method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
             body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
-            about=About(work=work, tag=self.tag, **{"answers": returned(work, meaning), **about}),
+            about=About(work=work, tag=self.tag, summary=summary, **about),
         )  # fmt: skip
 
 

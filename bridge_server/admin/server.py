@@ -298,8 +298,10 @@ class SettingsAdmin:
         self._shown = shown
         self._readiness = readiness
 
-    async def report(self) -> SettingsReportAnswer:
-        """The settings and the readiness at this moment."""
+    async def report(self, _: web.Request | None = None) -> SettingsReportAnswer:
+        """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the
+        parts of `/readyz`.
+        """
         failure = None
         try:
             await self._readiness.check()
@@ -309,17 +311,11 @@ class SettingsAdmin:
         ready: ReadinessAnswer = {"ready": failure is None, "failure": failure, "troubles": troubles}
         return {"settings": self._shown(), "ready": ready}
 
-    async def handle(self, _: web.Request) -> SettingsReportAnswer:
-        """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the
-        parts of `/readyz`.
-        """
-        return await self.report()
-
 
 def settings_routes(settings: SettingsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """`GET /admin/settings`."""
     row = rows.under("Observation").read
     return (
-        row("/admin/settings", "settings", settings.handle, "Show the settings", "The settings.",
+        row("/admin/settings", "settings", settings.report, "Show the settings", "The settings.",
             needs_database=False),
     )  # fmt: skip

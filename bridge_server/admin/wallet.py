@@ -197,7 +197,9 @@ class WalletAdmin:
         return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
 
     def _lockable(self, account: str) -> Address:
-        address = read_address(account)
+        if not _ADDRESS.fullmatch(account):
+            raise InvalidInputError("An account is 0x and 40 hexadecimal digits.")
+        address = Address(account.lower())
         if self._account(address).is_lasting:
             raise AlwaysOpenError(address)
         return address
@@ -229,13 +231,6 @@ class WalletAdmin:
     async def handle_signatures(self, request: web.Request) -> WalletSignaturesAnswer:
         """The lines of the audit log, newest first."""
         return await self.signatures(*wanted_page(request))
-
-
-def read_address(text: str) -> Address:
-    """An address in any case. Raises InvalidInputError."""
-    if not _ADDRESS.fullmatch(text):
-        raise InvalidInputError("An account is 0x and 40 hexadecimal digits.")
-    return Address(text.lower())
 
 
 def account_fields(account: WalletAccount) -> WalletAccountAnswer:

@@ -16,7 +16,6 @@ from bridge_server.kernel.errors import (
     BridgeError,
     ForbiddenError,
     GoneError,
-    InvalidInputError,
     NotAuthenticatedError,
 )
 from bridge_server.kernel.events import Events
@@ -138,13 +137,6 @@ REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHo
 """Failures that a stranger may have caused: these are logged."""
 
 
-class UnknownChangeError(InvalidInputError):
-    """The form names a change that the page does not have."""
-
-    def __init__(self) -> None:
-        super().__init__("The page has no such change. Open the page again, and repeat it.")
-
-
 INSERT_LINK = "INSERT INTO console_links (digest, expires_at_ms) VALUES (?, ?)"
 LINK = "SELECT 1 FROM console_links WHERE digest = ? AND expires_at_ms > ?"
 USE_LINK = "DELETE FROM console_links WHERE digest = ? AND expires_at_ms > ?"
@@ -222,46 +214,38 @@ class ConsoleAccess:
     """Makes links and sessions, of which only digests are stored."""
 
     def __init__(self, store: AccessStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._random_bytes = random_bytes
 
     async def new_link(self, lifetime_ms: int = LINK_MS) -> str:
         """The token of a new link, which signs in once within its lifetime."""
         token = new_secret(self._random_bytes)
-        await self._store.add_link(digest(token), self._clock.now_ms() + lifetime_ms)
+        await self.store.add_link(digest(token), self._clock.now_ms() + lifetime_ms)
         return token
 
     async def sign_in(self, link: str) -> str:
         """Use the link up; returns the token of a new session. Raises LinkRefusedError."""
         now_ms, token = self._clock.now_ms(), new_secret(self._random_bytes)
-        if not await self._store.has_link(digest(link), now_ms):  # a stranger's guess writes nothing
+        if not await self.store.has_link(digest(link), now_ms):  # a stranger's guess writes nothing
             raise LinkRefusedError
-        await self._store.sign_in(digest(link), digest(token), now_ms + SESSION_MS, now_ms)
+        await self.store.sign_in(digest(link), digest(token), now_ms + SESSION_MS, now_ms)
         return token
 
     async def session(self, token: str) -> ConsoleSession | None:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
-        expires_at_ms = await self._store.expiry(key, self._clock.now_ms())
+        expires_at_ms = await self.store.expiry(key, self._clock.now_ms())
         form_token = hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
         return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, form_token)
 
     async def has_ended(self, session: ConsoleSession) -> bool:
         """Whether the session was ended, or has expired."""
-        return await self._store.expiry(session.digest, self._clock.now_ms()) is None
-
-    async def sign_out(self, session: ConsoleSession) -> None:
-        """End the session."""
-        await self._store.sign_out(session.digest)
-
-    async def sign_out_all(self) -> int:
-        """End every session and every link; returns how many sessions there were."""
-        return await self._store.sign_out_all()
+        return await self.store.expiry(session.digest, self._clock.now_ms()) is None
 
     async def sweep(self, _: int) -> int:
         """Delete a slice of what has expired; returns how many rows."""
-        return await self._store.sweep(self._clock.now_ms())
+        return await self.store.sweep(self._clock.now_ms())
 
 
 class SessionEnds:

@@ -65,17 +65,6 @@ def at_fields(error: InvalidInputError, lines: Sequence[tuple[int, str]] = ()) -
     return InvalidInputError("Nothing was sent: some fields need another look.", faults)
 
 
-def draft_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values of the form's fields, and the numbers of characters that count against the limits."""
-    draft = {name: values.get(name, "") for name in _FIELDS}
-    return {
-        "draft": {**draft, "audience": draft["audience"] or "accounts"},
-        "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
-        "most_characters": MOST_CHARACTERS,
-        "most_accounts": NOTIFY_MAX_ACCOUNTS,
-    }
-
-
 def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
     match fault.pointer.split("/")[1:]:
         case ["audience", "accounts", number]:
@@ -253,9 +242,13 @@ class ComposePage:
         choice = await self._choice.fields(asked)
         project_id = choice["project"]["project_id"] if choice["project"] else ""
         values = asked.form or await self._first_values(project_id, asked.query.get("repeat", ""))
+        draft = {name: values.get(name, "") for name in _FIELDS}
         fields = {
             **choice,
-            **draft_fields(values),
+            "draft": {**draft, "audience": draft["audience"] or "accounts"},
+            "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
+            "most_characters": MOST_CHARACTERS,
+            "most_accounts": NOTIFY_MAX_ACCOUNTS,
             "checked": None if rehearsed is None else _sending_fields(rehearsed),
             "last_sendings": [_sending_fields(each) for each in self._sendings.last_ones(project_id)],
         }

@@ -3,8 +3,7 @@
 from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
-from bridge_server.admin import clients
-from bridge_server.admin.clients import ClientAdmin
+from bridge_server.admin.clients import USUAL_PERIOD, ClientAdmin, read_by
 from bridge_server.admin.server import SettingsAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.console.rendering import duration_of
@@ -46,10 +45,10 @@ class ClientsPage:
     async def _view(self, asked: Asked, more: dict[str, Any]) -> View:
         error = None
         try:
-            by, last = clients.read_by(asked.query), clients.read_last(asked.query)
+            by, last = read_by(asked.query), asked.query.get("last", USUAL_PERIOD)
             listed = await self._clients.heaviest(by, last, _SHOWN)
         except InvalidInputError as refused:
-            by, last, error = clients.read_by({}), clients.read_last({}), refused
+            by, last, error = read_by({}), USUAL_PERIOD, refused
             listed = await self._clients.heaviest(by, last, _SHOWN)
         fields = {
             **listed,

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import orjson
 
 from bridge_server.admin.other_processes import read_positions
-from bridge_server.admin.rows import Handles, shortened
+from bridge_server.admin.rows import shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
-from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
+from bridge_server.admin.traffic_records import CallLives, line_fields, read_filter, read_number
 from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.admin.wallet import ApprovalAdmin
 from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, PageStream, View
@@ -293,10 +293,6 @@ class _Wanted:
         """The text and the kind as one filter."""
         return f"{self.text} is:{self.kind}" if self.kind else self.text
 
-    def filter(self, handles: Handles) -> Filter:
-        """The filter. Raises InvalidInputError."""
-        return read_filter(self.words, handles)
-
 
 class TrafficPage:
     """The views of the record of requests, if one is kept. `approvals` decides requests that wait for a
@@ -352,7 +348,7 @@ class TrafficPage:
         if streams is None:
             raise NoTrafficError
         wanted, since = _wanted(asked), asked.query.get("since", "")
-        chosen = wanted.filter(self._handles)
+        chosen = read_filter(wanted.words, self._handles)
         if neighbours is None:
             return streams.join(chosen, read_number(since))
         positions = read_positions(since, neighbours.own_number)
@@ -394,7 +390,7 @@ class TrafficPage:
             return View("traffic/off.html", fields, error=error)
         fault: BridgeError | None = None
         try:
-            wanted.filter(self._handles)
+            read_filter(wanted.words, self._handles)
         except InvalidInputError as refused:
             fault = refused
         listed = await self._list(asked, "" if fault else wanted.words, self._lists)
