@@ -12,7 +12,6 @@ from bridge_server.admin.traffic_records import line_fields
 from bridge_server.admin.traffic_stream import TrafficStreams
 from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
-from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
@@ -64,11 +63,6 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
     }
 )
 """The topics of changes that open pages wait for, with the events of each, if it needs any."""
-
-
-def access_room(foundation: Foundation) -> Room:
-    """Deletes expired links and sessions."""
-    return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
 
 
 def pages_room(operator: Admin, mode: TestMode | None) -> Room:

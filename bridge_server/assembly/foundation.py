@@ -133,13 +133,6 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
 # Test mode's instruments, and the senders that they watch and break.
 
 
-def instruments_for_tests(clock: Clock, signals: Signals) -> Instruments:
-    """The instruments of a server in test mode, with a new token."""
-    movable = MovableClock(clock)
-    traffic = TrafficLog(signals, movable, keeps_contents=True)
-    return Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
-
-
 def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
     """A provider that takes every push, and shows it to the instruments."""
 
@@ -276,8 +269,11 @@ def lay_foundation(
     """Make what rooms share. A test hands in clock and ids; `origins` names the source of each setting."""
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
-    instruments = instruments_for_tests(backend.clock, signals) if settings.test else None
-    clock = backend.clock if instruments is None else instruments.clock
+    clock, instruments = backend.clock, None
+    if settings.test:
+        clock = movable = MovableClock(clock)
+        traffic = TrafficLog(signals, clock, keeps_contents=True)
+        instruments = Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
     observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks

@@ -9,7 +9,7 @@ from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
-from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions
+from bridge_server.inbox.reading import Arrivals, InboxReads
 from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
 from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, origin_of_url
 from bridge_server.inbox.store import InboxStore
@@ -125,7 +125,7 @@ def inbox_services(
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
         sign_in,
-        InboxSubscriptions(store, projects.subscriptions),
+        projects.subscriptions,
         InboxReads(store, arrivals, clock),
         Streams(store, arrivals, sign_in.confirm, foundation.events, clock, settings.max_streams),
         Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),

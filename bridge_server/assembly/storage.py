@@ -67,11 +67,6 @@ def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     )
 
 
-def sweeping_room(sweeper: Sweeper) -> Room:
-    """The sweeper's work in the background."""
-    return Room(name="sweeping", running=(lambda: running(sweeper.run_forever()),))
-
-
 # Rate limits and connections: token buckets are kept on disk, refusals are reported.
 
 _SAVE_SECONDS = 1.0

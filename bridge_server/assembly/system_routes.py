@@ -25,7 +25,7 @@ from bridge_server.outbox.store import StockOf
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
-from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
+from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness
 from bridge_server.web.routes import ANY_PAGE, TEXT, UNCHANGED, About, Access, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
@@ -67,11 +67,6 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
         return [trouble for room in rooms for trouble in room.troubles()]
 
     return Readiness(check_work, troubles)
-
-
-def health_room(readiness: Readiness) -> Room:
-    """The two endpoints."""
-    return Room(name="health", routes=health_routes(readiness))
 
 
 # The meanings of the rooms' figures, as `/metrics` prints them.

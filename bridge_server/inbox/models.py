@@ -117,17 +117,11 @@ class Cursor(NamedTuple):
     top: int = 0
 
 
-class Filters(NamedTuple):
-    """Filters by project, and by unread (True) or read (False). None: no filter."""
-
-    project_id: ProjectId | None = None
-    unread: bool | None = None
-
-
 class NotificationQuery(NamedTuple):
-    """A query for notifications, newest first, at most `limit`."""
+    """At most `limit` notifications, newest first: of a project, unread (True) or read ones. None: of all."""
 
-    filters: Filters
+    project_id: ProjectId | None
+    unread: bool | None
     cursor: Cursor
     limit: int
 

@@ -1,16 +1,14 @@
-"""An account reads its inbox (pages, long polls, marking as read) and changes its subscriptions."""
+"""An account reads its inbox: pages, long polls, marking as read."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
 
-from bridge_server.inbox.models import Cursor, NotificationQuery, Overview, Page, ReadBy, Reader
+from bridge_server.inbox.models import Cursor, NotificationQuery, Overview, Page, ReadBy
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
-from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionNotFoundError, TypeId
-from bridge_server.projects.subscriptions import Subscriptions
 
 Value = TypeVar("Value")
 
@@ -88,9 +86,13 @@ class InboxReads:
         """Mark unread notifications as read; returns how many. Only reads by the user count in the rate."""
         return await self._store.mark_read(account, sendings, self._clock.now_ms(), by)
 
+    async def overview(self, account: int) -> Overview:
+        """The account's subscriptions with their numbers of unread notifications."""
+        return await self._store.overview(account)
+
     async def _page(self, account: int, query: NotificationQuery) -> Page:
         cursor, limit = query.cursor, query.limit
-        one_more = NotificationQuery(query.filters, cursor, limit + 1)
+        one_more = query._replace(limit=limit + 1)
         found, newest = await self._store.page(account, one_more)
         shown = found[:limit]
         top = cursor.top if cursor.before is not None else max(cursor.since, newest)
@@ -98,28 +100,3 @@ class InboxReads:
         if len(found) > limit:
             following = Cursor(cursor.since, shown[-1].sending, top)
         return Page(shown, following, Cursor(top, None, top))
-
-
-class InboxSubscriptions:
-    """Reads and changes an account's subscriptions. An unknown project raises ProjectNotFoundError."""
-
-    def __init__(self, store: InboxStore, subscriptions: Subscriptions) -> None:
-        self._store = store
-        self._subscriptions = subscriptions
-
-    async def overview(self, reader: Reader) -> Overview:
-        """The account's subscriptions with their numbers of unread notifications."""
-        return await self._store.overview(reader.number)
-
-    async def subscribe(
-        self, reader: Reader, project_id: str, types: tuple[TypeId, ...] | None
-    ) -> Subscription:
-        """Subscribe to types of a project; None: to all, including later ones. Raises UnknownTypesError."""
-        wanted = NewSubscription(reader.account, types)
-        subscription, _ = await self._subscriptions.subscribe(project_id, wanted)
-        return subscription
-
-    async def unsubscribe(self, reader: Reader, project_id: str) -> None:
-        """Unsubscribe from a project. Raises SubscriptionNotFoundError."""
-        if not await self._subscriptions.unsubscribe(project_id, [reader.account.key]):
-            raise SubscriptionNotFoundError

@@ -161,11 +161,12 @@ class InboxStore:
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
         """Matching notifications, newest first, and the number of the newest of all, from one snapshot."""
-        cursor, filters = query.cursor, query.filters
+        cursor = query.cursor
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
-        unread = _UNREAD[filters.unread]
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(PAGE, (*bounds, filters.project_id, *unread, query.limit))
+        rows = await self.database.read(
+            PAGE, (*bounds, query.project_id, *_UNREAD[query.unread], query.limit)
+        )
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 

@@ -12,11 +12,8 @@ from bridge_server.inbox.devices import DeviceChannels
 from bridge_server.inbox.models import (
     Cursor,
     Device,
-    Filters,
     InboxSubscription,
     NewDevice,
-    NewToken,
-    Nonce,
     NotificationQuery,
     Overview,
     Page,
@@ -161,21 +158,20 @@ def read_query(query: Mapping[str, str]) -> NotificationQuery:
     """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional. `unread=true`
     selects unread notifications, `unread=false` read ones.
     """
-    faults = [fault for name, rule in _QUERY.items() if (fault := _query_fault(name, rule, query))]
+    faults = [
+        Fault(f"#/{name}", expectation)
+        for name, (pattern, expectation) in _QUERY.items()
+        if name in query and not pattern.fullmatch(query[name])
+    ]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
     project_id, unread = query.get("project_id"), query.get("unread")
     return NotificationQuery(
-        Filters(None if project_id is None else ProjectId(project_id), _TRUTH.get(unread or "")),
+        None if project_id is None else ProjectId(project_id),
+        _TRUTH.get(unread or ""),
         _parse_cursor(query.get("after")),
         int(query.get("limit", USUAL_ON_A_PAGE)),
     )
-
-
-def _query_fault(name: str, rule: tuple[re.Pattern[str], str], query: Mapping[str, str]) -> Fault | None:
-    pattern, expectation = rule
-    value = query.get(name)
-    return None if value is None or pattern.fullmatch(value) else Fault(f"#/{name}", expectation)
 
 
 def _parse_cursor(text: str | None) -> Cursor:
@@ -295,16 +291,6 @@ class RegisteredDevicesAnswer(TypedDict):
     """The devices of an account."""
 
     devices: list[RegisteredDeviceAnswer]
-
-
-def nonce_fields(nonce: Nonce) -> SignInNonceAnswer:
-    """A nonce."""
-    return {"nonce": nonce.text, "expires_at": rfc3339(nonce.expires_at_ms)}
-
-
-def token_fields(token: NewToken) -> InboxTokenAnswer:
-    """A new token."""
-    return {"token": token.token, "account": token.account, "expires_at": rfc3339(token.expires_at_ms)}
 
 
 def overview_fields(overview: Overview) -> InboxOverviewAnswer:

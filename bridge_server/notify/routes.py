@@ -82,7 +82,7 @@ class NotifyHandlers:
         wanted = await self._read(request, wire.read_notify_request)
         is_dry_run = wanted_dry_run(request)
         failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
-        return json_answer(wire.write_outcome(wanted.keys, failures))
+        return json_answer(orjson.dumps(wire.outcome_fields(wanted.keys, failures)))
 
     async def notify_audience(self, request: web.Request) -> web.StreamResponse:
         """`audience` is `"all"`, `{"type": ...}` (the subscribers that have chosen the type) or
@@ -113,7 +113,8 @@ class NotifyHandlers:
         """Marks all notifications of the project that exist now as read. They do not count in the read
         rate.
         """
-        return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
+        marked = await self._notifications.mark_all_as_read(request[_PUBLISHER])
+        return json_answer(b'{"marked":%d}' % marked)
 
     async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
         """The request of a recognized caller. A caller whose secret is revoked learns of no fault in it."""

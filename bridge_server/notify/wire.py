@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 from urllib.parse import quote
 
-import orjson
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -295,11 +294,6 @@ class MarkedNotificationsAnswer(TypedDict):
     marked: Count
 
 
-def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
-    """The answer to POST /{project_id}/notify."""
-    return orjson.dumps(outcome_fields(keys, failures))
-
-
 def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcomeAnswer:
     """Every account in one list, in the caller's spelling."""
     if not failures:
@@ -328,8 +322,3 @@ def _failed(account: str, failure: AccountFailure) -> FailedAccountAnswer:
 def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:
     """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
-
-
-def write_marked(marked: int) -> bytes:
-    """The answer to POST /v1/{project_id}/mark-all-as-read."""
-    return b'{"marked":%d}' % marked

@@ -168,7 +168,9 @@ class Projects:
         except ProjectExistsError:
             is_new = False
             if await self.authenticate(chosen, secret) is None:
-                await self._make_place_for_secret(chosen)
+                secrets = (await self._store.details(chosen)).secrets
+                if len(secrets) >= LIVE_SECRETS:
+                    await self._store.remove_secret(chosen, min(each.number for each in secrets))
                 await self._store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         for type_id, type_name in types.items():
             with suppress(TypeExistsError):
@@ -281,8 +283,11 @@ class Projects:
     async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
         """The analytics from the day `first` to the day `last`; by default of the last 30 days."""
         period = read_period(first, last, self._clock.now_ms())
-        figures = await self.figures(project_id, period.first_day, period.last_day)
-        return group_by_type(project_id, period, figures)
+        by_type: dict[TypeId, list[DailyFigures]] = {}  # in the order of their first sending
+        for daily in await self.figures(project_id, period.first_day, period.last_day):
+            by_type.setdefault(daily.type_id, []).append(daily)
+        types = [TypeAnalytics(type_id, days) for type_id, days in by_type.items()]
+        return Analytics(project_id, period, types)
 
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
         """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
@@ -291,11 +296,6 @@ class Projects:
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
         return await self._store.sweep(now_ms)
-
-    async def _make_place_for_secret(self, project_id: ProjectId) -> None:
-        secrets = (await self._store.details(project_id)).secrets
-        if len(secrets) >= LIVE_SECRETS:
-            await self._store.remove_secret(project_id, min(secret.number for secret in secrets))
 
 
 def _publisher(known: Credentials | None, secret: str) -> Publisher | None:
@@ -336,14 +336,6 @@ def _day(name: str, text: str) -> int:
     if day < 0:
         raise InvalidInputError(f"{name} must not be before 1970.")
     return day
-
-
-def group_by_type(project_id: str, period: Period, figures: Sequence[DailyFigures]) -> Analytics:
-    """The figures by type; types are in the order of their first sending in the period."""
-    by_type: dict[TypeId, list[DailyFigures]] = {}
-    for daily in figures:
-        by_type.setdefault(daily.type_id, []).append(daily)
-    return Analytics(project_id, period, [TypeAnalytics(type_id, days) for type_id, days in by_type.items()])
 
 
 def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:

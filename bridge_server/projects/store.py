@@ -335,7 +335,7 @@ class ProjectStore:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield Statement(FIGURES, (first_day, last_day, project.number))
-        return [_read_daily_figures(row) for row in rows]
+        return [DailyFigures(TypeId(kind), day, ReadFigures(*counts)) for kind, day, *counts in rows]
 
     @transaction(turns=sweeping("projects", TURN_OF_FIGURES))
     def sweep(self, now_ms: int) -> Transaction[int]:
@@ -462,12 +462,6 @@ def _read_overview(row: Row) -> ProjectOverview:
         sent_today,
         ReadFigures(*figures),
     )
-
-
-def _read_daily_figures(row: Row) -> DailyFigures:
-    """A type, a day and the counts."""
-    type_id, day, *counts = row
-    return DailyFigures(TypeId(type_id), day, ReadFigures(*counts))
 
 
 def _delete_project(project: Value, limit: int) -> Transaction[int]:

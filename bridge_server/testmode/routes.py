@@ -5,10 +5,10 @@ from typing import Any
 
 from aiohttp import web
 
-from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.errors import ForbiddenError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.testmode import wire
-from bridge_server.testmode.instruments import Instruments
+from bridge_server.testmode.instruments import Instruments, Wanted
 from bridge_server.testmode.service import Controls
 from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import json_object, parse_value, require_json
@@ -65,8 +65,11 @@ class TestModeHandlers:
 
     async def sent(self, request: web.Request) -> wire.SentMessagesAnswer:
         """The last 2,000 attempts to deliver, oldest first."""
-        wanted, wait_seconds = wire.read_wanted(request.query), wire.read_wait(request.query)
-        found = await self._instruments.sent.matching(wanted, wait_seconds)
+        query, channel = request.query, request.query.get("channel")
+        if channel is not None and channel not in wire.CHANNELS:
+            raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(wire.CHANNELS)}.")
+        wanted = Wanted(channel, query.get("topic"), query.get("account"))
+        found = await self._instruments.sent.matching(wanted, wire.read_wait(query))
         return {"sent": list(map(wire.sent_fields, found))}
 
     async def forget_sent(self, _: web.Request) -> wire.ForgottenMessagesAnswer:

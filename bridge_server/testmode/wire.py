@@ -18,7 +18,7 @@ from pydantic import (
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
-from bridge_server.testmode.instruments import MOST_FAULTS, Wanted
+from bridge_server.testmode.instruments import MOST_FAULTS
 from bridge_server.testmode.models import ClockMove, ClockState, CountedFault, FaultRule, Sent, Where
 from bridge_server.web.shapes import Count, Milliseconds, Moment, TypedDict, text
 from bridge_server.web.traffic import Contents, Recorded
@@ -159,14 +159,6 @@ def read_clock(document: Mapping[str, Any]) -> ClockMove:
     if not 0 <= advance <= _MOST_SECONDS:
         raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set 'now' to go back")
     return ClockMove(advance_us=round(advance * 1_000_000))
-
-
-def read_wanted(query: Mapping[str, str]) -> Wanted:
-    """The messages that a query names. Raises InvalidInputError."""
-    channel = query.get("channel")
-    if channel is not None and channel not in CHANNELS:
-        raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(CHANNELS)}.")
-    return Wanted(channel, query.get("topic"), query.get("account"))
 
 
 def read_wait(query: Mapping[str, str]) -> float:
