@@ -12,12 +12,10 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
     added,
-    answers_of,
-    listed_processes,
     of_all,
     wanted_process,
 )
@@ -164,10 +162,8 @@ class ClientAdmin:
             found = self._clients.heaviest(by, limit, last_seconds=last_seconds)
             return {"clients": [client_fields(each) for each in found], "next": None}
 
-        def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            listed = [client for each in answers_of(mine, replies) for client in each["clients"]]
-            clients = heaviest_fields(listed, by, limit)
-            return {"clients": clients, "next": None, "processes": listed_processes(number, replies)}
+        def merged(pages: Pages) -> Fields:
+            return {"clients": heaviest_fields(pages, by, limit), "next": None}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged)
@@ -238,21 +234,20 @@ def read_last_seconds(last: str) -> int | None:
     return seconds
 
 
-def merged_details(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_details(pages: Pages) -> Fields:
     """A client: figures, connections and sockets of all processes together; its limits hold for all."""
-    found = answers_of(own, replies)
+    found = [*pages.values()]
     return {
-        **own,
+        **found[0],
         **{name: added([each[name] for each in found]) for name in ("last_hour", "since_start")},
         **{name: sum(each[name] for each in found) for name in ("waiting", "connections", "open_sockets")},
-        "processes": listed_processes(own_number, replies),
     }
 
 
-def heaviest_fields(clients: Sequence[Fields], by: str, limit: int) -> list[Fields]:
+def heaviest_fields(pages: Pages, by: str, limit: int) -> list[Fields]:
     """The heaviest of the clients that several processes have listed, each address once."""
     of_address: dict[str, list[Fields]] = {}
-    for client in clients:
+    for client in (client for page in pages.values() for client in page["clients"]):
         of_address.setdefault(client["address"], []).append(client)
     return sorted(map(added, of_address.values()), key=lambda client: -int(client[by]))[:limit]
 

@@ -79,6 +79,9 @@ class Reply(NamedTuple):
         return {"number": self.number, "url": self.url, "fault": self.fault}
 
 
+Pages: TypeAlias = Mapping[int, Fields]
+"""The answer of each process that has answered, by its number; the first is of the process that merges."""
+
 Question: TypeAlias = tuple[str, Mapping[str, str]]
 """A path of the admin API and the query with which other processes are asked."""
 
@@ -229,14 +232,21 @@ async def of_all(
     wanted: WantedProcess,
     question: Question,
     own: Callable[[], Awaitable[Answer]],
-    merge: Callable[[int, Fields, Sequence[Reply]], Fields],
+    merge: Callable[[Pages], Fields],
+    shown_as: str | None = None,
 ) -> Answer:
-    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process."""
+    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The list
+    of processes has the answer of each under the name `shown_as`, if there is one.
+    """
     if neighbours is None or wanted is not None:
         return await of_one(neighbours, wanted, question, own)
     path, query = question
     mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
-    merged: Answer = merge(neighbours.own_number, mine, replies)
+    pages = pages_of(neighbours.own_number, mine, replies)
+    processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
+    if shown_as is not None:
+        processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
+    merged: Answer = merge(pages) | {"processes": processes}
     return merged
 
 
@@ -257,11 +267,6 @@ def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessA
     """The processes that an answer is made of, and the processes that have not answered."""
     own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
     return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
-
-
-def answers_of(own: Fields, replies: Sequence[Reply]) -> list[Fields]:
-    """The answers of all processes that have answered, first of this one."""
-    return [own, *(each.fields for each in replies if each.fields is not None)]
 
 
 def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
@@ -317,10 +322,10 @@ def page_query(
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
 
 
-def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> dict[int, Fields]:
-    """The answers by the numbers of their processes."""
-    pages = {reply.number: reply.fields for reply in replies if reply.fields is not None}
-    return pages if own is None else {**pages, own_number: own}
+def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Pages:
+    """The answers of all processes that have answered."""
+    pages: dict[int, Fields] = {} if own is None else {own_number: own}
+    return pages | {reply.number: reply.fields for reply in replies if reply.fields is not None}
 
 
 def merged_page(
@@ -336,7 +341,7 @@ def merged_page(
     }
 
 
-def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
+def _newest_first(name: str, pages: Pages) -> list[Fields]:
     """The entries by time. A process's own stay in the order of their numbers: a cursor has one of each."""
     found = []
     for process, page in pages.items():
@@ -347,7 +352,7 @@ def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
     return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _next(name: str, cursor: Cursor, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
+def _next(name: str, cursor: Cursor, pages: Pages, shown: Sequence[Fields]) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
     places = dict(cursor)
     for process, page in pages.items():
@@ -370,7 +375,7 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
-    members: Callable[[Mapping[int, Fields]], Fields]
+    members: Callable[[Pages], Fields]
     ended: int | None = None
     """A number before which there are no entries."""
     read: Callable[[str], int | None] = read_number
@@ -400,8 +405,7 @@ async def page_of_all(
     mine = None if before is None and has_ended else pages.own(before)
     replies = await neighbours.ask_all(path, asked)
     page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
-    found = pages_of(own_number, mine, replies)
-    whole: Answer = page | pages.members(found if mine is None else {own_number: mine, **found})
+    whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
     return whole
 
 
@@ -459,7 +463,7 @@ def changed_at_ms(request: Fields) -> int:
     return milliseconds_of(request["at"]) + round(request["milliseconds"] or 0)
 
 
-def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
+def _in_order(pages: Pages) -> list[tuple[int, Fields]]:
     """The requests with the times that order them. A process's own stay in the order of their changes."""
     found = []
     for number, page in pages.items():
@@ -470,9 +474,7 @@ def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
     return found
 
 
-def _positions_after(
-    positions: Mapping[int, int], pages: Mapping[int, Fields], shown: Sequence[Fields]
-) -> dict[int, int]:
+def _positions_after(positions: Mapping[int, int], pages: Pages, shown: Sequence[Fields]) -> dict[int, int]:
     """The last change of each process that is known with these requests."""
     after = {}
     for number, page in pages.items():

@@ -3,7 +3,7 @@
 import resource
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypeAlias
 
@@ -15,10 +15,9 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     added,
-    answers_of,
     of_all,
     wanted_process,
 )
@@ -159,7 +158,9 @@ class StatsAdmin:
         the last hour.
         """
         wanted = wanted_process(request, self._neighbours)
-        return await of_all(self._neighbours, wanted, (request.path, {}), self._own, merged_fields)
+        return await of_all(
+            self._neighbours, wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
+        )
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""
@@ -233,17 +234,13 @@ def _size(file: Path) -> int:
         return 0
 
 
-def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
-    """The server at a glance, all its processes together and each by itself."""
-    found = answers_of(own, replies)
-    entries = [{"number": own_number, "url": None, "fault": None, "figures": own}]
-    entries += [{**each.entry(), "figures": each.fields} for each in replies]
-    listed = [client for each in found for client in each["clients"]]
+def merged_fields(pages: Pages) -> Fields:
+    """The server at a glance, all its processes together."""
+    found = [*pages.values()]
     return {
         **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
-        "clients": heaviest_fields(listed, "requests", _HEAVIEST),
-        "processes": sorted(entries, key=lambda entry: int(entry["number"])),
+        "clients": heaviest_fields(pages, "requests", _HEAVIEST),
     }
 
 

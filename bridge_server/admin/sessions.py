@@ -12,13 +12,10 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
-    answers_of,
-    listed_processes,
     of_all,
-    pages_of,
     wanted_process,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, read_place, shortened, wanted_page
@@ -194,28 +191,23 @@ class SessionAdmin:
         await self.end(request.match_info["handle"])
 
 
-def merged_page(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_page(pages: Pages) -> Fields:
     """A page of sessions with what all processes have seen of them."""
+    own, *others = pages.values()
     seen: dict[str, list[Fields]] = {}
-    for reply in replies:
-        for session in () if reply.fields is None else reply.fields["sessions"]:
-            seen.setdefault(session["handle"], []).append(session)
+    for session in (session for page in others for session in page["sessions"]):
+        seen.setdefault(session["handle"], []).append(session)
     sessions = [_as_seen_by_all([each, *seen.get(each["handle"], ())]) for each in own["sessions"]]
-    return {**own, "sessions": sessions, "processes": listed_processes(own_number, replies)}
+    return {**own, "sessions": sessions}
 
 
-def merged_story(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_story(stories: Pages) -> Fields:
     """A session with what all processes have seen of it, and the requests that any of them keeps."""
-    stories = pages_of(own_number, own, replies)
     requests = [
         {**request, "process": number} for number, story in stories.items() for request in story["requests"]
     ]
     newest_first = sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {
-        **_as_seen_by_all(answers_of(own, replies)),
-        "requests": newest_first[:MOST_REQUESTS],
-        "processes": listed_processes(own_number, replies),
-    }
+    return {**_as_seen_by_all([*stories.values()]), "requests": newest_first[:MOST_REQUESTS]}
 
 
 def _as_seen_by_all(found: Sequence[Fields]) -> Fields:
@@ -341,18 +333,18 @@ def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
     return kinds
 
 
-def merged_topics(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_topics(pages: Pages) -> Fields:
     """A page of topics with the sockets of all processes."""
     everywhere: dict[tuple[str, str], list[Fields]] = {}
-    for page in answers_of(own, replies):
+    for page in pages.values():
         for each in page["topics"]:
             everywhere.setdefault((each["topic"], each["expires_at"]), []).append(each)
-    topics = []
+    own, topics = next(iter(pages.values())), []
     for each in own["topics"]:
         seen = everywhere[each["topic"], each["expires_at"]]
         kind = next((one["kind"] for one in seen if one["kind"]), None)
         topics.append({**each, "kind": kind, "sockets": sum(one["sockets"] for one in seen)})
-    return {**own, "topics": topics, "processes": listed_processes(own_number, replies)}
+    return {**own, "topics": topics}
 
 
 def topic_routes(topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:

@@ -14,6 +14,7 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     PagesOfAll,
     Reply,
     WantedProcess,
@@ -115,7 +116,7 @@ class RequestLists:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def last(pages: Mapping[int, Fields]) -> Fields:
+        def last(pages: Pages) -> Fields:
             return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
         question = (TRAFFIC, {"filter": words})

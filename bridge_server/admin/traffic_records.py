@@ -9,10 +9,9 @@ import orjson
 from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
-    listed_processes,
     of_all,
 )
 from bridge_server.admin.rows import Handles, shortened
@@ -507,10 +506,8 @@ def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Fields:
+def merged_life(lives: Pages) -> Fields:
     """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
-    lives = {} if own is None else {own_number: own}
-    lives |= {each.number: each.fields for each in replies if each.fields is not None}
     if not lives:
         raise CallNotFoundError
     first = next(iter(lives.values()))
@@ -528,7 +525,6 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
         **first,
         "session": next((life["session"] for life in lives.values() if life["session"]), None),
         "steps": sorted(_of_its_time(steps), key=lambda step: (step["step"] != "asked", step["at"] or "")),
-        "processes": listed_processes(own_number, replies),
     }
 
 
