@@ -4,9 +4,9 @@ A backend as a value, too: everything that depends on the database, which is a f
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -30,6 +30,8 @@ from bridge_server.wallet.models import NoNodeError
 from bridge_server.web.limits import Quotas, TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
+
+log = structlog.get_logger()
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -145,29 +147,34 @@ class WalletRole(NamedTuple):
             raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
 
 
-class Backend(ABC):
-    """The parts that depend on the kind of database. By default they are those of a file, for one process."""
+class Backend:
+    """The parts that depend on the kind of database: here a file in the data directory, for one process."""
 
     clock: Clock
     """The clock of the machine, corrected where the database server's is known."""
     database: Engine
 
-    @abstractmethod
+    def __init__(self, settings: Settings, events: Events, clock: Clock | None) -> None:
+        self._settings = settings
+        self._file = SqliteDatabase(settings.database_file, events, settings.database_limit)
+        self.clock, self.database = clock or SystemClock(), self._file
+
     def opened_for_server(self) -> AbstractAsyncContextManager[None]:
         """The database, brought up to date and open. Raises DatabaseRefusedError, NewerSchemaError,
         sqlite3.Error.
         """
+        return self._file_opened(self._upgrade)
 
-    @abstractmethod
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
         """The database, brought up to date and open, beside a server that may use it. Without `may_create`, a
         database that does not exist is refused. Raises DataDirectoryError, DatabaseRefusedError,
         NewerSchemaError, sqlite3.Error.
         """
+        return self._file_opened(partial(self._bring_up_to_date, may_create))
 
-    @abstractmethod
     def outside_changes(self) -> Callable[[], Awaitable[bool]]:
         """A function that tells whether a command has committed something since it was last called."""
+        return self._file.has_changed_outside
 
     def fault(self) -> str | None:
         """The reason why a server could not use PostgreSQL; None if it could, and for a file."""
@@ -205,63 +212,42 @@ class Backend(ABC):
         """The servers on a PostgreSQL database, oldest first; a file's are not listed."""
         return ()
 
+    def _upgrade(self) -> None:
+        saved = migrate(self._settings.database_file, packaged_migrations())
+        if saved is not None:
+            log.info("schema_upgraded", backup=str(saved))
 
-# The backend that the settings name: a database file, or PostgreSQL, which is loaded where it is used.
+    def _bring_up_to_date(self, may_create: bool) -> None:
+        file, data_dir, migrations = (
+            self._settings.database_file,
+            self._settings.data_dir,
+            packaged_migrations(),
+        )
+        if not may_create and not file.exists():
+            raise DataDirectoryError(
+                f"there is no database in {data_dir}: name the server's data directory with --data-dir"
+            )
+        if file.exists() and is_up_to_date(file, migrations):
+            return
+        try:
+            with held(data_dir):
+                migrate(file, migrations)
+        except DataDirectoryInUseError as error:
+            raise DataDirectoryError(
+                f"{error}, or restart it: its database has an older schema than this command needs"
+            ) from error
 
-
-log = structlog.get_logger()
+    @asynccontextmanager
+    async def _file_opened(self, prepare: Callable[[], None]) -> AsyncIterator[None]:
+        prepare()
+        async with self._file.opened():
+            yield
 
 
 def backend_of(settings: Settings, events: Events, clock: Clock | None = None) -> Backend:
     """The database that the settings name; a test hands in its own clock. Nothing is opened."""
     if settings.database is None:
-        return SqliteBackend(settings, events, clock)
-    module = import_module("bridge_server.assembly.postgres")
+        return Backend(settings, events, clock)
+    module = import_module("bridge_server.assembly.postgres")  # loaded only where it is used
     backend: Backend = module.PostgresBackend(settings, events, clock)
     return backend
-
-
-class SqliteBackend(Backend):
-    """A database file in the data directory, which one server uses."""
-
-    database: SqliteDatabase
-
-    def __init__(self, settings: Settings, events: Events, clock: Clock | None) -> None:
-        self.clock = clock or SystemClock()
-        self.database = SqliteDatabase(settings.database_file, events, settings.database_limit)
-        self._settings = settings
-
-    @asynccontextmanager
-    async def opened_for_server(self) -> AsyncIterator[None]:
-        saved = migrate(self._settings.database_file, packaged_migrations())
-        if saved is not None:
-            log.info("schema_upgraded", backup=str(saved))
-        async with self.database.opened():
-            yield
-
-    @asynccontextmanager
-    async def opened_for_command(self, *, may_create: bool) -> AsyncIterator[None]:
-        if not may_create and not self._settings.database_file.exists():
-            raise DataDirectoryError(
-                f"there is no database in {self._settings.data_dir}: name the server's data directory with "
-                "--data-dir"
-            )
-        _bring_up_to_date(self._settings)
-        async with self.database.opened():
-            yield
-
-    def outside_changes(self) -> Callable[[], Awaitable[bool]]:
-        return self.database.has_changed_outside
-
-
-def _bring_up_to_date(settings: Settings) -> None:
-    migrations = packaged_migrations()
-    if settings.database_file.exists() and is_up_to_date(settings.database_file, migrations):
-        return
-    try:
-        with held(settings.data_dir):
-            migrate(settings.database_file, migrations)
-    except DataDirectoryInUseError as error:
-        raise DataDirectoryError(
-            f"{error}, or restart it: its database has an older schema than this command needs"
-        ) from error
