@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
@@ -13,9 +12,8 @@ from uuid import UUID
 from aiohttp import web
 from Crypto.Cipher import AES
 
-from bridge_server.kernel.errors import ForbiddenError, InvalidInputError
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.values import dataclass
-from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import Shape, check, json_object
 from bridge_server.web.routes import About, Access, Route
 from bridge_server.web.shapes import Work, answering, returned
@@ -37,19 +35,6 @@ KEY_BYTES = 16
 """The length of the key of `Handles`."""
 _HANDLE_CHARACTERS = 22
 _SHOWN_CHARACTERS = 8
-
-
-def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
-    """A guard that raises ForbiddenError for requests to other hosts, which DNS rebinding leads here."""
-
-    def guard(request: web.Request) -> None:
-        if not hosts.admit(request):
-            raise ForbiddenError(
-                f"The admin API does not answer to the host {host_of(request)[:255]!r}: reach it as "
-                "localhost or by its address, or name the host in rpc_hosts."
-            )
-
-    return guard
 
 
 @dataclass(frozen=True, slots=True)

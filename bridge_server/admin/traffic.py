@@ -26,7 +26,7 @@ from bridge_server.admin.other_processes import (
     wanted_process,
     write_positions,
 )
-from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.admin.traffic_records import (
     CallLifeAnswer,
     CallLives,
@@ -92,14 +92,11 @@ def read_following(query: Mapping[str, str]) -> Following | None:
 class RequestLists:
     """The lists of requests. `spell` makes the fields of an own request."""
 
-    def __init__(
-        self, streams: TrafficStreams, spell: Spell, handles: Handles, neighbours: Neighbours | None
-    ) -> None:
+    def __init__(self, streams: TrafficStreams, spell: Spell, lives: CallLives) -> None:
         self._streams = streams
         self._traffic = streams.traffic
         self._spell = spell
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles, self._neighbours = lives.handles, lives.neighbours
         self.keeps_contents = streams.traffic.keeps_contents
 
     async def page(
@@ -222,9 +219,8 @@ class TrafficAdmin:
     def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
         self._streams = streams
         self._lives = lives
-        self._handles = handles = lives.handles
-        self._neighbours = neighbours = lives.neighbours
-        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
+        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._lists = None if streams is None else RequestLists(streams, streams.spell, lives)
 
     async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
         """The last 2,000 requests that the server answered and sent, and requests that wait now, newest

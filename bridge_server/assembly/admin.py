@@ -14,7 +14,7 @@ from bridge_server.admin.notifications import NotificationAdmin, notification_ro
 from bridge_server.admin.other_processes import Neighbours
 from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
-from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles, guard_of
+from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
 from bridge_server.admin.server import (
     NOTIFICATION,
     FigureSources,
@@ -49,6 +49,7 @@ from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, Route
 
 _TURN_SECONDS = 20.0
+_OTHER_HOST = "reach it as localhost or by its address, or name the host in rpc_hosts."
 
 
 class Admin:
@@ -173,7 +174,7 @@ def _rows(foundation: Foundation) -> AdminRows | None:
     if token is None:
         return None
     turned_away = TurnedAway(foundation.addresses, foundation.clock, "admin_refused", "admin_token")
-    guard = guard_of(Hosts(settings.operators_hosts))
+    guard = Hosts(settings.operators_hosts).guard("The admin API does not answer to", _OTHER_HOST)
     access = Access(guard=guard, bearer=token, on_refusal=turned_away.note)
     return AdminRows(access, settings.notify_body_limit)
 

@@ -18,13 +18,11 @@ from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import (
-    BRIDGE,
     WEBHOOK_CHANNEL,
     AttemptLog,
     NotedSender,
     PublicSender,
     Sender,
-    about,
     shown_url,
 )
 from bridge_server.outbox.guarded_client import Outcome
@@ -42,7 +40,7 @@ from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
 from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
+from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages, attempted
 from bridge_server.testmode.models import Sent, Where
 from bridge_server.wallet.node.failures import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
@@ -52,7 +50,7 @@ from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
 from bridge_server.web.recorder import Activities, Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.traffic import TrafficLog
 
 PUSHES = (DEVICE, PUSH)
 """The purposes of messages for devices."""
@@ -74,18 +72,7 @@ class RecordedSender:
         """Attempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
-        self._record.note(
-            Exchange(
-                who=BRIDGE,
-                method="POST",
-                path=shown_url(message.url),
-                route=self._route,
-                status=outcome.status or 0,
-                milliseconds=round((perf_counter() - started) * 1_000, 1),
-                summary=outcome.reason,
-                about=about(message),
-            )
-        )
+        self._record.note(attempted(message, outcome, started, shown_url(message.url), self._route))
         return outcome
 
 

@@ -181,16 +181,6 @@ _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """The request in three languages. `note` says what has to be filled in."""
-
-    curl: str
-    python: str
-    javascript: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Request:
     method: str
     url: str
@@ -198,8 +188,10 @@ class _Request:
     body: str
 
 
-def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
-    """The request, sent to this bridge once more; None if it was sent elsewhere, or its body is not kept."""
+def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> dict[str, str] | None:
+    """The request in three languages, sent to this bridge once more, with a note what has to be filled in;
+    None if it was sent elsewhere, or its body is not kept.
+    """
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
@@ -211,16 +203,13 @@ def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
         if name.lower() not in _MADE_ANEW and not name.lower().startswith(_OF_BROWSERS)
     }
     request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
-    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
-
-
-def _note(request: _Request) -> str:
     notes = []
-    if _TOKEN in request.headers.values():
+    if _TOKEN in headers.values():
         notes.append("Put the token in the place of TOKEN.")
     if _HIDDEN in request.url:
         notes.append("Ids are shortened: put the whole ones in their places.")
-    return " ".join(notes)
+    spelled = {"curl": _curl(request), "python": _python(request), "javascript": _javascript(request)}
+    return {**spelled, "note": " ".join(notes)}
 
 
 def _curl(request: _Request) -> str:
@@ -312,12 +301,11 @@ class TrafficPage:
         self._approvals = approvals
         self._streams = streams
         self._lives = lives
-        self._handles = handles = lives.handles
-        self._neighbours = neighbours = lives.neighbours
+        self._handles, self._neighbours = lives.handles, lives.neighbours
         self._lists = None
         if streams is not None:
             spell = partial(line_fields, traffic=streams.traffic)
-            self._lists = RequestLists(streams, spell, handles, neighbours)
+            self._lists = RequestLists(streams, spell, lives)
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
 

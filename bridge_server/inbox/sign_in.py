@@ -1,6 +1,6 @@
 """Sign-in with Ethereum (EIP-4361): nonces, messages, tokens."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -152,7 +152,7 @@ class SignIn:
         """
         message, now_ms = attempt.message, self._clock.now_ms()
         local = _loopback_origins(message) if self._admits_loopback else frozenset()
-        faults = _origin_faults(message, self._origins | own_origins | local)
+        faults = [*_origin_faults(message, self._origins | own_origins | local)]
         faults += _time_faults(message, now_ms, self._lifetimes.nonce_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
@@ -213,27 +213,20 @@ def _loopback_origins(message: SignInMessage) -> frozenset[str]:
     return frozenset(filter(is_loopback_origin, origins))
 
 
-def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> list[Fault]:
+def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> Iterator[Fault]:
     """The faults of a message's domain, scheme and URI, if the server accepts sign-ins for these origins."""
-    details = _domain_fault(message, origins), _uri_fault(message, origins)
-    return [Fault(_POINTER, detail) for detail in details if detail]
-
-
-def _domain_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
     named = [origin for scheme in _SCHEMES if (origin := origin_of_url(f"{scheme}://{message.domain}"))]
     allowed = [origin for origin in named if origin in origins]
     if not allowed:
         known = _listed(origin.partition("://")[2] for origin in origins)
-        return f"the domain must be one that speaks for this server ({known}), and is {message.domain}"
-    if message.scheme is not None and origin_of_url(f"{message.scheme}://{message.domain}") not in allowed:
-        return f"the scheme before the domain must be that of {_listed(allowed)}, and is {message.scheme}"
-    return None
-
-
-def _uri_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
-    if origin_of_url(message.uri) in origins:
-        return None
-    return f"the URI must begin with an origin that speaks for this server: {_listed(origins)}"
+        said = f"the domain must be one that speaks for this server ({known}), and is {message.domain}"
+        yield Fault(_POINTER, said)
+    elif message.scheme is not None and origin_of_url(f"{message.scheme}://{message.domain}") not in allowed:
+        said = f"the scheme before the domain must be that of {_listed(allowed)}, and is {message.scheme}"
+        yield Fault(_POINTER, said)
+    if origin_of_url(message.uri) not in origins:
+        said = f"the URI must begin with an origin that speaks for this server: {_listed(origins)}"
+        yield Fault(_POINTER, said)
 
 
 def _listed(texts: Iterable[str]) -> str:

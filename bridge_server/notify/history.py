@@ -5,7 +5,7 @@ Times are milliseconds since the Unix epoch.
 
 from collections.abc import Generator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
 from bridge_server.kernel.values import dataclass
@@ -108,12 +108,8 @@ class AccountBucket:
     next_token_at_ms: int | None
 
 
-class _Scanned(NamedTuple):
-    """The outcome for one account, and its place among the accounts of the notification."""
-
-    place: OutcomeCursor
-    outcome: AccountOutcome
-
+_Scanned: TypeAlias = tuple[OutcomeCursor, AccountOutcome]
+"""The place of an account among the accounts of the notification, and its outcome."""
 
 _NOTIFICATION = f"""
 notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
@@ -270,15 +266,15 @@ def _scanned(row: Row) -> _Scanned:
     sending, account, key, spelled, state, at_ms, read_at_ms, retry_at_ms = row
     shown = account_of_key(key).spelled if spelled is None else spelled
     outcome = AccountOutcome(shown, DeliveryOutcome(state), at_ms, read_at_ms, retry_at_ms)
-    return _Scanned(OutcomeCursor(sending, account), outcome)
+    return OutcomeCursor(sending, account), outcome
 
 
 def _page(scanned: Sequence[_Scanned], wanted: DeliveryOutcome | None, limit: int, most: int) -> OutcomePage:
-    found = [one for one in scanned if wanted is None or one.outcome.outcome is wanted]
-    shown = [one.outcome for one in found[:limit]]
+    found = [(place, one) for place, one in scanned if wanted is None or one.outcome is wanted]
+    shown = [one for _, one in found[:limit]]
     if len(found) > limit:
-        return OutcomePage(shown, found[limit - 1].place)
-    return OutcomePage(shown, scanned[-1].place if len(scanned) >= most else None)
+        return OutcomePage(shown, found[limit - 1][0])
+    return OutcomePage(shown, scanned[-1][0] if len(scanned) >= most else None)
 
 
 def _account(account_key: str) -> Generator[Step, list[Row], int]:

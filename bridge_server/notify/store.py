@@ -382,7 +382,9 @@ class NotifyStore:
     @transaction(turns=sweeping("notifications", TURN_OF_FIGURES))
     def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
         """Delete a slice of the outdated rows, and of the full buckets. Returns how many rows."""
-        buckets = yield from _sweep_buckets(now_ms * 1000)
+        now_us = now_ms * 1000
+        buckets = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
+        buckets += scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
         if buckets:
             return buckets
         read = scalar(int, (yield Statement(SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
@@ -446,19 +448,14 @@ def _content_to_send(
     if request.notification_id is not None:
         rows = yield Statement(FIRST_CALL, (project.number, request.notification_id))
         if rows:
-            first = _first_call(request.notification_id, rows[0])
-            left = scalar(str, (yield Statement(NOT_COVERED, (asked, first.number))))
-            return first, left
+            number, type_number, type_id, title, body, url, missed = rows[0]
+            content = Notification(TypeId(type_id), title, body, url)
+            left = scalar(str, (yield Statement(NOT_COVERED, (asked, number))))
+            return SentContent(content, type_number, request.notification_id, number, bool(missed)), left
     rows = yield Statement(TYPE, (project.number, request.notification.type_id))
     if not rows:
         raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
-
-
-def _first_call(notification_id: str, row: Row) -> SentContent:
-    number, type_number, type_id, title, body, url, missed = row
-    content = Notification(TypeId(type_id), title, body, url)
-    return SentContent(content, type_number, notification_id, number, bool(missed))
 
 
 def _sort(
@@ -499,21 +496,15 @@ def _count_call(
         if not sent and not failed and stored.notification_id is None:
             return stored
         counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
-        return (yield from _insert_notification(project, stored, now_ms, counts))
+        content = (stored.notification.title, stored.notification.body, stored.notification.url)
+        row = (project.number, stored.type, stored.notification_id, *content, now_ms, *counts)
+        return replace(stored, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
     if stored.has_missed:
         failed.subtract((yield from _forget_missed(project, stored.number, call.left)))
     counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
     if any(counts):
         yield Statement(COUNT_CALL, (*counts, stored.number))
     return stored
-
-
-def _insert_notification(
-    project: Project, new: SentContent, now_ms: int, counts: tuple[int, int, int]
-) -> Generator[Step, list[Row], SentContent]:
-    content = (new.notification.title, new.notification.body, new.notification.url)
-    row = (project.number, new.type, new.notification_id, *content, now_ms, *counts)
-    return replace(new, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
 
 
 def _forget_missed(
@@ -579,9 +570,3 @@ def _delete_missed(statement: str, which: int, limit: int) -> Transaction[int]:
         yield Statement(COUNT_MISSED, (-number, project))
     notifications = json_array({notification for _, notification in rows})
     return len(rows) + (yield from delete_unsent_notifications(notifications))
-
-
-def _sweep_buckets(now_us: int) -> Transaction[int]:
-    full = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
-    others = scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
-    return full + others

@@ -140,6 +140,20 @@ class Instruments(NamedTuple):
     token: str
 
 
+def attempted(message: OutgoingMessage, outcome: Outcome, started: float, path: str, route: str) -> Exchange:
+    """An attempt to deliver that has begun at `started`, for the record of requests."""
+    return Exchange(
+        who=BRIDGE,
+        method="POST",
+        path=path,
+        route=route,
+        status=outcome.status or 0,
+        milliseconds=round((perf_counter() - started) * 1_000, 1),
+        summary=outcome.reason,
+        about=about(message),
+    )
+
+
 class ObservedWebhooks:
     """A sender of webhooks that faults strike first, and whose messages are kept for the test."""
 
@@ -171,19 +185,9 @@ class ObservedWebhooks:
                 headers=headers,
             )
         )
-        self._instruments.traffic.note(
-            Exchange(
-                who=BRIDGE,
-                method="POST",
-                path=message.url,
-                route=channel,
-                status=outcome.status or 0,
-                milliseconds=round((perf_counter() - started) * 1_000, 1),
-                summary=outcome.reason,
-                request=contents(headers, message.body),
-                about=about(message),
-            )
-        )
+        attempt = attempted(message, outcome, started, message.url, channel)
+        attempt.request = contents(headers, message.body)
+        self._instruments.traffic.note(attempt)
         return outcome
 
     async def _attempt(self, message: OutgoingMessage, now_ms: int) -> Outcome:

@@ -1,7 +1,7 @@
 """Addresses: the client's, the host that a request names, and the server's own origins."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web
 from multidict import istr
 
+from bridge_server.kernel.errors import ForbiddenError
 from bridge_server.kernel.fields import IpAddress, is_loopback, parse_ip_address, web_origin
 from bridge_server.web.aiohttp_internals import has_known_requests, peer_key_of
 
@@ -143,6 +144,15 @@ class Hosts:
         """Whether the request names one of them."""
         host = host_of(request)
         return self._is_known_host(host) or _is_own_address(request, host)
+
+    def guard(self, refusal: str, remedy: str) -> Callable[[web.Request], None]:
+        """A guard that raises ForbiddenError for requests to other hosts."""
+
+        def check(request: web.Request) -> None:
+            if not self.admit(request):
+                raise ForbiddenError(f"{refusal} the host {host_of(request)[:255]!r}: {remedy}")
+
+        return check
 
     def _is_known(self, host: str) -> bool:
         name = _name_of(host)
