@@ -16,7 +16,7 @@ from bridge_server.admin.projects import (
 )
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox.models import ReadBy
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.inbox.store import InboxReads
 from bridge_server.inbox.wire import (
     PAGE_QUERY,
     InboxPageAnswer,

@@ -40,8 +40,15 @@ from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
 from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages, attempted
-from bridge_server.testmode.models import Sent, Where
+from bridge_server.testmode.instruments import (
+    Faults,
+    Instruments,
+    ObservedWebhooks,
+    Sent,
+    SentMessages,
+    Where,
+    attempted,
+)
 from bridge_server.wallet.node.failures import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit

@@ -9,10 +9,9 @@ from bridge_server.assembly.foundation import Foundation, ProjectServices
 from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
-from bridge_server.inbox.reading import Arrivals, InboxReads
 from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
 from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, origin_of_url
-from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.store import Arrivals, InboxReads, InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest

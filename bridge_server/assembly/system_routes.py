@@ -15,7 +15,7 @@ from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.description.routes import DocumentationHandlers, FrontFacts, documentation_routes
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.inbox.store import InboxReads
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.kernel.version import VERSION

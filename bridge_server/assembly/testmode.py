@@ -9,8 +9,7 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.values import dataclass
 from bridge_server.push.providers.sinks import SINK_ANSWERS
 from bridge_server.storage.connection import ORDERED_FAILURES
-from bridge_server.testmode.instruments import Instruments
-from bridge_server.testmode.models import Where
+from bridge_server.testmode.instruments import Instruments, Where
 from bridge_server.testmode.routes import TestModeHandlers, testmode_routes
 from bridge_server.testmode.service import Controls, EveryTable
 from bridge_server.testmode.wire import Routes, Words

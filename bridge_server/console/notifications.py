@@ -12,7 +12,7 @@ from bridge_server.admin.rows import read_choice, read_number
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.inbox.store import InboxReads
 from bridge_server.inbox.wire import page_fields, read_ids, read_query
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import spell_day

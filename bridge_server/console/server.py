@@ -10,8 +10,7 @@ from bridge_server.console.rendering import duration_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.testmode import wire
-from bridge_server.testmode.instruments import Faults
-from bridge_server.testmode.models import Where
+from bridge_server.testmode.instruments import Faults, Where
 from bridge_server.testmode.service import Controls
 from bridge_server.testmode.wire import Routes, Words, counted_fields, read_faults
 from bridge_server.web.recorder import By

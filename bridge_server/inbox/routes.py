@@ -16,8 +16,8 @@ from bridge_server.inbox.models import (
     TooManyStreamsError,
 )
 from bridge_server.inbox.page import InboxPage
-from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.store import InboxReads
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339

@@ -13,8 +13,7 @@ from typing import TypeAlias
 import structlog
 
 from bridge_server.inbox.models import Arrival, Reader, SignedOut, StoredNotification, TooManyStreamsError
-from bridge_server.inbox.reading import Arrivals
-from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.store import Arrivals, InboxStore
 from bridge_server.inbox.wire import write_event
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import NotAuthenticatedError, UnavailableError

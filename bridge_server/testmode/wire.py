@@ -18,8 +18,15 @@ from pydantic import (
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
-from bridge_server.testmode.instruments import MOST_FAULTS
-from bridge_server.testmode.models import ClockMove, ClockState, CountedFault, FaultRule, Sent, Where
+from bridge_server.testmode.instruments import (
+    MOST_FAULTS,
+    ClockMove,
+    ClockState,
+    CountedFault,
+    FaultRule,
+    Sent,
+    Where,
+)
 from bridge_server.web.shapes import Count, Milliseconds, Moment, TypedDict, text
 from bridge_server.web.traffic import Contents, Recorded
 
