@@ -129,7 +129,7 @@ class AccountAdmin:
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
         if project_id is None:
-            projects = await self._subscriptions.projects_of(account.key, _PROJECTS)
+            projects = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
         else:
             projects = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
@@ -142,7 +142,7 @@ class AccountAdmin:
 
     async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
         limit, now_us = self._account_limit, self._clock.now_us()
-        subscription = await self._subscriptions.of_account(project, account.key)
+        subscription = await self._subscriptions.store.of_account(project, account.key)
         bucket = await self._history.bucket(project, account.key, limit, now_us)
         received = await self._history.received(project, account.key, _NOTIFICATIONS)
         return {
@@ -204,7 +204,7 @@ class InboxAdmin:
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
-        return await self._inbox.number_of(read_account(request.match_info["account"]).key)
+        return await self._inbox.store.number_of(read_account(request.match_info["account"]).key)
 
 
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"

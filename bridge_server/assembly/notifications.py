@@ -162,7 +162,7 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         stop=services.streams.close,
         emptied=(partial(afterwards, services.streams.end_all),),
         catch_up=services.streams.look_again,
-        sweeps=(services.sign_in.sweep,),
+        sweeps=(services.sign_in.store.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
     )

@@ -130,14 +130,14 @@ class InboxPreview:
     async def mark_read(self, asked: Asked) -> Done:
         account = read_account(asked.query.get("account", ""))
         ids = read_ids(JsonObject({"ids": asked.form.get("ids", "").split()}, None))
-        marked = await self._inbox.mark_read(await self._inbox.number_of(account.key), ids, ReadBy.BULK)
+        marked = await self._inbox.mark_read(await self._inbox.store.number_of(account.key), ids, ReadBy.BULK)
         place = f"{ROOT}{_INBOX}?account={quote(account.spelled, safe='')}"
         return Done(place, f"{count_of(marked)} marked as read. They do not count in the read rate.")
 
     async def _fields(self, account: Account, asked: Asked) -> dict[str, Any]:
         wanted = {name: asked.query[name] for name in ("unread", "after") if asked.query.get(name)}
         query = read_query({**wanted, "limit": _INBOX_PAGE})
-        page = await self._inbox.page(await self._inbox.number_of(account.key), query, wait_seconds=0)
+        page = await self._inbox.page(await self._inbox.store.number_of(account.key), query, wait_seconds=0)
         return {
             "account": await self._accounts.of(account, None),
             "inbox": page_fields(page),

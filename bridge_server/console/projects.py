@@ -64,7 +64,7 @@ class ProjectsPage:
         }
         all_projects = PagePath(_PROJECTS, self.show_all, {"create": self.create})
         paths = (all_projects, PagePath(_PROJECT, self.show, changes))
-        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.count)
+        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
 
     async def show_all(self, asked: Asked) -> View:
         """A page of projects."""

@@ -128,13 +128,13 @@ class InboxHandlers:
 
     async def logout(self, request: web.Request) -> None:
         """The token ends at once."""
-        await self._services.sign_in.sign_out(request[_READER])
+        await self._services.sign_in.store.sign_out(request[_READER].digest)
 
     async def subscriptions(self, request: web.Request) -> wire.InboxOverviewAnswer:
         """The projects that the account subscribes to, with the number of unread notifications; and those
         that it has left with unread notifications.
         """
-        return wire.overview_fields(await self._services.reading.overview(request[_READER].number))
+        return wire.overview_fields(await self._services.reading.store.overview(request[_READER].number))
 
     async def subscribe(self, request: web.Request) -> wire.ChangedSubscriptionAnswer:
         """Subscribes the account to a project, or changes the types that it has chosen. Without types it is
@@ -181,7 +181,8 @@ class InboxHandlers:
 
     async def devices(self, request: web.Request) -> wire.RegisteredDevicesAnswer:
         """The devices to which notifications are delivered."""
-        return {"devices": list(map(wire.device_fields, await self._devices.of_reader(request[_READER])))}
+        devices = await self._devices.store.devices(request[_READER].number)
+        return {"devices": list(map(wire.device_fields, devices))}
 
     async def add_device(self, request: web.Request) -> wire.RegisteredDeviceAnswer:
         """`channel` is `fcm`, `apns`, `webpush`, `webhook` or `log`, as far as the operator has configured
@@ -192,7 +193,8 @@ class InboxHandlers:
 
     async def remove_device(self, request: web.Request) -> None:
         """Nothing is delivered to it any more."""
-        await self._devices.remove(request[_READER], DeviceId(request.match_info["device_id"]))
+        device_id = DeviceId(request.match_info["device_id"])
+        await self._devices.store.remove(request[_READER].number, device_id)
 
     def _own_origins(self, request: web.Request) -> frozenset[str]:
         """The origins of the socket's address. The Host header is not used, because the client chooses it."""

@@ -99,7 +99,7 @@ class SignInStore:
 
     @transaction
     def sign_out(self, digest: bytes) -> Transaction[None]:
-        """Remove the token. Publishes `SignedOut`."""
+        """Remove the token and end its streams. Publishes `SignedOut`."""
         yield Statement(_SIGN_OUT, (digest,))
         yield SignedOut(digest.hex())
 
@@ -132,7 +132,7 @@ class SignIn:
         admits_loopback: bool,
         lifetimes: SignInLifetimes,
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._random_bytes = random_bytes
         self._origins = origins
@@ -142,7 +142,7 @@ class SignIn:
     async def offer_nonce(self) -> Nonce:
         """Make and store a nonce of 128 random bits."""
         nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._lifetimes.nonce_ms)
-        await self._store.add_nonce(nonce)
+        await self.store.add_nonce(nonce)
         return nonce
 
     async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
@@ -162,25 +162,17 @@ class SignIn:
         expires_at_ms = now_ms + self._lifetimes.token_ms
         if message.expires_at_ms is not None:
             expires_at_ms = min(expires_at_ms, message.expires_at_ms)
-        await self._store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)
+        await self.store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)
         return NewToken(token, account.spelled, expires_at_ms)
 
     async def identify(self, token: str) -> Reader | None:
         """The account of a token; None if the token is unknown, expired or revoked."""
-        return await self._store.reader(digest(token), self._clock.now_ms())
+        return await self.store.reader(digest(token), self._clock.now_ms())
 
     async def confirm(self, reader: Reader) -> None:
         """Raise NotAuthenticatedError if the token has expired or was revoked since the request began."""
-        if await self._store.reader(reader.digest, self._clock.now_ms()) is None:
+        if await self.store.reader(reader.digest, self._clock.now_ms()) is None:
             raise NotAuthenticatedError("The token has expired or was ended. Sign in again.")
-
-    async def sign_out(self, reader: Reader) -> None:
-        """Revoke the token and end its streams."""
-        await self._store.sign_out(reader.digest)
-
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the expired nonces and tokens; returns how many."""
-        return await self._store.sweep(now_ms)
 
 
 def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[Fault]:

@@ -299,7 +299,7 @@ class InboxReads:
     """Reads notifications of an account and marks them as read."""
 
     def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:
-        self._store = store
+        self.store = store
         self._arrivals = arrivals
         self._clock = clock
 
@@ -318,22 +318,14 @@ class InboxReads:
             await self._arrivals.wait_for(account, look, wait_seconds)
         return page
 
-    async def number_of(self, account_key: str) -> int:
-        """The number of an account, whose notifications the operator reads; 0 if it is unknown."""
-        return await self._store.number_of(account_key)
-
     async def mark_read(self, account: int, sendings: Sequence[int], by: ReadBy = ReadBy.USER) -> int:
         """Mark unread notifications as read; returns how many. Only reads by the user count in the rate."""
-        return await self._store.mark_read(account, sendings, self._clock.now_ms(), by)
-
-    async def overview(self, account: int) -> Overview:
-        """The account's subscriptions with their numbers of unread notifications."""
-        return await self._store.overview(account)
+        return await self.store.mark_read(account, sendings, self._clock.now_ms(), by)
 
     async def _page(self, account: int, query: NotificationQuery) -> Page:
         cursor, limit = query.cursor, query.limit
         one_more = query._replace(limit=limit + 1)
-        found, newest = await self._store.page(account, one_more)
+        found, newest = await self.store.page(account, one_more)
         shown = found[:limit]
         top = cursor.top if cursor.before is not None else max(cursor.since, newest)
         following = None

@@ -101,7 +101,7 @@ class NotifyHandlers:
         request spelled it. Other accounts are left out.
         """
         asked = await self._read(request, wire.read_lookup)
-        found = await self._notifications.lookup(request[_PUBLISHER], asked.keys)
+        found = await self._notifications.store.lookup(request[_PUBLISHER], asked.keys)
         wire.check_spellings(asked.document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
@@ -121,7 +121,7 @@ class NotifyHandlers:
         try:
             return read(await json_object(request, is_labelled=False))
         except BridgeError:
-            await self._projects.require_live(request[_PUBLISHER])
+            await self._projects.store.require_live(request[_PUBLISHER])
             raise
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 
 import orjson
 
@@ -15,7 +15,6 @@ from bridge_server.notify.models import (
     DeviceOfRecipient,
     Devices,
     Failures,
-    Lookup,
     NotifyRequest,
     Outdated,
     Sender,
@@ -50,7 +49,7 @@ class Notifications:
     def __init__(
         self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._limits = limits
         self._lifetimes = lifetimes
@@ -63,18 +62,14 @@ class Notifications:
         """
         now_us = self._clock.now_us()
         if is_dry_run:
-            return await self._store.rehearse(sender, request, self._limits, now_us)
-        failures = await self._store.send(sender, request, self._limits, now_us, _notice_messages)
+            return await self.store.rehearse(sender, request, self._limits, now_us)
+        failures = await self.store.send(sender, request, self._limits, now_us, _notice_messages)
         self.outcomes.update(failure.reason.value for failure in failures.values())
         return failures
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
         """Mark every notification as read; returns how many were unread. Raises NotAuthenticatedError."""
-        return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
-
-    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts, checksums unchecked. Raises NotAuthenticatedError."""
-        return await self._store.lookup(publisher, keys)
+        return await self.store.mark_all_as_read(publisher, self._clock.now_ms())
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
         """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
@@ -93,7 +88,7 @@ class Notifications:
             reading.cancel()
 
     def _read_page(self, project: Project, after: str) -> asyncio.Task[tuple[bytes, str | None]]:
-        return asyncio.create_task(self._store.listing_page(project, after, _LISTING_PAGE))
+        return asyncio.create_task(self.store.listing_page(project, after, _LISTING_PAGE))
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
@@ -101,7 +96,7 @@ class Notifications:
         before = Outdated(
             now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
-        return await self._store.sweep(now_ms, before)
+        return await self.store.sweep(now_ms, before)
 
 
 def _notice_messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:

@@ -128,7 +128,7 @@ class Projects:
         clock: Clock,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        self._store = store
+        self.store = store
         self._types = types
         self._clock = clock
         self._random_bytes = random_bytes
@@ -150,13 +150,13 @@ class Projects:
         else:
             wanted = [checked_project_id(project_id)]
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        project, number = await self._store.create(wanted, chosen, digest(secret), self._clock.now_ms())
+        project, number = await self.store.create(wanted, chosen, digest(secret), self._clock.now_ms())
         return project, NewSecret(number, secret)
 
     async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[ProjectOverview]:
         """Projects after this number, oldest first: with types, subscribers, figures of the last 30 days."""
         period = read_period(None, None, self._clock.now_ms())
-        return await self._store.overview(period.first_day, period.last_day, after, limit)
+        return await self.store.overview(period.first_day, period.last_day, after, limit)
 
     async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> bool:
         """Have a project with this very secret and these types; returns whether there was none of this id. An
@@ -164,34 +164,30 @@ class Projects:
         """
         chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
         try:
-            await self._store.create([chosen], checked_name(name), digest(secret), now_ms)
+            await self.store.create([chosen], checked_name(name), digest(secret), now_ms)
         except ProjectExistsError:
             is_new = False
             if await self.authenticate(chosen, secret) is None:
-                secrets = (await self._store.details(chosen)).secrets
+                secrets = (await self.store.details(chosen)).secrets
                 if len(secrets) >= LIVE_SECRETS:
-                    await self._store.remove_secret(chosen, min(each.number for each in secrets))
-                await self._store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
+                    await self.store.remove_secret(chosen, min(each.number for each in secrets))
+                await self.store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         for type_id, type_name in types.items():
             with suppress(TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
         return is_new
 
-    async def count(self) -> int:
-        """The number of projects."""
-        return await self._store.count()
-
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
-        return await self._store.details(ProjectId(project_id))
+        return await self.store.details(ProjectId(project_id))
 
     async def delete(self, project_id: str) -> None:
         """Delete a project with its subscriptions, notifications and analytics."""
-        await self._store.delete(ProjectId(project_id))
+        await self.store.delete(ProjectId(project_id))
 
     async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
         """The project, if the secret is one of its live secrets; None otherwise."""
-        return _publisher(await self._store.credentials(ProjectId(project_id)), secret)
+        return _publisher(await self.store.credentials(ProjectId(project_id)), secret)
 
     async def recognize(self, project_id: str, secret: str) -> Publisher | None:
         """Like `authenticate`, but by credentials that were read before, while no change is known of. A
@@ -204,16 +200,12 @@ class Projects:
         publisher = _publisher(known.get(chosen), secret)
         if publisher is not None:
             return publisher
-        found = await self._store.credentials(chosen)
+        found = await self.store.credentials(chosen)
         if found is not None and known is self._known:  # else something has changed meanwhile
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[chosen] = found
         return _publisher(found, secret)
-
-    async def require_live(self, publisher: Publisher) -> None:
-        """Raise NotAuthenticatedError if the project was deleted or the secret was revoked."""
-        await self._store.require_live(publisher)
 
     def _forget(self, event: ProjectChanged) -> None:
         """A new dictionary each time: what is being read meanwhile is kept in the old one."""
@@ -226,22 +218,22 @@ class Projects:
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        number = await self._store.add_secret(
+        number = await self.store.add_secret(
             ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
         )
         return NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:
         """Revoke a secret at once. Raises SecretNotFoundError."""
-        await self._store.remove_secret(ProjectId(project_id), number)
+        await self.store.remove_secret(ProjectId(project_id), number)
 
     async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
         """Limit the project to `per_hour` notifications on average and `burst` at once to one account."""
-        return await self._store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
+        return await self.store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
 
     async def reset_account_limit(self, project_id: str) -> Project:
         """Remove the project's limit per account, so that the server's applies again."""
-        return await self._store.set_account_limit(ProjectId(project_id), None)
+        return await self.store.set_account_limit(ProjectId(project_id), None)
 
     async def set_webhook(self, project_id: str, url: str) -> Webhook:
         """Send every change of a subscription to the URL, signed with a new secret."""
@@ -249,12 +241,12 @@ class Projects:
             webhook = Webhook(http_url(url), new_signing_secret(self._random_bytes))
         except ValueError as error:
             raise InvalidInputError(f"The url {error}.", [Fault("#/url", str(error))]) from error
-        await self._store.set_webhook(ProjectId(project_id), webhook)
+        await self.store.set_webhook(ProjectId(project_id), webhook)
         return webhook
 
     async def remove_webhook(self, project_id: str) -> None:
         """Remove the project's webhook."""
-        await self._store.set_webhook(ProjectId(project_id), None)
+        await self.store.set_webhook(ProjectId(project_id), None)
 
     async def types(self, project_id: str) -> Sequence[NotificationType]:
         """The project's notification types, oldest first."""
@@ -291,11 +283,11 @@ class Projects:
 
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
         """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
-        return await self._store.figures(ProjectId(project_id), first_day, last_day)
+        return await self.store.figures(ProjectId(project_id), first_day, last_day)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        return await self._store.sweep(now_ms)
+        return await self.store.sweep(now_ms)
 
 
 def _publisher(known: Credentials | None, secret: str) -> Publisher | None:

@@ -256,7 +256,7 @@ class Subscriptions:
     """Reads and changes subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: SubscriptionStore, clock: Clock, ids: IdMaker) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._ids = ids
 
@@ -271,33 +271,25 @@ class Subscriptions:
         self, project_id: str, wanted: Sequence[NewSubscription]
     ) -> list[tuple[Subscription, SubscriptionChange | None]]:
         """Subscribe several hundred accounts in one transaction. Raises UnknownTypesError."""
-        return await self._store.subscribe(
+        return await self.store.subscribe(
             ProjectId(project_id), wanted, self._clock.now_ms(), self._message_of
         )
 
     async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
         """Unsubscribe accounts; returns how many were subscribed."""
-        return await self._store.unsubscribe(
+        return await self.store.unsubscribe(
             ProjectId(project_id), account_keys, self._clock.now_ms(), self._message_of
         )
 
     async def page(self, project_id: str, after: str, limit: int) -> list[Subscription]:
         """Up to `limit` subscriptions after the account id `after`, ordered by account id."""
-        return await self._store.page(ProjectId(project_id), after, limit)
-
-    async def projects_of(self, account_key: str, limit: int) -> list[Project]:
-        """Up to `limit` projects that an account is subscribed to, oldest first."""
-        return await self._store.projects_of(account_key, limit)
-
-    async def of_account(self, project: Project, account_key: str) -> Subscription | None:
-        """The subscription of an account to a project; None if it has none."""
-        return await self._store.of_account(project, account_key)
+        return await self.store.page(ProjectId(project_id), after, limit)
 
     async def search(self, project_id: str, text: str, after: str, limit: int) -> list[Subscription]:
         """The subscription of the account that the text names; else those that begin so, after `after`."""
         key = _searched_account(text)
-        found = None if key is None else await self._store.find(ProjectId(project_id), key)
-        return [found] if found else await self._store.page(ProjectId(project_id), after, limit, text)
+        found = None if key is None else await self.store.find(ProjectId(project_id), key)
+        return [found] if found else await self.store.page(ProjectId(project_id), after, limit, text)
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
         message_id = self._ids.random_uuid()
