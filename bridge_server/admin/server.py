@@ -166,6 +166,7 @@ class StatsAdmin:
         """The figures of this moment; the number of sessions may be a minute old."""
         sources = self._sources
         gauges, stock = sources.gauges(), await sources.stock()
+        statuses = [item for route in sources.requests.routes.values() for item in route.statuses.items()]
         heaviest = self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
         return {
             "at": rfc3339(self._clock.now_ms()),
@@ -179,7 +180,11 @@ class StatsAdmin:
             "topics": int(gauges.get("socket_topics", 0)),
             "streams": int(gauges.get("inbox_streams", 0)),
             "approvals": int(gauges.get("wallet_approvals_waiting", 0)),
-            "requests": _answered(sources.requests),
+            "requests": {
+                "answered": sum(count for _, count in statuses),
+                "failed": sum(count for status, count in statuses if status >= _SERVER_ERROR),
+                "refused": sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
+            },
             "outbox": {
                 "due": stock.due,
                 "dead": stock.dead,
@@ -194,15 +199,6 @@ class StatsAdmin:
 
     def _made_of(self, name: str) -> MadeThingsAnswer:
         return {"since_start": self._made.total[name], "last_minute": self._made.in_last_minute(name)}
-
-
-def _answered(requests: RequestFigures) -> AnsweredRequestsAnswer:
-    statuses = [item for route in requests.routes.values() for item in route.statuses.items()]
-    return {
-        "answered": sum(count for _, count in statuses),
-        "failed": sum(count for status, count in statuses if status >= _SERVER_ERROR),
-        "refused": sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
-    }
 
 
 def memory_bytes() -> int:

@@ -49,7 +49,6 @@ from bridge_server.assembly.system_routes import (
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.web.metrics import health_routes
 from bridge_server.web.open_connections import CONNECTIONS
@@ -172,12 +171,11 @@ class BuiltApp(NamedTuple):
 def build_app(
     settings: Settings,
     clock: Clock | None = None,
-    ids: IdMaker | None = None,
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> BuiltApp:
-    """Put the server together. A test hands in clock and ids; `demo` is a project that is always there."""
-    foundation = lay_foundation(settings, clock, ids, demo, origins)
+    """Put the server together. A test hands in its clock; `demo` is a project that is always there."""
+    foundation = lay_foundation(settings, clock, demo, origins)
     rooms = house(foundation)
     gateway, stops = _gateway(foundation), _stops(foundation, rooms)
 

@@ -256,11 +256,10 @@ class Foundation(NamedTuple):
 def lay_foundation(
     settings: Settings,
     clock: Clock | None = None,
-    ids: IdMaker | None = None,
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> Foundation:
-    """Make what rooms share. A test hands in clock and ids; `origins` names the source of each setting."""
+    """Make what rooms share. A test hands in its clock; `origins` names the source of each setting."""
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
     clock, instruments = backend.clock, None
@@ -281,7 +280,7 @@ def lay_foundation(
         live=live,
         clock=clock,
         machine_clock=backend.clock,
-        ids=ids or IdMaker(),
+        ids=IdMaker(),
         events=events,
         signals=signals,
         stopping=Stopping(),

@@ -136,9 +136,14 @@ def push_services(foundation: Foundation) -> PushServices:
         lifetime_ms=settings.subscription_ttl * 1000,
         webhook_limit=settings.max_topic_webhooks,
     )
-    addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
+    channels: dict[str, AddressOf] = {"webhook": webhook_address}
+    if settings.push_log:
+        channels["log"] = log_address
+    for name, provider in providers.items():
+        checked, is_web = provider.checked_token, name == "webpush" and not settings.test
+        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
     opened = tuple(map(_opened, providers.values()))
-    return PushServices(server, addresses, senders, provider_senders, opened, bridges)
+    return PushServices(server, Addresses(channels), senders, provider_senders, opened, bridges)
 
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
@@ -184,17 +189,6 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         clients=(lambda: services.bridges, *services.providers),
         gone_handlers={PUSH: server.forget_receiver},
     )
-
-
-def _addresses(providers: Mapping[str, Provider], *, has_log: bool, is_test: bool) -> Addresses:
-    channels: dict[str, AddressOf] = {"webhook": webhook_address}
-    if has_log:
-        channels["log"] = log_address
-    for name, provider in providers.items():
-        checked = provider.checked_token
-        is_web = name == "webpush" and not is_test
-        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
-    return Addresses(channels)
 
 
 def _opened(provider: Provider) -> Running:

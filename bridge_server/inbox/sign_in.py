@@ -151,7 +151,10 @@ class SignIn:
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
         message, now_ms = attempt.message, self._clock.now_ms()
-        local = _loopback_origins(message) if self._admits_loopback else frozenset()
+        local: frozenset[str] = frozenset()
+        if self._admits_loopback:  # as far as the message's are of pages on the server's own machine
+            urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
+            local = frozenset(filter(is_loopback_origin, filter(None, map(origin_of_url, urls))))
         faults = [*_origin_faults(message, self._origins | own_origins | local)]
         faults += _time_faults(message, now_ms, self._lifetimes.nonce_ms + CLOCK_SLACK_MS)
         if faults:
@@ -196,13 +199,6 @@ def _require_signer(attempt: SignInAttempt) -> None:
         raise InvalidInputError(f"No valid signature: {detail}.", [Fault("#/signature", detail)]) from error
     if signer != attempt.message.address:
         raise WrongSignerError(signer)
-
-
-def _loopback_origins(message: SignInMessage) -> frozenset[str]:
-    """The origins of a message's domain and URI, as far as they are of pages on the server's own machine."""
-    urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
-    origins = filter(None, map(origin_of_url, urls))
-    return frozenset(filter(is_loopback_origin, origins))
 
 
 def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> Iterator[Fault]:

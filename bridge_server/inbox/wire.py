@@ -12,7 +12,6 @@ from bridge_server.inbox.devices import DeviceChannels
 from bridge_server.inbox.models import (
     Cursor,
     Device,
-    InboxSubscription,
     NewDevice,
     NotificationQuery,
     Overview,
@@ -296,22 +295,21 @@ class RegisteredDevicesAnswer(TypedDict):
 def overview_fields(overview: Overview) -> InboxOverviewAnswer:
     """The projects that an account subscribes to, and those that it has left with unread notifications."""
     return {
-        "subscriptions": [_subscription(subscription) for subscription in overview.subscriptions],
+        "subscriptions": [
+            {
+                "project_id": each.project_id,
+                "project_name": each.project_name,
+                "notification_types": each.types,
+                "available_types": [{"id": kind.type_id, "name": kind.name} for kind in each.available_types],
+                "unread": each.unread,
+                "subscribed_at": rfc3339(each.subscribed_at_ms),
+            }
+            for each in overview.subscriptions
+        ],
         "unsubscribed": [
             {"project_id": left.project_id, "project_name": left.project_name, "unread": left.unread}
             for left in overview.unsubscribed
         ],
-    }
-
-
-def _subscription(subscription: InboxSubscription) -> InboxSubscriptionAnswer:
-    return {
-        "project_id": subscription.project_id,
-        "project_name": subscription.project_name,
-        "notification_types": subscription.types,
-        "available_types": [{"id": kind.type_id, "name": kind.name} for kind in subscription.available_types],
-        "unread": subscription.unread,
-        "subscribed_at": rfc3339(subscription.subscribed_at_ms),
     }
 
 

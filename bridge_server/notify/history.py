@@ -3,7 +3,7 @@
 Times are milliseconds since the Unix epoch.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ from bridge_server.projects.caip10 import account_of_key
 from bridge_server.projects.models import Project, ProjectId, TypeId
 from bridge_server.projects.store import find_project
 from bridge_server.projects.subscriptions import ACCOUNT
-from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading, scalar
+from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar
 
 
 class DeliveryOutcome(StrEnum):
@@ -251,7 +251,7 @@ def _past(row: Row) -> PastNotification:
 
 def _scan(
     project: Project, number: int, wanted: DeliveryOutcome | None, after: OutcomeCursor, most: int
-) -> Generator[Step, list[Row], list[_Scanned]]:
+) -> Transaction[list[_Scanned]]:
     rows: list[Row] = []
     if not after.sending and (wanted is None or wanted in MISSED_OUTCOMES):
         rows = yield Statement(MISSED, (project.number, number, after.account, most))
@@ -277,7 +277,7 @@ def _page(scanned: Sequence[_Scanned], wanted: DeliveryOutcome | None, limit: in
     return OutcomePage(shown, scanned[-1][0] if len(scanned) >= most else None)
 
 
-def _account(account_key: str) -> Generator[Step, list[Row], int]:
+def _account(account_key: str) -> Transaction[int]:
     """The number of an account; 0, which no account has, when it is unknown."""
     rows = yield Statement(ACCOUNT, (account_key,))
     return scalar(int, rows) if rows else 0

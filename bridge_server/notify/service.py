@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import orjson
 
@@ -26,7 +26,7 @@ from bridge_server.notify.store import TYPE, NotifyStore, SendingLimits, find_se
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.projects.models import Project, Publisher, TypeId
 from bridge_server.projects.store import COUNT_SUBSCRIBERS, find_types
-from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading, scalar
+from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar
 
 DEVICE = Purpose("device")
 """The purpose of a notice to an account's device: its subject is the project that has sent it."""
@@ -223,7 +223,7 @@ def _page(rows: list[Row], limit: int, end: str | None) -> tuple[dict[str, str],
     return shown, rows[limit - 1][0] if len(rows) > limit else end
 
 
-def _type_number(project: Project, type_id: TypeId) -> Generator[Step, list[Row], int]:
+def _type_number(project: Project, type_id: TypeId) -> Transaction[int]:
     rows = yield Statement(TYPE, (project.number, type_id))
     if not rows:
         raise UnknownAudienceError([kind.type_id for _, kind in (yield from find_types(project))])

@@ -1,7 +1,7 @@
 """The store of notifications, their deliveries and the buckets that limit them."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import orjson
@@ -41,9 +41,7 @@ from bridge_server.projects.store import (
 )
 from bridge_server.storage.database import (
     Database,
-    Row,
     Statement,
-    Step,
     Transaction,
     Turns,
     adding_transaction,
@@ -403,7 +401,7 @@ class NotifyStore:
         return (yield from delete_sendings(marked, _SWEEP_SLICE))
 
 
-def find_sending(sender: Sender) -> Generator[Step, list[Row], Project]:
+def find_sending(sender: Sender) -> Transaction[Project]:
     """The project that is sent for. Raises what `find_publishing` and `find_project` raise."""
     if isinstance(sender, Publisher):
         return (yield from find_publishing(sender))
@@ -431,7 +429,7 @@ def _send_to(
 
 def _sorted_accounts(
     project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int
-) -> Generator[Step, list[Row], SortedAccounts]:
+) -> Transaction[SortedAccounts]:
     """Read what the call would do. Nothing is changed. Raises UnknownTypeError."""
     asked = json_array(list(dict.fromkeys(request.keys.values())))
     stored, left = yield from _content_to_send(project, request, asked)
@@ -443,7 +441,7 @@ def _sorted_accounts(
 
 def _content_to_send(
     project: Project, request: NotifyRequest, asked: str
-) -> Generator[Step, list[Row], tuple[SentContent, str]]:
+) -> Transaction[tuple[SentContent, str]]:
     """The content to send, and the account keys that it has not reached yet."""
     if request.notification_id is not None:
         rows = yield Statement(FIRST_CALL, (project.number, request.notification_id))
@@ -460,7 +458,7 @@ def _content_to_send(
 
 def _sort(
     project: Project, type_number: int, asked: str, limit: Limit, now_us: int
-) -> Generator[Step, list[Row], tuple[str, Failures]]:
+) -> Transaction[tuple[str, Failures]]:
     """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
     most_owed_us = limit.window_us - limit.interval_us
     clock = (now_us, limit.interval_us)
@@ -486,9 +484,7 @@ def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> T
         yield Statement(CLAMP, (*clock, project.number, json_array(limited)))
 
 
-def _count_call(
-    project: Project, call: SortedAccounts, sent: int, now_ms: int
-) -> Generator[Step, list[Row], SentContent]:
+def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) -> Transaction[SentContent]:
     """Count the outcomes of the call. A new notification is stored, unless there is nothing to remember."""
     stored = call.stored
     failed = Counter(failure.reason for failure in _missed(call.failures).values())
@@ -507,9 +503,7 @@ def _count_call(
     return stored
 
 
-def _forget_missed(
-    project: Project, notification: int, asked: str
-) -> Generator[Step, list[Row], Counter[FailureReason]]:
+def _forget_missed(project: Project, notification: int, asked: str) -> Transaction[Counter[FailureReason]]:
     """Delete the earlier failures of accounts that are asked for again; returns their number by reason."""
     rows = yield Statement(DELETE_MISSED_ASKED, (project.number, notification, asked))
     if rows:
@@ -519,7 +513,7 @@ def _forget_missed(
 
 def _deliver(
     project: Project, stored: SentContent, accounts: str, sent: int, now_ms: int
-) -> Generator[Step, list[Row], int]:
+) -> Transaction[int]:
     """Put the notification into the inboxes; returns the number of the sending."""
     row = (project.number, stored.type, stored.number, now_ms)
     number = scalar(int, (yield Statement(INSERT_SENDING, row)))

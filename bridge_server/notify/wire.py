@@ -14,7 +14,6 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import is_uri
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.notify.models import (
-    AccountFailure,
     Audience,
     AudienceOutcome,
     AudienceRequest,
@@ -307,16 +306,12 @@ def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcome
             sent.append(account)
         elif failure.reason is FailureReason.NOT_SUBSCRIBED:
             not_found.append(account)
+        elif failure.reason is FailureReason.RATE_LIMITED:
+            seconds = whole_seconds(failure.retry_after_us)
+            failed.append({"account": account, "reason": "rate_limited", "retry_after": seconds})
         else:
-            failed.append(_failed(account, failure))
+            failed.append({"account": account, "reason": "type_not_subscribed"})
     return {"sent": sent, "failed": failed, "not_found": not_found}
-
-
-def _failed(account: str, failure: AccountFailure) -> FailedAccountAnswer:
-    if failure.reason is FailureReason.RATE_LIMITED:
-        seconds = whole_seconds(failure.retry_after_us)
-        return {"account": account, "reason": "rate_limited", "retry_after": seconds}
-    return {"account": account, "reason": "type_not_subscribed"}
 
 
 def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:

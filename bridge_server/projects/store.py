@@ -1,6 +1,6 @@
 """The store of projects with their secrets, types and figures, and the deletion of what they have sent."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import orjson
@@ -34,7 +34,6 @@ from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
-    Step,
     Transaction,
     Turn,
     Turns,
@@ -404,7 +403,7 @@ class NotificationTypeStore:
         yield ProjectChanged(project_id)
 
 
-def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
+def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, NotificationType]]:
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
@@ -419,7 +418,7 @@ def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
         yield Statement(INSERT_MEMBER, (new_type, type_set))
 
 
-def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
+def find_project(project_id: ProjectId) -> Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
     rows = yield Statement(PROJECT, (project_id,))
     if not rows:
@@ -427,7 +426,7 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
+def find_publishing(publisher: Publisher) -> Transaction[Project]:
     """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
@@ -435,7 +434,7 @@ def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]
     return _read_project(rows[0])
 
 
-def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
+def find_types(project: Project) -> Transaction[list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))

@@ -1,7 +1,7 @@
 """Subscriptions of accounts to projects, changed by the account or by the operator."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -29,7 +29,6 @@ from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
-    Step,
     Transaction,
     adding_transaction,
     reading,
@@ -163,7 +162,7 @@ class SubscriptionStore:
         return found[0][0] if found else None
 
 
-def account_number(key: str) -> Generator[Step, list[Row], int]:
+def account_number(key: str) -> Transaction[int]:
     """The number of an account, within a transaction; an unknown account is stored first."""
     rows = yield Statement(ACCOUNT, (key,))
     if not rows:
@@ -179,7 +178,7 @@ def _subscribe(
     type_set: int,
     moved: Counter[int],
     now_ms: int,
-) -> Generator[Step, list[Row], tuple[Subscription, SubscriptionChange | None]]:
+) -> Transaction[tuple[Subscription, SubscriptionChange | None]]:
     """Store a subscription, and count in `moved` the subscribers that each choice of types gains or loses."""
     moved[type_set] += 1
     key, spelled = new.account.key, new.account.spelled
@@ -208,7 +207,7 @@ def _queue_event(
         yield from enqueue(message_of(event, project.webhook), now_ms)
 
 
-def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
+def _subscription(project: Project, key: str) -> Transaction[list[tuple[Subscription, int]]]:
     """An account's subscription and the number of its choice of types; empty if there is none."""
     rows = yield Statement(SUBSCRIPTION, (project.number, key))
     return [(_read_subscription(row[:-1]), row[-1]) for row in rows]
@@ -231,7 +230,7 @@ def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, 
 
 def _type_set(
     project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
-) -> Generator[Step, list[Row], int]:
+) -> Transaction[int]:
     """The number of a choice of types; it is stored if it is new."""
     choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
     rows = yield Statement(TYPE_SET, choice)
