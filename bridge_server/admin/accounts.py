@@ -29,13 +29,11 @@ from bridge_server.inbox.wire import (
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import HistoryStore
 from bridge_server.projects.caip10 import Account
-from bridge_server.projects.devices import DeviceDelivery, DeviceStateStore
+from bridge_server.projects.devices import DeviceDelivery
 from bridge_server.projects.models import Project, ProjectNotFoundError
-from bridge_server.projects.service import Projects
-from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import json_object
 from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Account as AccountId
@@ -108,23 +106,12 @@ class AccountViewAnswer(TypedDict):
 
 
 class AccountAdmin:
-    """Shows an account: its projects and devices. `account_limit` is the server's default for projects."""
+    """Shows an account: its projects and devices."""
 
-    def __init__(
-        self,
-        projects: Projects,
-        subscriptions: Subscriptions,
-        history: HistoryStore,
-        devices: DeviceStateStore,
-        clock: Clock,
-        account_limit: Limit,
-    ) -> None:
-        self._projects = projects
-        self._subscriptions = subscriptions
+    def __init__(self, services: ProjectServices, history: HistoryStore, clock: Clock) -> None:
+        self._projects, self._subscriptions, self._devices, self._account_limit = services
         self._history = history
-        self._devices = devices
         self._clock = clock
-        self._account_limit = account_limit
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""

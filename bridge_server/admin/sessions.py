@@ -19,14 +19,14 @@ from bridge_server.admin.other_processes import (
     wanted_process,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, read_place, shortened, wanted_page
-from bridge_server.admin.traffic_records import KeptRequestAnswer, NamedThingAnswer, Requests, named
+from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub.v2_list import ListedTopic, TopicList, TopicPlace
 from bridge_server.relay.models import SessionId, SessionNotFoundError
 from bridge_server.relay.service import Relay
-from bridge_server.relay.store import SeenCall, SeenSession, SessionList
+from bridge_server.relay.store import SeenCall, SeenSession
 from bridge_server.web.recorder import Activities, Activity
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, one_of, page_parameters, text
@@ -79,23 +79,13 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
 
 class SessionAdmin:
-    """Shows sessions, and ends them. A status can be read for `status_ms`."""
+    """Shows sessions, and ends them. The lifetimes of calls are read from the same records."""
 
-    def __init__(
-        self,
-        sessions: SessionList,
-        relay: Relay,
-        activities: Activities,
-        requests: Requests,
-        neighbours: Neighbours | None,
-        status_ms: int,
-    ) -> None:
-        self._sessions = sessions
+    def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
+        self._sessions, self._requests = lives.sessions, lives.requests
+        self._neighbours, self._status_ms = lives.neighbours, lives.status_ms
         self._relay = relay
         self._activities = activities
-        self._requests = requests
-        self._neighbours = neighbours
-        self._status_ms = status_ms
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
         """A page of living sessions, newest first. Raises InvalidInputError."""

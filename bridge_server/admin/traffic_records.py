@@ -335,10 +335,10 @@ class CallLives:
         status_ms: int,
         neighbours: Neighbours | None,
     ) -> None:
-        self._sessions = sessions
-        self._requests = requests
+        self.sessions = sessions
+        self.requests = requests
         self._pending_of = pending_of
-        self._status_ms = status_ms
+        self.status_ms = status_ms
         self.neighbours = neighbours
         self.handles = requests.handles
 
@@ -357,7 +357,7 @@ class CallLives:
     async def _own(self, call_id: str) -> CallLifeAnswer | None:
         """The lifetime as this process knows it; None if it knows nothing of the call."""
         try:
-            stored = await self._sessions.call(call_id)
+            stored = await self.sessions.call(call_id)
         except CallNotFoundError:
             seen = list(self._seen(call_id, None))
             subjects = [subject_of(step.recorded.exchange) for step in seen if step.recorded is not None]
@@ -389,7 +389,7 @@ class CallLives:
                     "step": step.name,
                     "at": rfc3339_or_none(step.at_ms),
                     "outcome": step.outcome or None,
-                    "request": None if step.recorded is None else self._requests.fields(step.recorded),
+                    "request": None if step.recorded is None else self.requests.fields(step.recorded),
                 }
                 for step in sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))
             ],
@@ -398,7 +398,7 @@ class CallLives:
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
         """The steps in the record: requests about the call, and of its session while it waited."""
         of_session: list[Step] = []
-        for recorded in reversed(self._requests.newest_first()):
+        for recorded in reversed(self.requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)
             if step is None:
                 continue
@@ -417,7 +417,7 @@ class CallLives:
         known = {step.name for step in seen}
         status_expires_at_ms = stored.call.status_expires_at_ms
         if status_expires_at_ms is not None and "answered" not in known:
-            yield Step("answered", status_expires_at_ms - self._status_ms)
+            yield Step("answered", status_expires_at_ms - self.status_ms)
         yield Step("expires", status_expires_at_ms or stored.call.expires_at_ms)
 
     async def _pending(self, stored: StoredCallLife) -> Sequence[Step]:

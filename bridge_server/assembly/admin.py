@@ -75,10 +75,7 @@ class Admin:
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
         self.audiences = Audiences(AudienceStore(database), services.notifications)
-        self.accounts = AccountAdmin(
-            projects.projects, projects.subscriptions, history, projects.device_states, clock,
-            projects.account_limit,
-        )  # fmt: skip
+        self.accounts = AccountAdmin(projects, history, clock)
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = OutboxAdmin(
@@ -93,7 +90,7 @@ class Admin:
         pending = partial(pending_of, database)
         self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
         relay, seen = relay_service(foundation), observation.activities
-        self.sessions = SessionAdmin(sessions, relay, seen, self.requests, neighbours, status_ms)
+        self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
@@ -110,7 +107,7 @@ class Admin:
             return Room(name="admin")
         may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
         routes = (
-            *project_routes(ProjectAdmin(*projects), rows),
+            *project_routes(ProjectAdmin(projects), rows),
             *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
             *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
             *approval_routes(self.approvals, rows, may_sign=may_sign),

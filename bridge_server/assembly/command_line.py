@@ -44,13 +44,7 @@ async def operations(
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)
     async with foundation.backend.opened_for_command(may_create=may_create):
-        yield OperatorServices(
-            foundation,
-            services.projects,
-            services.subscriptions,
-            services.device_states,
-            ApprovalStore(foundation.database),
-        )
+        yield OperatorServices(foundation, *services[:3], ApprovalStore(foundation.database))
 
 
 @asynccontextmanager

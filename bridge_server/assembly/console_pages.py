@@ -118,7 +118,7 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
 def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
-    choice = ProjectChoice(services.projects, services.account_limit)
+    choice = ProjectChoice(services)
     sendings = Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
     faults: tuple[()] | tuple[FaultsPage] = ()
@@ -138,8 +138,8 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         ),
         WebhooksPage(operator.outbox, operator.webhook_tests),
         PushesPage(operator.outbox, operator.push_tests),
-        ProjectsPage(services.projects, services.subscriptions, services.account_limit),
-        ComposePage(choice, sendings, operator.history, os.urandom),
+        ProjectsPage(services),
+        ComposePage(choice, sendings, operator.history),
         NotificationsPage(choice, operator.history, operator.accounts),
         AnalyticsPage(choice, services.projects),
         InboxPreview(operator.services.inbox, operator.accounts),

@@ -29,8 +29,8 @@ from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.devices import DeviceStateStore
-from bridge_server.projects.service import Projects, account_limit
-from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.service import Projects, ProjectServices, account_limit
+from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
@@ -356,20 +356,10 @@ def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
 # Projects, their subscribers and devices, which several rooms and the operator's commands use.
 
 
-class ProjectServices(NamedTuple):
-    """The services of projects."""
-
-    projects: Projects
-    subscriptions: Subscriptions
-    device_states: DeviceStateStore
-    account_limit: Limit
-    """The limit per account of projects that have no limit of their own."""
-
-
 def project_services(foundation: Foundation) -> ProjectServices:
     """The services of projects over the foundation's database."""
     database, clock, ids = foundation.database, foundation.clock, foundation.ids
-    projects = Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom)
+    projects = Projects(ProjectStore(database), clock, os.urandom)
     projects.subscribe_to(foundation.events)
     return ProjectServices(
         projects,

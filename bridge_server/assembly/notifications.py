@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bridge_server.assembly.foundation import Foundation, ProjectServices
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
@@ -26,6 +26,7 @@ from bridge_server.notify.service import (
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
+from bridge_server.projects.service import ProjectServices
 from bridge_server.push.wire import Addresses
 from bridge_server.settings.settings import Settings
 from bridge_server.web.metrics import Family

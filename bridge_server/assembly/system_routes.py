@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from bridge_server.assembly.bridge import PubSubServices
-from bridge_server.assembly.foundation import Foundation, ProjectServices
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
@@ -22,6 +22,7 @@ from bridge_server.kernel.version import VERSION
 from bridge_server.notify.service import Notifications
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.store import StockOf
+from bridge_server.projects.service import ProjectServices
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save

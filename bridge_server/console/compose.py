@@ -134,7 +134,7 @@ class Sendings:
     def __init__(self, audiences: Audiences, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self._audiences = audiences
         self._clock = clock
-        self._random_bytes = random_bytes
+        self.random_bytes = random_bytes
         self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
@@ -174,7 +174,7 @@ class Sendings:
         return [each for each in reversed(self._kept.values()) if each.project_id == project_id]
 
     def _new(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
-        name = new_secret(self._random_bytes)
+        name = new_secret(self.random_bytes)
         return AudienceWalk(name, project_id, request, self._clock.now_ms(), request.after)
 
     async def _walk(self, sending: AudienceWalk, most_calls: int, *, is_dry_run: bool = False) -> None:
@@ -199,17 +199,10 @@ _EVERYBODY = "all subscribers"
 class ComposePage:
     """Views and changes of a notification that the operator writes."""
 
-    def __init__(
-        self,
-        choice: ProjectChoice,
-        sendings: Sendings,
-        history: HistoryStore,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, choice: ProjectChoice, sendings: Sendings, history: HistoryStore) -> None:
         self._choice = choice
         self._sendings = sendings
         self._history = history
-        self._random_bytes = random_bytes
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -257,7 +250,7 @@ class ComposePage:
     async def _first_values(self, project_id: str, number: str) -> Mapping[str, str]:
         """The content of an earlier notification, or the id alone of a new one."""
         if not (number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER):
-            return {"notification_id": f"console-{self._random_bytes(_ID_BYTES).hex()}"}
+            return {"notification_id": f"console-{self._sendings.random_bytes(_ID_BYTES).hex()}"}
         past, _ = await self._history.outcomes(ProjectId(project_id), int(number), None, OutcomeCursor(), 1)
         content = past.notification
         return {

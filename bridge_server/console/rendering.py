@@ -26,8 +26,7 @@ from bridge_server.console.models import (
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.secrets import new_secret
-from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects.service import Projects
+from bridge_server.projects.service import ProjectServices
 from bridge_server.wallet.visible_text import visible
 from bridge_server.web.addresses import host_of
 from bridge_server.web.answers import KEEP_ALIVE, EventStream, WholeAnswer, page_headers
@@ -333,9 +332,8 @@ MOST_LISTED = 100
 class ProjectChoice:
     """Reads the query parameter `project_id`. Without it, the oldest project is shown."""
 
-    def __init__(self, projects: Projects, account_limit: Limit) -> None:
-        self._projects = projects
-        self._account_limit = account_limit
+    def __init__(self, services: ProjectServices) -> None:
+        self._projects, self._account_limit = services.projects, services.account_limit
 
     async def fields(self, asked: Asked) -> dict[str, Any]:
         """The oldest projects, and the chosen one as `project` or None. Raises ProjectNotFoundError."""

@@ -216,35 +216,18 @@ def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
     subscriptions = []
     for number, project_id, name, types, subscribed_at_ms, available in subscribed:
         _, _, count = unread.pop(number, (None, None, 0))
-        subscriptions.append(
-            InboxSubscription(
-                ProjectId(project_id),
-                name,
-                orjson.loads(types),
-                [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)],
-                count,
-                subscribed_at_ms,
-            )
-        )
+        offered = [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
+        project = (ProjectId(project_id), name, orjson.loads(types), offered)
+        subscriptions.append(InboxSubscription(*project, count, subscribed_at_ms))
     left = [UnsubscribedProject(ProjectId(project), name, count) for project, name, count in unread.values()]
     return Overview(subscriptions, left)
 
 
 def _notification(row: Row) -> StoredNotification:
-    number, project_id, project_name, type_id, title, body, url, sent_at_ms, bulk_marked, read_at_ms = row
+    *content, bulk_marked, read_at_ms = row
     bulk = ReadBy.BULK if bulk_marked else None
-    return StoredNotification(
-        sending=number,
-        project_id=ProjectId(project_id),
-        project_name=project_name,
-        type_id=TypeId(type_id),
-        title=title,
-        body=body,
-        url=url,
-        sent_at_ms=sent_at_ms,
-        read_by=bulk if read_at_ms is None else ReadBy.USER,
-        read_at_ms=read_at_ms,
-    )
+    read_by = bulk if read_at_ms is None else ReadBy.USER
+    return StoredNotification._make((*content, read_by, read_at_ms))
 
 
 # An account reads its inbox.

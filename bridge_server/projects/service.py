@@ -19,6 +19,7 @@ from bridge_server.kernel.instants import day_of, parse_day
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.sender import new_signing_secret
+from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     NO_FIGURES,
@@ -43,6 +44,7 @@ from bridge_server.projects.models import (
     type_id_of_name,
 )
 from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import Shape, check
 
 USUAL_DAYS = 30
@@ -121,15 +123,9 @@ class Projects:
     project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
     """
 
-    def __init__(
-        self,
-        store: ProjectStore,
-        types: NotificationTypeStore,
-        clock: Clock,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, store: ProjectStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self.store = store
-        self._types = types
+        self._types = NotificationTypeStore(store.database)
         self._clock = clock
         self._random_bytes = random_bytes
         self._known: dict[ProjectId, Credentials] | None = None
@@ -288,6 +284,16 @@ class Projects:
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
         return await self.store.sweep(now_ms)
+
+
+class ProjectServices(NamedTuple):
+    """The services of projects."""
+
+    projects: Projects
+    subscriptions: Subscriptions
+    device_states: DeviceStateStore
+    account_limit: Limit
+    """The limit per account of projects that have no limit of their own."""
 
 
 def _publisher(known: Credentials | None, secret: str) -> Publisher | None:

@@ -271,12 +271,8 @@ class ProjectStore:
         types = yield from find_types(project)
         secrets = yield Statement(SECRETS, (project.number,))
         subscribers = scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))
-        return ProjectDetails(
-            project,
-            [known for _, known in types],
-            [SecretInfo(number, created) for number, created in secrets],
-            subscribers,
-        )
+        kinds, live = [known for _, known in types], [SecretInfo(*secret) for secret in secrets]
+        return ProjectDetails(project, kinds, live, subscribers)
 
     @transaction(turns=of_project)
     def delete(self, project_id: ProjectId) -> Transaction[None]:
@@ -454,13 +450,8 @@ def _read_overview(row: Row) -> ProjectOverview:
     """A project, its types, its number of subscribers, and its counts."""
     *columns, types, subscribers, counts = row
     sent_today, *figures = orjson.loads(counts)
-    return ProjectOverview(
-        _read_project(tuple(columns)),
-        [NotificationType(*kind) for kind in orjson.loads(types)],
-        subscribers,
-        sent_today,
-        ReadFigures(*figures),
-    )
+    project, kinds = _read_project(tuple(columns)), [NotificationType(*kind) for kind in orjson.loads(types)]
+    return ProjectOverview(project, kinds, subscribers, sent_today, ReadFigures(*figures))
 
 
 def _delete_project(project: Value, limit: int) -> Transaction[int]:

@@ -291,14 +291,9 @@ class Subscriptions:
         return [found] if found else await self.store.page(ProjectId(project_id), after, limit, text)
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
-        message_id = self._ids.random_uuid()
+        message_id, body = self._ids.random_uuid(), write_event(event)
         return OutgoingMessage(
-            message_id,
-            webhook.url,
-            write_event(event),
-            PROJECT_EVENT,
-            webhook.signing_secret,
-            subject=event.project_id,
+            message_id, webhook.url, body, PROJECT_EVENT, webhook.signing_secret, subject=event.project_id
         )
 
 
