@@ -124,6 +124,9 @@ class ServerFiguresAnswer(OneServerFiguresAnswer):
 class FigureSources:
     """The figures that others keep."""
 
+    sessions: SessionList
+    made: RecentCounts
+    clients: Clients
     gauges: Callable[[], Mapping[str, float]]
     """The figures of every part, as `/metrics` has them."""
     requests: RequestFigures
@@ -136,18 +139,7 @@ class FigureSources:
 class StatsAdmin:
     """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
 
-    def __init__(
-        self,
-        sessions: SessionList,
-        made: RecentCounts,
-        clients: Clients,
-        sources: FigureSources,
-        clock: Clock,
-        neighbours: Neighbours | None,
-    ) -> None:
-        self._sessions = sessions
-        self._made = made
-        self._clients = clients
+    def __init__(self, sources: FigureSources, clock: Clock, neighbours: Neighbours | None) -> None:
         self._sources = sources
         self._clock = clock
         self._neighbours = neighbours
@@ -167,11 +159,11 @@ class StatsAdmin:
         sources = self._sources
         gauges, stock = sources.gauges(), await sources.stock()
         statuses = [item for route in sources.requests.routes.values() for item in route.statuses.items()]
-        heaviest = self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
+        heaviest = sources.clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
         return {
             "at": rfc3339(self._clock.now_ms()),
             "up_seconds": (self._clock.elapsed_us() - self._began_us) // 1_000_000,
-            "sessions": {"living": await self._sessions.count(), **self._made_of(SESSION)},
+            "sessions": {"living": await sources.sessions.count(), **self._made_of(SESSION)},
             "calls": self._made_of(CALL),
             "notifications": self._made_of(NOTIFICATION),
             "waiting": int(gauges.get("waiting_clients", 0)),
@@ -198,7 +190,8 @@ class StatsAdmin:
         }
 
     def _made_of(self, name: str) -> MadeThingsAnswer:
-        return {"since_start": self._made.total[name], "last_minute": self._made.in_last_minute(name)}
+        made = self._sources.made
+        return {"since_start": made.total[name], "last_minute": made.in_last_minute(name)}
 
 
 def memory_bytes() -> int:

@@ -94,8 +94,15 @@ class Admin:
         sockets_on = services.sockets.second.sockets_on
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
-        sources = _figure_sources(foundation, rooms, services)
-        self.stats = StatsAdmin(sessions, observation.made, observation.clients, sources, clock, neighbours)
+        senders = services.push.provider_senders
+        sources = FigureSources(
+            sessions, observation.made, observation.clients,
+            lambda: {name: value for room in rooms for name, value in room.gauges().items()},
+            foundation.figures, services.stock,
+            lambda: {channel: sender.outcomes for channel, sender in senders.items()},
+            settings.database_file,
+        )  # fmt: skip
+        self.stats = StatsAdmin(sources, clock, neighbours)
         foundation.events.subscribe(
             Delivered, lambda event: observation.made.count(NOTIFICATION, len(event.accounts))
         )
@@ -192,14 +199,3 @@ def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Ro
         foundation.addresses, foundation.connections, foundation.quotas, foundation.clock,
         tuple(limits.values()), observation.open_sockets,
     )  # fmt: skip
-
-
-def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:
-    senders = services.push.provider_senders
-    return FigureSources(
-        lambda: {name: value for room in rooms for name, value in room.gauges().items()},
-        foundation.figures,
-        services.stock,
-        lambda: {channel: sender.outcomes for channel, sender in senders.items()},
-        foundation.settings.database_file,
-    )
