@@ -48,8 +48,6 @@ from bridge_server.web.shapes import ProjectId as SpelledProjectId
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
 
-# The analytics of a project.
-
 Day = Annotated[str, text("2027-01-15", format="date")]
 
 

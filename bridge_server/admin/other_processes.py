@@ -441,9 +441,6 @@ def write_positions(positions: Mapping[int, int]) -> str:
     return write_pairs(positions) or "0"
 
 
-# One list of the requests of several processes, each of which numbers its own.
-
-
 def merged_news(
     positions: Mapping[int, int], own_number: int, own: Fields, replies: Sequence[Reply], limit: int
 ) -> Fields:

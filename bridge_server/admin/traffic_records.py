@@ -37,8 +37,6 @@ class TooManyFollowersError(LimitError):
         super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)
 
 
-# The answers.
-
 Seconds = Annotated[float, number(0, minimum=0)]
 
 

@@ -103,8 +103,6 @@ def relay_service(foundation: Foundation) -> Relay:
     return Relay(RelayStore(foundation.database), foundation.clock, foundation.ids, lifetimes, caps)
 
 
-# The WebSocket relay of generations 1.x and 2.x.
-
 _IRN_HEARTBEAT_SECONDS = 20
 """JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
 

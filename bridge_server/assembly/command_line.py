@@ -58,9 +58,6 @@ async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
         yield services.server
 
 
-# Sign-in to the console, for the server and for the command that prints links.
-
-
 def console_access(foundation: Foundation) -> ConsoleAccess:
     """Links and sessions in the foundation's database."""
     return ConsoleAccess(AccessStore(foundation.database), foundation.machine_clock, os.urandom)

@@ -64,8 +64,6 @@ PUSHES = (DEVICE, PUSH)
 _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 """Channels to another part of this server, which sends the push."""
 
-# The records of requests for an operator: in memory, and only where an operator has access.
-
 
 class RecordedSender:
     """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
@@ -184,9 +182,6 @@ def break_disk(database: SqliteDatabase, instruments: Instruments) -> None:
             raise ordered_failure(fault.answer)
 
     database.order_failures(before_commit)
-
-
-# The foundation of these parts.
 
 
 class Foundation(NamedTuple):
@@ -351,9 +346,6 @@ def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
 
     live.follow(sign)
     return sender
-
-
-# Projects, their subscribers and devices, which several rooms and the operator's commands use.
 
 
 def project_services(foundation: Foundation) -> ProjectServices:

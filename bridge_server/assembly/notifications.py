@@ -104,9 +104,6 @@ def demo_room(services: ProjectServices, notifications: Notifications, demo: Dem
     return Room(name="demo", running=(before,), emptied=(after_reset,))
 
 
-# Inboxes: an account signs in, reads its notifications, and names its devices.
-
-
 def inbox_services(
     foundation: Foundation, projects: ProjectServices, push_addresses: Addresses
 ) -> InboxServices:

@@ -34,8 +34,6 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.web.metrics import Family
 
-# The push services that the settings turn on, as providers by their names.
-
 
 def push_providers(settings: Settings, clock: Clock) -> dict[str, Provider]:
     """The configured providers. Raises ValueError when their credentials cannot be used."""

@@ -84,9 +84,6 @@ class Room(NamedTuple):
     """Called with messages whose receiver answered that it is gone (410), by the purpose of the message."""
 
 
-# The project that `bridge-server dev` has from the start, with a secret that the command prints.
-
-
 @dataclass(frozen=True, slots=True)
 class DemoProject:
     """A project that is there whenever the server answers. `types` are names by their ids."""

@@ -55,9 +55,6 @@ async def _opened(foundation: Foundation) -> AsyncIterator[None]:
             yield
 
 
-# The sweeper, which deletes expired rows in every room.
-
-
 def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
@@ -135,8 +132,6 @@ async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIt
     except UnavailableError as error:
         log.warning("quotas_not_saved", reason=error.detail)
 
-
-# Commands that write to the database of a running server, which then notices their changes.
 
 _WATCH_SECONDS = 1.0
 _WATCH_REST = 20

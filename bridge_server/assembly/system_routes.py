@@ -70,8 +70,6 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     return Readiness(check_work, troubles)
 
 
-# The meanings of the rooms' figures, as `/metrics` prints them.
-
 _CREDENTIALS = "Lanes whose push service refuses this server's credentials: pushes there wait."
 
 MEANINGS = {
@@ -103,8 +101,6 @@ MEANINGS = {
 }
 """The meanings by the names of figures, without the prefix `bridge_`."""
 
-
-# `/metrics`: the figures of every room.
 
 _BUILD = "The version of the server, of Python and of SQLite; the value is always 1."
 
@@ -150,9 +146,6 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
             answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
         ),
     )  # fmt: skip
-
-
-# The description of all rooms, the pages at `/docs/`, and the page at the root that leads to everything.
 
 
 class Documentation:

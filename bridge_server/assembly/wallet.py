@@ -54,8 +54,6 @@ from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
 from bridge_server.web.traffic import APPROVAL, CLIENT_LEFT, Exchange, TrafficLog
 
-# The wallet's accounts, for the server and for commands beside it.
-
 
 def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:
     """Put the accounts together. Nothing is read of the key files yet."""

@@ -45,8 +45,6 @@ _CHECK_SECONDS = 15.0
 """The pause between two checks of a stream whether its session has expired."""
 
 
-# Log lines for requests that the console's door refused, at a limited rate.
-
 _WINDOW_US = 60_000_000
 _MOST_LINES = 20
 """The most lines in a window. Without a limit, a stranger's requests would fill the log."""
@@ -310,8 +308,6 @@ class SessionCookies:
         name = self._name(request)
         return f"{name}={token}{path}; HttpOnly; SameSite=Strict; Max-Age={seconds}"
 
-
-# The console's door: it refuses requests that may not reach a page, or may not change anything.
 
 FORM_TOKEN = "form_token"  # noqa: S105 - the name of a field
 _INSIDE_OF_A_PAGE = frozenset({"iframe", "frame", "embed", "object"})

@@ -78,8 +78,6 @@ def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
     return fault
 
 
-# Sums over the calls of one sending.
-
 _MOST_NAMED = 50
 
 

@@ -34,9 +34,6 @@ _MOST_FIELDS = 100
 _FORM = "application/x-www-form-urlencoded"
 
 
-# Forms as browsers send them.
-
-
 async def read_form(request: web.Request) -> Mapping[str, str]:
     """The last field of each name. Raises UnsupportedMediaError, InvalidInputError."""
     if request.content_type != _FORM:
@@ -46,9 +43,6 @@ async def read_form(request: web.Request) -> Mapping[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except ValueError as error:
         raise InvalidInputError("The form cannot be read.") from error
-
-
-# Events for a signed-in browser: they end when its session does.
 
 
 class SignedInSource:

@@ -109,9 +109,6 @@ class ServerState:
     """The time by which tests have moved the clock."""
 
 
-# Fields of forms as the values that the admin API's shapes check.
-
-
 def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields as texts. An optional field that is empty is left out."""
     values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}

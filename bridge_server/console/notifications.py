@@ -145,9 +145,6 @@ class InboxPreview:
         }
 
 
-# Read rates: charts by day, of all types and of the types that were sent most.
-
-
 MOST_CHARTS = 6
 """The number of charts until types are chosen. The table has every type."""
 _ANALYTICS = "/analytics"

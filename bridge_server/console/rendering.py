@@ -169,8 +169,6 @@ class Watch:
         self._changes.leave(self)
 
 
-# Figures and texts as a person reads them.
-
 # Within an emoji, joiners and variation selectors are seen: as the emoji. So is the space between thousands.
 _SEEN = re.compile(
     r"((?<=[\u2600-\u27bf\U0001f000-\U0001faff])[\u200d\ufe0f]{1,2}|(?<=[0-9])\u00a0(?=[0-9]{3}))"
@@ -318,12 +316,8 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
     return [(fault.pointer.rpartition("/")[2].replace("_", " "), fault.detail) for fault in error.faults]
 
 
-# The folder of the console's scripts.
-
 STATIC_FOLDER = Path(__file__).parent / "static"
 
-
-# The choice of a project on pages that show one project.
 
 MOST_LISTED = 100
 """The most projects in the list. When there are more, the page asks for an id."""
@@ -347,9 +341,6 @@ class ProjectChoice:
         if chosen:
             project = projects.details_fields(await self._projects.show(chosen), self._account_limit)
         return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
-
-
-# The process whose request or attempt a page shows, where several share a database.
 
 
 def chosen_process(asked: Asked) -> int | None:

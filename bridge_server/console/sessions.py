@@ -10,8 +10,6 @@ from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePat
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
 
-# QR codes as images for pages.
-
 _MOST_CHARACTERS = 2_000
 _BORDER = 4
 _SCALE = 5

@@ -99,9 +99,6 @@ def _tone(line: Mapping[str, Any]) -> str:
     return "bad" if has_failed(line) else "good"
 
 
-# What a request and its answer contain, as the page of a request shows it.
-
-
 def problem_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The problem that answered a failed request; None if its answer is not kept, or is none."""
     if fields["status"] is None or fields["status"] < FIRST_FAILURE:

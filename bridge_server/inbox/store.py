@@ -230,9 +230,6 @@ def _notification(row: Row) -> StoredNotification:
     return StoredNotification._make((*content, read_by, read_at_ms))
 
 
-# An account reads its inbox.
-
-
 Value = TypeVar("Value")
 
 Listener: TypeAlias = Callable[[AbstractSet[int]], None]

@@ -254,8 +254,6 @@ def _contents_fields(contents: Contents) -> RecordedContentsAnswer:
     return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
 
 
-# The rules of faults.
-
 Words: TypeAlias = Mapping[Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
