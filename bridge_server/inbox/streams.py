@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import structlog
 
-from bridge_server.inbox.models import Arrival, Reader, SignedOut, StoredNotification, TooManyStreamsError
+from bridge_server.inbox.models import Reader, SignedOut, StoredNotification, TooManyStreamsError
 from bridge_server.inbox.store import Arrivals, InboxStore
 from bridge_server.inbox.wire import write_event
 from bridge_server.kernel.clock import Clock
@@ -222,7 +222,10 @@ class Streams:
         while positions := self._positions(touched):
             arrivals = await self._store.arrivals(positions, _ARRIVALS_AT_ONCE)
             for arrival in arrivals:
-                await self._hand_out(arrival)
+                audiences = (self._audiences.get(number) for number in arrival.accounts)
+                streams = list(chain.from_iterable(audience.streams for audience in audiences if audience))
+                notification = arrival.notification
+                await self._write(streams, piece(write_event(notification)), notification.sending)
             if len(arrivals) < _ARRIVALS_AT_ONCE:
                 return
 
@@ -234,12 +237,6 @@ class Streams:
             if position is not None:
                 positions[number] = position
         return positions
-
-    async def _hand_out(self, arrival: Arrival) -> None:
-        audiences = (self._audiences.get(number) for number in arrival.accounts)
-        streams = list(chain.from_iterable(audience.streams for audience in audiences if audience))
-        notification = arrival.notification
-        await self._write(streams, piece(write_event(notification)), notification.sending)
 
     async def _write(self, streams: list[Stream], events: Piece, sending: int | None) -> None:
         """Write to all live streams, and let the event loop run other tasks in between."""

@@ -421,7 +421,9 @@ def _send_to(
         number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
         yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
         sent = SentNotification(project.project_id, project.name, stored.notification, number, now_us // 1000)
-        yield from _queue_devices(project, sent, call.accounts, messages_to)
+        rows = yield Statement(DEVICES, (call.accounts, project.number))
+        messages = messages_to(sent, [DeviceOfRecipient(*row) for row in rows])
+        yield from enqueue_all(messages, sent.sent_at_ms)
         yield Delivered(tuple(numbers))
     yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
     return call.failures
@@ -522,14 +524,6 @@ def _deliver(
         yield Statement(INSERT_COVERED, (stored.number, accounts))
     yield Statement(COUNT_SENT, (project.number, stored.type, day_of(now_ms), sent))
     return number
-
-
-def _queue_devices(
-    project: Project, sent: SentNotification, accounts: str, messages_to: MessagesTo
-) -> Transaction[None]:
-    rows = yield Statement(DEVICES, (accounts, project.number))
-    devices = [DeviceOfRecipient(*row) for row in rows]
-    yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
 
 
 def _missed(failures: Failures) -> dict[str, AccountFailure]:

@@ -373,7 +373,10 @@ class NotificationTypeStore:
         if len(known) >= limit:
             raise TooManyTypesError(limit)
         number = scalar(int, (yield Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
-        yield from _add_to_all(project, number)
+        every = [kind.type_id for _, kind in (yield from find_types(project))]
+        for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
+            yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+            yield Statement(INSERT_MEMBER, (number, type_set))
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
@@ -404,14 +407,6 @@ def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, Noti
         if known.type_id == type_id:
             return number, known
     raise TypeNotFoundError
-
-
-def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
-    """Add the new type to every choice of types that follows all types."""
-    every = [kind.type_id for _, kind in (yield from find_types(project))]
-    for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
-        yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
-        yield Statement(INSERT_MEMBER, (new_type, type_set))
 
 
 def find_project(project_id: ProjectId) -> Transaction[Project]:
@@ -464,7 +459,8 @@ def _delete_project(project: Value, limit: int) -> Transaction[int]:
     if missed:
         return missed
     ((notifications,),) = yield Statement(NOTIFICATIONS, (project, limit))
-    swept = yield from _delete_notifications(notifications, limit)
+    swept = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
+    swept += scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
     if swept:
         return swept
     for statement in SWEEP_DELETED:
@@ -492,10 +488,3 @@ def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
 def delete_unsent_notifications(notifications: Value) -> Transaction[int]:
     """Delete notifications without idempotency key, sending or missed account; returns how many."""
     return scalar(int, (yield Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
-
-
-def _delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
-    """Delete covered accounts of these notifications, then uncovered ones; returns how many rows."""
-    covered = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
-    deleted = scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
-    return covered + deleted
