@@ -9,7 +9,6 @@ from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, NewType
 
-from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.values import dataclass
@@ -26,14 +25,6 @@ class Nonce(NamedTuple):
 
     text: str
     expires_at_ms: int
-
-
-class SignInAttempt(NamedTuple):
-    """A sign-in message, as text and parsed, and its signature of 65 bytes."""
-
-    text: str
-    message: SignInMessage
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)

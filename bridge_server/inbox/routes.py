@@ -123,7 +123,7 @@ class InboxHandlers:
         of JSON get a 400.
         """
         attempt = wire.read_sign_in(await json_object(request))
-        new = await self._services.sign_in.sign_in(attempt, self._own_origins(request))
+        new = await self._services.sign_in.sign_in(*attempt, self._own_origins(request))
         return {"token": new.token, "account": new.account, "expires_at": rfc3339(new.expires_at_ms)}
 
     async def logout(self, request: web.Request) -> None:

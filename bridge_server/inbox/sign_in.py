@@ -12,7 +12,6 @@ from bridge_server.inbox.models import (
     NonceRefusedError,
     Reader,
     SignedOut,
-    SignInAttempt,
     WrongSignerError,
 )
 from bridge_server.kernel.clock import Clock
@@ -145,12 +144,14 @@ class SignIn:
         await self.store.add_nonce(nonce)
         return nonce
 
-    async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
+    async def sign_in(
+        self, text: str, message: SignInMessage, signature: bytes, own_origins: frozenset[str]
+    ) -> NewToken:
         """Sign the account of a message in. `own_origins` are the origins of the address that it was sent to.
         Raises InvalidInputError for a message of another server or another time, and SignInRefusedError for a
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
-        message, now_ms = attempt.message, self._clock.now_ms()
+        now_ms = self._clock.now_ms()
         local: frozenset[str] = frozenset()
         if self._admits_loopback:  # as far as the message's are of pages on the server's own machine
             urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
@@ -159,7 +160,13 @@ class SignIn:
         faults += _time_faults(message, now_ms, self._lifetimes.nonce_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
-        _require_signer(attempt)
+        try:
+            signer = recover_address(personal_message_hash(text.encode()), signature)
+        except SignatureError as error:
+            fault = Fault("#/signature", str(error))
+            raise InvalidInputError(f"No valid signature: {error}.", [fault]) from error
+        if signer != message.address:
+            raise WrongSignerError(signer)
         account = ethereum_account(message.chain_id, message.address)
         token = new_secret(self._random_bytes)
         expires_at_ms = now_ms + self._lifetimes.token_ms
@@ -189,16 +196,6 @@ def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[
     if message.not_before_ms is not None and message.not_before_ms > now_ms:
         faults.append(f"the time of Not Before has not come, {now}")
     return [Fault(_POINTER, detail) for detail in faults]
-
-
-def _require_signer(attempt: SignInAttempt) -> None:
-    try:
-        signer = recover_address(personal_message_hash(attempt.text.encode()), attempt.signature)
-    except SignatureError as error:
-        detail = str(error)
-        raise InvalidInputError(f"No valid signature: {detail}.", [Fault("#/signature", detail)]) from error
-    if signer != attempt.message.address:
-        raise WrongSignerError(signer)
 
 
 def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> Iterator[Fault]:

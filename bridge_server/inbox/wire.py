@@ -17,7 +17,6 @@ from bridge_server.inbox.models import (
     Overview,
     Page,
     ReadBy,
-    SignInAttempt,
     StoredNotification,
 )
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -101,8 +100,8 @@ class ReadShape(Shape):
     ids: Annotated[list[str], Field(min_length=1, max_length=MOST_MARKED)]
 
 
-def read_sign_in(document: JsonObject) -> SignInAttempt:
-    """Read a sign-in: a valid EIP-4361 message, and a signature of 65 bytes that is not verified yet."""
+def read_sign_in(document: JsonObject) -> tuple[str, SignInMessage, bytes]:
+    """A valid EIP-4361 message, as text and parsed, and its signature of 65 bytes, which is not verified."""
     faults: list[Fault] = []
     text, signature = document.values.get("message"), document.values.get("signature")
     message = _parse_message(text, faults) if isinstance(text, str) else None
@@ -110,7 +109,7 @@ def read_sign_in(document: JsonObject) -> SignInAttempt:
         faults.append(Fault("#/signature", "must be 0x and 130 hexadecimal digits: r, s and v"))
     shape = check(SignInShape, document.values, faults)
     assert message is not None  # check() has raised otherwise
-    return SignInAttempt(shape.message, message, bytes.fromhex(shape.signature[2:]))
+    return shape.message, message, bytes.fromhex(shape.signature[2:])
 
 
 def _parse_message(text: str, faults: list[Fault]) -> SignInMessage | None:

@@ -135,23 +135,11 @@ class AudienceOutcome:
 
 
 class UnknownTypeError(InvalidInputError):
-    """The project does not have the type of the notification."""
+    """The project does not have the type that the request names at this place."""
 
-    def __init__(self, known: Sequence[TypeId]) -> None:
-        super().__init__(
-            "The project has no notification type of this id: see #/notification/type.",
-            [Fault("#/notification/type", wrong_type(known))],
-        )
-
-
-class UnknownAudienceError(InvalidInputError):
-    """The project does not have the type whose subscribers are the audience."""
-
-    def __init__(self, known: Sequence[TypeId]) -> None:
-        super().__init__(
-            "The project has no notification type of this id: see #/audience/type.",
-            [Fault("#/audience/type", wrong_type(known))],
-        )
+    def __init__(self, known: Sequence[TypeId], pointer: str) -> None:
+        fault = Fault(pointer, wrong_type(known))
+        super().__init__(f"The project has no notification type of this id: see {pointer}.", [fault])
 
 
 class NotificationNotFoundError(NotFoundError):

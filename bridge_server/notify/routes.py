@@ -100,9 +100,9 @@ class NotifyHandlers:
         """The types of at most 100 accounts, as far as they subscribe to the project, by account as the
         request spelled it. Other accounts are left out.
         """
-        asked = await self._read(request, wire.read_lookup)
-        found = await self._notifications.store.lookup(request[_PUBLISHER], asked.keys)
-        wire.check_spellings(asked.document, found.spelled_otherwise)
+        keys, document = await self._read(request, wire.read_lookup)
+        found = await self._notifications.store.lookup(request[_PUBLISHER], keys)
+        wire.check_spellings(document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:

@@ -20,7 +20,7 @@ from bridge_server.notify.models import (
     Sender,
     SentNotification,
     SubscriberAudience,
-    UnknownAudienceError,
+    UnknownTypeError,
 )
 from bridge_server.notify.store import TYPE, NotifyStore, SendingLimits, find_sending
 from bridge_server.outbox.models import OutgoingMessage, Purpose
@@ -180,7 +180,7 @@ class AudienceStore:
         self, sender: Sender, type_id: TypeId | None, after: str, limit: int
     ) -> Transaction[tuple[dict[str, str], str | None]]:
         """Up to `limit` subscribers that follow `after`, as account keys by account id; and the account id
-        that the next page follows, None if this is the last one. Raises UnknownAudienceError,
+        that the next page follows, None if this is the last one. Raises UnknownTypeError,
         ProjectNotFoundError, NotAuthenticatedError.
         """
         project = yield from find_sending(sender)
@@ -203,8 +203,8 @@ class Audiences:
         self._notifications = notifications
 
     async def notify(self, sender: Sender, wanted: AudienceRequest, is_dry_run: bool) -> AudienceOutcome:
-        """Send to the next 500 of the audience. Raises UnknownTypeError, UnknownAudienceError,
-        ProjectNotFoundError, NotAuthenticatedError.
+        """Send to the next 500 of the audience. Raises UnknownTypeError, ProjectNotFoundError,
+        NotAuthenticatedError.
         """
         audience, total = wanted.audience, None
         if isinstance(audience, SubscriberAudience):
@@ -226,6 +226,7 @@ def _page(rows: list[Row], limit: int, end: str | None) -> tuple[dict[str, str],
 def _type_number(project: Project, type_id: TypeId) -> Transaction[int]:
     rows = yield Statement(TYPE, (project.number, type_id))
     if not rows:
-        raise UnknownAudienceError([kind.type_id for _, kind in (yield from find_types(project))])
+        known = [kind.type_id for _, kind in (yield from find_types(project))]
+        raise UnknownTypeError(known, "#/audience/type")
     number: int = rows[0][0]
     return number

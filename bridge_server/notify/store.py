@@ -454,7 +454,8 @@ def _content_to_send(
             return SentContent(content, type_number, request.notification_id, number, bool(missed)), left
     rows = yield Statement(TYPE, (project.number, request.notification.type_id))
     if not rows:
-        raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
+        known = [kind.type_id for _, kind in (yield from find_types(project))]
+        raise UnknownTypeError(known, "#/notification/type")
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
 
 

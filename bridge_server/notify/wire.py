@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import quote
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -197,15 +197,8 @@ def _notification(content: NotificationShape) -> Notification:
     return Notification(TypeId(content.type), content.title, content.body, content.url)
 
 
-class AskedAccounts(NamedTuple):
-    """A look-up: account key by account id, whose checksums are not checked yet, and where they stood."""
-
-    keys: dict[str, str]
-    document: JsonObject
-
-
-def read_lookup(document: JsonObject) -> AskedAccounts:
-    """Read the accounts to look up."""
+def read_lookup(document: JsonObject) -> tuple[dict[str, str], JsonObject]:
+    """The accounts to look up: account key by account id, checksums unchecked; and where they stand."""
     accounts = document.values.get("accounts")
     keys, faults = _unproven_keys(accounts)
     misspelled_members = misspelled(LookupShape, document.values)
@@ -214,7 +207,7 @@ def read_lookup(document: JsonObject) -> AskedAccounts:
     except InvalidInputError:  # check again with checksums, to name every fault at once
         _, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
         check(LookupShape, document.values, misspelled_members + faults)
-    return AskedAccounts(keys, document)
+    return keys, document
 
 
 def _unproven_keys(accounts: Any) -> tuple[dict[str, str], list[Fault]]:
