@@ -193,12 +193,17 @@ class Environment:
         """What its Python prints, which must succeed."""
         return _output_of(self.folder / "bin" / "python", *arguments, cwd=cwd or self.folder)
 
+    def pip(self, *arguments: str) -> str:
+        """What this project's pip prints, which works for this environment and must succeed."""
+        pip = (sys.executable, "-m", "pip", "--python", self.folder / "bin" / "python")
+        return _output_of(*pip, *arguments, cwd=self.folder)
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory, built: Path) -> Environment:
     """One that can reach the package index, as the build could."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     return Environment(folder)
 
 
@@ -210,12 +215,12 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(environment: Environment, wheel: Path) -> Environment:
-    environment.run("-m", "pip", "install", f"{wheel}[pytest]", "web3", "eth-account")
+    environment.pip("install", f"{wheel}[pytest]", "web3", "eth-account")
     return environment
 
 
 def test_wheel_works_beside_web3_and_eth_account(installed: Environment) -> None:
-    assert installed.run("-m", "pip", "check").strip() == "No broken requirements found."
+    assert installed.pip("check").strip() == "No broken requirements found."
     assert installed.run("-c", _WORK).strip() == "it works"
 
 
@@ -277,7 +282,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installers(environment: Environment) -> Path:
     """The directory of pipx and uv."""
-    environment.run("-m", "pip", "install", "--quiet", "pipx", "uv")
+    environment.pip("install", "--quiet", "pipx", "uv")
     return environment.folder / "bin"
 
 

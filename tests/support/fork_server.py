@@ -6,6 +6,7 @@ ends, and of the socket at which it is asked. A conversation begins with the sta
 JSON; the answers are the process id and, at the end, the exit code.
 """
 
+import atexit
 import gc
 import os
 import resource
@@ -15,6 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -51,8 +53,25 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     life, listening = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     conversation = _next_command(life, listening)
-    if conversation is not None:
+    if conversation is None:
+        return
+    try:
         _run(conversation)
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            _end(end.code or 0)
+        raise
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """End as an interpreter does, but leave its objects alone: to take them apart is half of a command."""
+    threading._shutdown()  # type: ignore[attr-defined]  # it waits for threads: one that goes on is a fault
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):  # of a stream that is closed: the interpreter says so when it ends
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _next_command(life: socket.socket, listening: socket.socket) -> socket.socket | None:
