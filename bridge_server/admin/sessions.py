@@ -219,19 +219,6 @@ _SESSIONS = "/admin/sessions"
 _SESSION = f"{_SESSIONS}/{{handle:{ANY_ID}}}"
 
 
-def session_routes(sessions: SessionAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    """The list, one session, and its end."""
-    rows = rows.under("Observation")
-    return (
-        rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
-                  parameters=(PROCESS, *page_parameters())),
-        rows.read(_SESSION, "shown-session", sessions.handle_story, "Show a session", "The session.",
-                  parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
-        rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
-                   "End a session", "It has ended.", problems=(SessionNotFoundError,)),
-    )  # fmt: skip
-
-
 # Topics of generation 2.x: listed with their sockets and the messages that wait on them.
 
 
@@ -337,8 +324,16 @@ def merged_topics(pages: Pages) -> Fields:
     return {**own, "topics": topics}
 
 
-def topic_routes(topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    """The list."""
-    parameters, read = (PROCESS, *page_parameters()), rows.under("Observation").read
-    row = read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.", parameters=parameters)
-    return (row,)
+def session_routes(sessions: SessionAdmin, topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:
+    """The list, one session, and its end; and the list of topics."""
+    rows = rows.under("Observation")
+    return (
+        rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
+                  parameters=(PROCESS, *page_parameters())),
+        rows.read(_SESSION, "shown-session", sessions.handle_story, "Show a session", "The session.",
+                  parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
+        rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
+                   "End a session", "It has ended.", problems=(SessionNotFoundError,)),
+        rows.read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.",
+                  parameters=(PROCESS, *page_parameters())),
+    )  # fmt: skip

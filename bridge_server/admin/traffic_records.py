@@ -185,9 +185,6 @@ class Filter:
         )
 
 
-EVERYTHING = Filter()
-
-
 def read_filter(words: str, handles: Handles) -> Filter:
     """Read a filter. Raises InvalidInputError, which names the unknown word."""
     if len(words) > _MOST_CHARACTERS:

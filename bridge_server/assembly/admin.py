@@ -23,7 +23,7 @@ from bridge_server.admin.server import (
     settings_routes,
     stats_routes,
 )
-from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes, topic_routes
+from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes
 from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
 from bridge_server.admin.traffic_records import CallLives, Requests
 from bridge_server.admin.traffic_stream import TrafficStreams
@@ -158,8 +158,7 @@ class Admin:
             routes = (
                 *traffic_routes(traffic, rows),
                 *client_routes(self.clients, rows),
-                *session_routes(self.sessions, rows),
-                *topic_routes(self.topics, rows),
+                *session_routes(self.sessions, self.topics, rows),
                 *stats_routes(self.stats, rows),
             )
         return Room(

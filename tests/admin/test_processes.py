@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bridge_server.admin.other_processes import Neighbours, Reply, merged_page, page_query, read_cursor
-from bridge_server.admin.traffic_records import EVERYTHING, merged_life
+from bridge_server.admin.traffic_records import Filter, merged_life
 from bridge_server.admin.traffic_stream import (
     MOST_AT_ONCE,
     MOST_IN_TURN,
@@ -128,7 +128,7 @@ class Burst:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log = TrafficLog(Signals(), ManualClock(), keeps_contents=False)
         streams = TrafficStreams(self.log, lambda recorded: {"number": recorded.number})
-        self.stream: TrafficStream = streams.join(EVERYTHING, 0)
+        self.stream: TrafficStream = streams.join(Filter(), 0)
         self._outlet = EventStream(self.stream)
         self._pieces: list[Piece] = []
         monkeypatch.setattr(self._outlet, "push", self._pieces.append)
@@ -202,7 +202,7 @@ class Following:
         self.log = TrafficLog(Signals(), self.clock, keeps_contents=False)
         self.neighbour = Neighbour()
         streams = TrafficStreams(self.log, spelled)
-        wanted = WantedStream(EVERYTHING, "", None, {OWN: 0, OTHER: 0})
+        wanted = WantedStream(Filter(), "", None, {OWN: 0, OTHER: 0})
         self.stream = StreamOfAll(streams, self.neighbour, wanted, lambda fields: {"path": fields["path"]})
         self.pieces: list[Piece] = []
         self.outlet = EventStream(self.stream)
