@@ -127,9 +127,6 @@ class UnavailableError(BridgeError):
         self.retry_after_seconds = retry_after_seconds
 
 
-_FULL_RETRY_SECONDS = 60
-
-
 class DatabaseFullError(UnavailableError):
     """The database holds as much as the operator lets it."""
 
@@ -141,5 +138,5 @@ class DatabaseFullError(UnavailableError):
             f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
             "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
             "something expires.",
-            _FULL_RETRY_SECONDS,
+            retry_after_seconds=60,
         )

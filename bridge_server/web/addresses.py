@@ -39,8 +39,10 @@ class ClientAddresses:
         self._mentioned = False
         self._peers_tell = has_known_requests() and not trusted_proxies
         """Whether a connection knows the key of all its requests."""
-        self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
-        self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
+        self.key_of = lru_cache(maxsize=65_536)(self._make_bucket_key)
+        """The key under which an address is counted, or None when it is exempt."""
+        self.trusts = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
+        """Whether a peer is a proxy that is believed."""
 
     @property
     def have_proxies(self) -> bool:
@@ -48,9 +50,8 @@ class ClientAddresses:
         return bool(self._trusted_proxies)
 
     def bucket_key(self, request: web.Request) -> str | None:
-        """The key of the client's buckets, or None when the client is exempt from them.
-
-        IPv6 clients count by their /64, the least that one customer is given.
+        """The key of the client's buckets, or None when the client is exempt from them. IPv6 clients count by
+        their /64, the least that one customer is given.
         """
         if self._peers_tell:
             try:
@@ -59,41 +60,32 @@ class ClientAddresses:
                 key = None
             if key is not None:
                 return key
-        key = self._bucket_key(self.client(request))
+        key = self.key_of(self.client(request))
         if key is None and not self._mentioned and _FORWARDED_FOR in request.headers:
             self._mention_proxy(request.remote or "")
         return key
 
     def client(self, request: web.Request) -> str:
-        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one.
-
-        A last hop that is not an address counts as unknown: no exemption applies to it.
+        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one. A last
+        hop that is not an address counts as unknown: no exemption applies to it.
         """
         peer = request.remote or ""
-        if not self._trusted_proxies or not self._is_trusted(peer):
+        if not self._trusted_proxies or not self.trusts(peer):
             return peer
         hops = ",".join(request.headers.getall(_FORWARDED_FOR, (peer,))).split(",")
         for hop in reversed(hops):
             address = _without_port(hop.strip())
-            if not self._is_trusted(address):
+            if not self.trusts(address):
                 return address if _parse(address) else UNKNOWN
         return peer
 
     def counted(self, request: web.Request) -> str:
         """The key of the client's buckets, or its address when it is exempt from them."""
         address = self.client(request)
-        return self._bucket_key(address) or address
-
-    def key_of(self, address: str) -> str | None:
-        """The key under which an address is counted, or None when it is exempt."""
-        return self._bucket_key(address)
-
-    def trusts(self, peer: str) -> bool:
-        """Whether the peer is a proxy that is believed."""
-        return self._is_trusted(peer)
+        return self.key_of(address) or address
 
     def _mention_proxy(self, peer: str) -> None:
-        if self._is_trusted(peer):
+        if self.trusts(peer):
             return
         self._mentioned = True
         log.warning(
@@ -131,9 +123,8 @@ def _parse(text: str) -> IpAddress | None:
 
 
 class Hosts:
-    """The hosts that a request may name: this machine, the address it came to, and `names` without ports.
-
-    By DNS rebinding a web page's own host name can lead to this machine: such a host is not admitted.
+    """The hosts that a request may name: this machine, the address it came to, and `names` without ports. By
+    DNS rebinding a web page's own host name can lead to this machine: such a host is not admitted.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -181,10 +172,9 @@ def _is_own_address(request: web.Request, host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def origins_of_address(host: str, port: int) -> frozenset[str]:
-    """The origins of a server without a configured URL, by the address at which a connection arrived.
-
-    A server on loopback has several names. An address is where a connection came to, not what its client
-    calls it: a client can send any Host.
+    """The origins of a server without a configured URL, by the address at which a connection arrived. A
+    server on loopback has several names. An address is where a connection came to, not what its client calls
+    it: a client can send any Host.
     """
     address = parse_ip_address(host)
     names = _LOOPBACK_NAMES if address.is_loopback else ()
