@@ -126,6 +126,12 @@ class Sent:
         """The account that the message is for."""
         return self.text("account")
 
+    def matches(self, channel: str | None, topic: str | None, account: str | None) -> bool:
+        """Whether the message has these properties; None stands for any."""
+        known, wanted = (self.account or "").lower(), (account or "").lower()
+        is_account = account is None or known == wanted or known.endswith(f":{wanted}")
+        return channel in (None, self.channel) and topic in (None, self.topic) and is_account
+
 
 class Faults:
     """The rules in force, each with its count of hits. The first that applies to an attempt strikes it."""
@@ -181,20 +187,6 @@ class Faults:
         return CountedFault(next(self._numbers), rule)
 
 
-class Wanted(NamedTuple):
-    """The messages that a test asks for; None stands for any. An account may be given as an address alone."""
-
-    channel: str | None
-    topic: str | None
-    account: str | None
-
-    def matches(self, sent: Sent) -> bool:
-        """Whether the message is one of them."""
-        known, wanted = (sent.account or "").lower(), (self.account or "").lower()
-        is_account = self.account is None or known == wanted or known.endswith(f":{wanted}")
-        return self.channel in (None, sent.channel) and self.topic in (None, sent.topic) and is_account
-
-
 class SentMessages:
     """The newest messages that left the server, in memory; the oldest go when there are too many."""
 
@@ -209,11 +201,15 @@ class SentMessages:
         self.delivered += sent.is_delivered
         self._signals.touch(_KEY)
 
-    async def matching(self, wanted: Wanted, wait_seconds: float) -> Sequence[Sent]:
-        """The messages that are wanted, oldest first; with a wait, once there is one."""
+    async def matching(
+        self, channel: str | None, topic: str | None, account: str | None, wait_seconds: float
+    ) -> Sequence[Sent]:
+        """The messages with these properties (None stands for any), oldest first; with a wait, once there is
+        one. An account may be given as an address alone.
+        """
 
         async def read() -> Sequence[Sent] | None:
-            return [sent for sent in self._kept if wanted.matches(sent)] or None
+            return [sent for sent in self._kept if sent.matches(channel, topic, account)] or None
 
         if wait_seconds <= 0:
             return await read() or ()

@@ -8,7 +8,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.testmode import wire
-from bridge_server.testmode.instruments import Instruments, Wanted
+from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.bodies import json_object, parse_value, require_json
 from bridge_server.web.routes import About, Access, Parameter, Route
@@ -67,8 +67,8 @@ class TestModeHandlers:
         query, channel = request.query, request.query.get("channel")
         if channel is not None and channel not in wire.CHANNELS:
             raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(wire.CHANNELS)}.")
-        wanted = Wanted(channel, query.get("topic"), query.get("account"))
-        found = await self._instruments.sent.matching(wanted, wire.read_wait(query))
+        named = (channel, query.get("topic"), query.get("account"))
+        found = await self._instruments.sent.matching(*named, wire.read_wait(query))
         return {"sent": list(map(wire.sent_fields, found))}
 
     async def forget_sent(self, _: web.Request) -> wire.ForgottenMessagesAnswer:
