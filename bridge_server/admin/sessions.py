@@ -221,7 +221,6 @@ _SESSION = f"{_SESSIONS}/{{handle:{ANY_ID}}}"
 
 # Topics of generation 2.x: listed with their sockets and the messages that wait on them.
 
-
 TopicKind: TypeAlias = Literal["pairing", "session"]
 
 _TOPICS = "/admin/topics"

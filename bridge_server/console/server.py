@@ -92,7 +92,6 @@ class SettingsPage:
 
 # Test mode: rules for faults with their hits, the clock, and the reset.
 
-
 _FAULTS = "/faults"
 _NUMBERS = ("status", "retry_after", "delay_ms", "after", "times")
 _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}

@@ -130,7 +130,6 @@ def _notice_message(sent: SentNotification, device: DeviceOfRecipient) -> Outgoi
 
 # Notifications to an audience: some accounts, or call by call all subscribers of a project or of a type.
 
-
 EVERYBODY = """
 SELECT account_id, account_key FROM subscriptions
 WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?
