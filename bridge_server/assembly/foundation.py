@@ -5,10 +5,11 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from time import perf_counter
 from typing import NamedTuple
 
-from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room, backend_of
+from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
@@ -246,6 +247,15 @@ class Foundation(NamedTuple):
         if self.instruments is not None:
             return self.instruments.traffic
         return None if self.observation is None else self.observation.traffic
+
+
+def backend_of(settings: Settings, events: Events, clock: Clock | None = None) -> Backend:
+    """The database that the settings name; a test hands in its own clock. Nothing is opened."""
+    if settings.database is None:
+        return Backend(settings, events, clock)
+    module = import_module("bridge_server.assembly.postgres")  # loaded only where it is used
+    backend: Backend = module.PostgresBackend(settings, events, clock)
+    return backend
 
 
 def lay_foundation(

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -239,12 +238,3 @@ class Backend:
         prepare()
         async with self._file.opened():
             yield
-
-
-def backend_of(settings: Settings, events: Events, clock: Clock | None = None) -> Backend:
-    """The database that the settings name; a test hands in its own clock. Nothing is opened."""
-    if settings.database is None:
-        return Backend(settings, events, clock)
-    module = import_module("bridge_server.assembly.postgres")  # loaded only where it is used
-    backend: Backend = module.PostgresBackend(settings, events, clock)
-    return backend

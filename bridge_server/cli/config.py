@@ -8,7 +8,7 @@ import orjson
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from bridge_server.assembly.room import backend_of
+from bridge_server.assembly.foundation import backend_of
 from bridge_server.cli.options import (
     CommandError,
     config_option,

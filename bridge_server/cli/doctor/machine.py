@@ -15,7 +15,7 @@ from typing import TypeAlias
 import aiohttp
 import orjson
 
-from bridge_server.assembly.room import backend_of
+from bridge_server.assembly.foundation import backend_of
 from bridge_server.cli.doctor.findings import Examination, Finding, Level, fail, ok, warn
 from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
