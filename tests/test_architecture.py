@@ -227,7 +227,6 @@ def loaded(loads: list[set[str]]) -> set[str]:
         ("bridge_server.assembly.admin", "the admin API and the console"),
         ("bridge_server.testmode.service", "test mode"),
         ("bridge_server.description.document", "the description"),
-        ("bridge_server.description.problems", "the description"),
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),

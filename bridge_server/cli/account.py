@@ -14,7 +14,7 @@ import orjson
 from bridge_server.admin import wallet
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.assembly.wallet import wallet_accounts
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, command_errors, reading, replacing
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs, local_url
@@ -73,17 +73,15 @@ def account_group() -> None:
     """
 
 
-@account_group.command("new")
+@operator_command(account_group.command("new"))
 @_passphrase_option
-@for_operator
 def new_command(operator: Operator, passphrase_file: str | None) -> None:
     """Create an account with a new key file, and print its address."""
     secret = _passphrase(passphrase_file, repeated="Repeat the passphrase")
     _add(operator, lambda accounts: accounts.create(secret))
 
 
-@account_group.command("list")
-@for_operator
+@operator_command(account_group.command("list"))
 def list_command(operator: Operator) -> None:
     """Print the accounts of the running server, and the source of each key.
 
@@ -103,10 +101,9 @@ def list_command(operator: Operator) -> None:
     operator.show({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
 
 
-@account_group.command("import")
+@operator_command(account_group.command("import"))
 @click.argument("file", required=False, type=click.Path(allow_dash=True))
 @_passphrase_option
-@for_operator
 def import_command(operator: Operator, file: str | None, passphrase_file: str | None) -> None:
     """Import a private key in hexadecimal, or a key file of another wallet.
 
@@ -127,14 +124,13 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
         _add(operator, lambda accounts: accounts.import_key(secret, new))
 
 
-@account_group.command("export")
+@operator_command(account_group.command("export"))
 @_address_argument
 @click.option("--raw", is_flag=True, help="Print the private key itself, in hexadecimal.")
 @click.option(
     "--output", type=click.Path(path_type=Path), help="Write to this file, readable by its owner only."
 )
 @_passphrase_option
-@for_operator
 def export_command(
     operator: Operator, address: Address, raw: bool, output: Path | None, passphrase_file: str | None
 ) -> None:
@@ -155,7 +151,7 @@ def export_command(
         stream.write(content)
 
 
-@account_group.command("unlock")
+@operator_command(account_group.command("unlock"))
 @_address_argument
 @click.option(
     "--seconds", type=click.IntRange(0, LONGEST_UNLOCK_SECONDS), default=DEFAULT_UNLOCK_SECONDS,
@@ -163,7 +159,6 @@ def export_command(
 )  # fmt: skip
 @click.option("--url", help="The server's URL.  [default: the server that runs on the data directory]")
 @_passphrase_option
-@for_operator
 def unlock_command(
     operator: Operator, address: Address, seconds: int, url: str | None, passphrase_file: str | None
 ) -> None:
@@ -337,8 +332,7 @@ def approvals_group() -> None:
     """
 
 
-@approvals_group.command("list")
-@for_operator
+@operator_command(approvals_group.command("list"))
 def list_approvals_command(operator: Operator) -> None:
     """Print the waiting requests, oldest first."""
     waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
@@ -348,26 +342,23 @@ def list_approvals_command(operator: Operator) -> None:
     )
 
 
-@approvals_group.command("show")
+@operator_command(approvals_group.command("show"))
 @click.argument("approval")
-@for_operator
 def show_command(operator: Operator, approval: str) -> None:
     """Print in words what a request would sign."""
     found = _run_on_waiting(operator, lambda opened: _approval_named(opened, approval))
     operator.show(wallet.approval_fields(found), columns(wallet.lines(found)))
 
 
-@approvals_group.command("approve")
+@operator_command(approvals_group.command("approve"))
 @click.argument("approval")
-@for_operator
 def approve_command(operator: Operator, approval: str) -> None:
     """Approve a request: the wallet signs it."""
     _decide(operator, approval, ApprovalState.APPROVED)
 
 
-@approvals_group.command("reject")
+@operator_command(approvals_group.command("reject"))
 @click.argument("approval")
-@for_operator
 def reject_command(operator: Operator, approval: str) -> None:
     """Reject a request: its caller gets the error 4001."""
     _decide(operator, approval, ApprovalState.REJECTED)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from bridge_server.cli.database_command import Operator, for_operator, refuse_postgresql
-from bridge_server.cli.options import CommandError, command_errors
+from bridge_server.cli.database_command import Operator, operator_command, refuse_postgresql
+from bridge_server.cli.options import FOLDER, CommandError, command_errors
 from bridge_server.cli.output import progress_bar
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
@@ -22,10 +22,10 @@ from bridge_server.storage.restore import RestoreError, restore
 _USUALLY_KEPT = 7
 
 
-@click.command("backup")
+@operator_command(click.command("backup"))
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
+    "--dir", "directory", type=FOLDER,
     help="Make a file in this directory, named by the time, instead of FILE.",
 )  # fmt: skip
 @click.option(
@@ -35,7 +35,6 @@ _USUALLY_KEPT = 7
 @click.option(
     "--with-keys", is_flag=True, help="With --dir: copy the wallet's key files, which are encrypted, too."
 )
-@for_operator
 def backup_command(
     operator: Operator, file: Path | None, directory: Path | None, keep: int | None, with_keys: bool
 ) -> None:
@@ -89,9 +88,8 @@ def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
 # `bridge-server restore FILE`.
 
 
-@click.command("restore")
+@operator_command(click.command("restore"))
 @click.argument("file", type=click.Path(path_type=Path))
-@for_operator
 def restore_command(operator: Operator, file: Path) -> None:
     """Put the backup FILE in the database's place.
 
@@ -121,13 +119,12 @@ def restore_command(operator: Operator, file: Path) -> None:
 # `bridge-server copy`: everything that is in the database file, into a PostgreSQL database.
 
 
-@click.command("copy")
+@operator_command(click.command("copy"))
 @click.option(
     "--to", "url", required=True, metavar="URL",
     help="The PostgreSQL database, as postgresql://user@host/name. It must be empty. PGPASSWORD or ~/.pgpass "
     "has its password: other users can see arguments.",
 )  # fmt: skip
-@for_operator
 def copy_command(operator: Operator, url: str) -> None:
     """Copy the database file into PostgreSQL.
 

@@ -8,86 +8,80 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import click
 import orjson
 
-from bridge_server.cli.output import Group, discard_the_rest, json_option
+from bridge_server.cli.output import Group, discard_the_rest, json_option, print_result
 from bridge_server.kernel.process import garbage_left_alone
 from bridge_server.kernel.version import NAME, VERSION
 
+_Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
+"""Under each heading of the help modules, each with the names of its commands."""
+
 
 class LazyGroup(Group):
-    """A group whose commands are attributes of modules (`module:attribute`), under headings of the help."""
+    """A group whose commands are imported when they are needed. They stand under headings of the help.
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
+    The command `x` is `x_command` in its module, a group of commands `x_group`.
+    """
+
+    def __init__(self, *arguments: Any, sections: _Sections, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._sections = sections
-        self._places = {name: place for places in sections.values() for name, place in places.items()}
+        places = [place for section in sections.values() for place in section]
+        self._modules = {name: module for module, names in places for name in names}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands in alphabetical order."""
-        return sorted(self._places)
+        return sorted(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command of this name; None if there is none."""
-        if cmd_name not in self._places:
+        if cmd_name not in self._modules:
             return None
-        module, attribute = self._places[cmd_name].split(":")
         with garbage_left_alone():
-            command: click.Command = getattr(import_module(module), attribute)
+            module = import_module(self._modules[cmd_name])
+        is_group = hasattr(module, f"{cmd_name}_group")
+        command: click.Command = getattr(module, f"{cmd_name}_{'group' if is_group else 'command'}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, each in a line."""
-        widest = max(map(len, self._places))
-        for heading, names in self._sections.items():
+        widest = max(map(len, self._modules))
+        for heading, places in self._sections.items():
             with formatter.section(heading):
-                self.write_commands(ctx, formatter, names, widest)
+                self.write_commands(ctx, formatter, [name for _, names in places for name in names], widest)
 
 
-_SECTIONS = {
-    "Run": {
-        "dev": "bridge_server.cli.dev.command:dev_command",
-        "demo": "bridge_server.cli.dev.command:demo_command",
-        "serve": "bridge_server.cli.serve:serve_command",
-        "service": "bridge_server.cli.service:service_group",
-        "console": "bridge_server.cli.console:console_command",
-    },
-    "Notify": {
-        "project": "bridge_server.cli.project:project_group",
-        "subscriber": "bridge_server.cli.project:subscriber_group",
-        "notify": "bridge_server.cli.notify:notify_command",
-        "device": "bridge_server.cli.outbox:device_group",
-        "push": "bridge_server.cli.outbox:push_group",
-    },
-    "Wallet": {
-        "account": "bridge_server.cli.account:account_group",
-        "approvals": "bridge_server.cli.account:approvals_group",
-        "wallet": "bridge_server.cli.wallet:wallet_command",
-    },
-    "Operate": {
-        "config": "bridge_server.cli.config:config_group",
-        "doctor": "bridge_server.cli.doctor.command:doctor_command",
-        "health": "bridge_server.cli.running_server:health_command",
-        "stats": "bridge_server.cli.stats:stats_command",
-        "clients": "bridge_server.cli.stats:clients_command",
-        "outbox": "bridge_server.cli.outbox:outbox_group",
-        "webhook": "bridge_server.cli.outbox:webhook_group",
-        "backup": "bridge_server.cli.backup:backup_command",
-        "restore": "bridge_server.cli.backup:restore_command",
-        "copy": "bridge_server.cli.backup:copy_command",
-        "processes": "bridge_server.cli.stats:processes_command",
-    },
-    "Tools": {
-        "keys": "bridge_server.cli.commands:keys_group",
-        "openapi": "bridge_server.cli.commands:openapi_command",
-        "openrpc": "bridge_server.cli.commands:openrpc_command",
-        "version": "bridge_server.cli.commands:version_command",
-    },
+_SECTIONS: _Sections = {
+    "Run": [
+        ("bridge_server.cli.dev", ("dev", "demo")),
+        ("bridge_server.cli.serve", ("serve",)),
+        ("bridge_server.cli.service", ("service",)),
+        ("bridge_server.cli.stats", ("console",)),
+    ],
+    "Notify": [
+        ("bridge_server.cli.project", ("project", "subscriber")),
+        ("bridge_server.cli.notify", ("notify",)),
+        ("bridge_server.cli.outbox", ("device", "push")),
+    ],
+    "Wallet": [
+        ("bridge_server.cli.account", ("account", "approvals")),
+        ("bridge_server.cli.wallet", ("wallet",)),
+    ],
+    "Operate": [
+        ("bridge_server.cli.config", ("config",)),
+        ("bridge_server.cli.doctor.command", ("doctor",)),
+        ("bridge_server.cli.running_server", ("health",)),
+        ("bridge_server.cli.stats", ("stats", "clients")),
+        ("bridge_server.cli.outbox", ("outbox", "webhook")),
+        ("bridge_server.cli.backup", ("backup", "restore", "copy")),
+        ("bridge_server.cli.stats", ("processes",)),
+    ],
+    "Tools": [("bridge_server.cli.commands", ("keys", "openapi", "openrpc", "version"))],
 }
-"""The module and attribute of each command. A module is imported when its command or its help is needed."""
 
 
 @click.group(cls=LazyGroup, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -126,7 +120,7 @@ def run(arguments: Sequence[str]) -> None:
 @json_option
 def version_command(as_json: bool) -> None:
     """Print the version."""
-    click.echo(orjson.dumps({"name": NAME, "version": VERSION}) if as_json else f"{NAME} {VERSION}")
+    print_result({"name": NAME, "version": VERSION}, [f"{NAME} {VERSION}"], as_json=as_json)
 
 
 @click.command("openapi")
@@ -162,11 +156,11 @@ def vapid_command(as_json: bool) -> None:
     The pair is not stored. Browsers subscribe with the public key, so keep one pair.
     """
     keys = import_module("bridge_server.push.keys").new_vapid_keys(os.urandom)
-    if as_json:
-        click.echo(orjson.dumps({"public_key": keys.public_key, "private_key": keys.private_key}))
-        return
-    click.echo("# This server's settings:")
-    click.echo(f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}")
-    click.echo("BRIDGE_VAPID_SUBJECT=mailto:you@example.org")
-    click.echo("# The applicationServerKey with which web pages subscribe:")
-    click.echo(keys.public_key)
+    lines = [
+        "# This server's settings:",
+        f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}",
+        "BRIDGE_VAPID_SUBJECT=mailto:you@example.org",
+        "# The applicationServerKey with which web pages subscribe:",
+        keys.public_key,
+    ]
+    print_result({"public_key": keys.public_key, "private_key": keys.private_key}, lines, as_json=as_json)

@@ -9,14 +9,9 @@ from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 from bridge_server.assembly.foundation import backend_of
-from bridge_server.cli.options import (
-    CommandError,
-    config_option,
-    data_dir_option,
-    loaded_settings,
-    set_option,
-)
-from bridge_server.cli.output import Group, columns, json_option
+from bridge_server.cli import options
+from bridge_server.cli.options import CommandError, loaded_settings
+from bridge_server.cli.output import Group, columns, json_option, print_result
 from bridge_server.kernel.events import Events
 from bridge_server.settings.settings import (
     ENVIRONMENT_PREFIX,
@@ -34,9 +29,9 @@ def config_group() -> None:
 
 
 @config_group.command("check")
-@config_option
-@data_dir_option
-@set_option
+@options.config_option
+@options.data_dir_option
+@options.set_option
 @json_option
 def check_command(
     config_file: Path | None, data_dir: Path | None, assignments: tuple[str, ...], as_json: bool
@@ -73,12 +68,8 @@ def list_command(as_json: bool) -> None:
         rows.append(
             {"name": name, "variable": variable, "default": default, "description": field.description}
         )
-    if as_json:
-        click.echo(orjson.dumps({"settings": rows}))
-        return
     cells = [(row["name"], _cell(row["default"]), row["description"]) for row in rows]
-    for line in columns([("setting", "default", "meaning"), *cells]):
-        click.echo(line)
+    print_result({"settings": rows}, columns([("setting", "default", "meaning"), *cells]), as_json=as_json)
 
 
 def _in_toml(value: Any, shown: Any) -> str:

@@ -5,20 +5,14 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
-import orjson
 
 from bridge_server.assembly.command_line import OperatorServices, operations
-from bridge_server.cli.options import (
-    CommandError,
-    command_errors,
-    config_option,
-    data_dir_option,
-    loaded_settings,
-)
-from bridge_server.cli.output import json_option
+from bridge_server.cli import options
+from bridge_server.cli.options import CommandError, command_errors, loaded_settings
+from bridge_server.cli.output import json_option, print_result
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
@@ -32,6 +26,7 @@ from bridge_server.storage.migrate import NewerSchemaError
 _MOST_NAMED = 20
 
 Result = TypeVar("Result")
+Decorator: TypeAlias = Callable[[Callable[..., None]], click.Command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +63,7 @@ class Operator:
 
     def show(self, fields: Mapping[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
-        if self.as_json:
-            click.echo(orjson.dumps(fields))
-            return
-        for line in lines:
-            click.echo(line)
+        print_result(fields, lines, as_json=self.as_json)
 
 
 async def _projects_there(opened: OperatorServices) -> str:
@@ -83,20 +74,22 @@ async def _projects_there(opened: OperatorServices) -> str:
     return f"there is no project of this id, but {', '.join(known[:_MOST_NAMED])}{more}"
 
 
-def for_operator(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--config`, `--data-dir` and `--json` to a command; its first argument is the Operator."""
+def operator_command(make: Decorator) -> Decorator:
+    """Make a command by click's decorator `make`, with `--config`, `--data-dir` and `--json` behind its own
+    options. Its function gets the Operator first.
+    """
 
-    @config_option
-    @data_dir_option
-    @json_option
-    @wraps(command)
-    def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
-        settings = loaded_settings(config_file, data_dir=data_dir).settings
-        with command_errors(DataDirectoryError):
-            require_own(settings.data_dir)
-        command(Operator(settings, as_json), **others)
+    def made(work: Callable[..., None]) -> click.Command:
+        @wraps(work)
+        def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
+            settings = loaded_settings(config_file, data_dir=data_dir).settings
+            with command_errors(DataDirectoryError):
+                require_own(settings.data_dir)
+            work(Operator(settings, as_json), **others)
 
-    return run
+        return json_option(options.data_dir_option(options.config_option(make(run))))
+
+    return made
 
 
 def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bridge_server.admin.projects import read_account
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError, command_errors, reading
 from bridge_server.cli.output import NoProgress, Progress, columns, progress_bar
 from bridge_server.cli.project import read_entries
@@ -199,7 +199,7 @@ _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _LONGEST_SECRET_BYTES = 4_096
 
 
-@click.command("notify")
+@operator_command(click.command("notify"))
 @click.argument("project_id", metavar="PROJECT")
 @click.option("--type", "type_id", required=True, metavar="TYPE", help="The id of the notification type.")
 @click.option("--title", required=True, help="1 to 64 characters.")
@@ -222,7 +222,6 @@ _LONGEST_SECRET_BYTES = 4_096
     envvar=f"{PROJECT_SECRET_VARIABLE}_FILE",
     help=f"The project's secret is the first line of this file.  [default: ${PROJECT_SECRET_VARIABLE}]",
 )  # fmt: skip
-@for_operator
 def notify_command(
     operator: Operator, to: tuple[str, ...], to_file: str | None, to_all: bool, server: str | None,
     secret_file: str | None, notification_id: str | None, dry_run: bool, **content: Any,
@@ -251,7 +250,6 @@ def notify_command(
 
 
 def _secret(file: str | None) -> str | None:
-    """The project's secret, None if the command has none. Raises CommandError."""
     if file is None:
         return os.environ.get(PROJECT_SECRET_VARIABLE) or None
     with reading(file) as stream:

@@ -22,25 +22,25 @@ from bridge_server.settings.sources import (
     load_settings,
 )
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
 config_option = click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,
-    help="A TOML file with settings.",
-)  # fmt: skip
+    "--config", "config_file", type=FILE, envvar=CONFIG_VARIABLE, help="A TOML file with settings."
+)
 port_option = click.option(
     "--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]"
 )
 node_url_option = click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
 data_dir_option = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The directory of the database and of other files of the server.",
+    "--data-dir", type=FOLDER, help="The directory of the database and of other files of the server."
 )
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
     help="Set any setting, such as max_wait=10. Repeatable. Not for secrets: other users can see arguments.",
 )  # fmt: skip
 ready_file_option = click.option(
-    "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
+    "--ready-file", type=FILE,
     help="Once the server is ready, write a JSON object with its url and pid to this file.",
 )  # fmt: skip
 stop_with_parent_option = click.option(
@@ -94,10 +94,7 @@ def loaded_settings(
 
 
 def reread_settings(
-    config_file: Path | None,
-    assignments: Sequence[str],
-    command: CommandSettings = NO_COMMAND,
-    **flags: Any,
+    config_file: Path | None, assignments: Sequence[str], command: CommandSettings = NO_COMMAND, **flags: Any
 ) -> LoadedSettings:
     """Load the settings like `loaded_settings`. Raises SettingsError, and CommandError for a bad `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}

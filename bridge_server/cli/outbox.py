@@ -10,7 +10,7 @@ from bridge_server.admin.delivery_tests import TestedWebhookAnswer, WebhookTests
 from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
 from bridge_server.assembly.command_line import OperatorServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs
@@ -23,7 +23,6 @@ from bridge_server.outbox.models import MessageFilter, MessageState, StoredMessa
 from bridge_server.outbox.topics import Topic
 from bridge_server.projects.devices import DeviceState
 from bridge_server.push.models import ProviderFailedError
-from bridge_server.settings.settings import Settings
 
 _HEADER = ("message", "state", "purpose", "destination", "attempts", "since", "error")
 _WEBHOOKS = ("http", "https")
@@ -44,11 +43,10 @@ def outbox_group() -> None:
     """
 
 
-@outbox_group.command("list")
+@operator_command(outbox_group.command("list"))
 @click.option("--dead", is_flag=True, help="Only dead letters.")
 @destination_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many.")
-@for_operator
 def list_command(operator: Operator, dead: bool, destination: str | None, limit: int) -> None:
     """Print queued messages and dead letters, newest first."""
     wanted = MessageFilter(MessageState.DEAD if dead else None, None, destination)
@@ -70,9 +68,8 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
     operator.show({"messages": [outbox.message_fields(message, now_ms) for message in messages]}, lines)
 
 
-@outbox_group.command("show")
+@operator_command(outbox_group.command("show"))
 @click.argument("message")
-@for_operator
 def show_command(operator: Operator, message: str) -> None:
     """Print one message with its headers; its body only if it is a project's event."""
 
@@ -86,11 +83,10 @@ def show_command(operator: Operator, message: str) -> None:
     operator.show(fields, columns([(name, _cell(value)) for name, value in fields.items()]))
 
 
-@outbox_group.command("retry")
+@operator_command(outbox_group.command("retry"))
 @message_argument
 @dead_option
 @destination_option
-@for_operator
 def retry_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
     """Send a message now, or with --dead all dead letters. A dead letter begins its attempts anew.
 
@@ -108,11 +104,10 @@ def retry_command(operator: Operator, message: str | None, dead: bool, destinati
     _show_changed(operator, message, operator.run(retry), "is sent again", "are sent again")
 
 
-@outbox_group.command("drop")
+@operator_command(outbox_group.command("drop"))
 @message_argument
 @dead_option
 @destination_option
-@for_operator
 def drop_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
     """Delete a message for good, or with --dead all dead letters.
 
@@ -145,7 +140,6 @@ async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms
 
 
 def _require_choice(message: str | None, dead: bool, destination: str | None) -> None:
-    """Raise CommandError unless the arguments name one message or dead letters."""
     if (message is None) != dead:
         raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
     if message is not None and destination is not None:
@@ -173,9 +167,8 @@ def webhook_group() -> None:
     """Test webhooks."""
 
 
-@webhook_group.command("test")
+@operator_command(webhook_group.command("test"))
 @click.argument("url")
-@for_operator
 def test_command(operator: Operator, url: str) -> None:
     """Send one signed message to URL at once, as the server would, and print its answer.
 
@@ -184,7 +177,14 @@ def test_command(operator: Operator, url: str) -> None:
     with command_errors(ValueError, about="URL "):
         checked = http_url(url)
     configure_logs(operator.settings.log_level, operator.settings.log_format)
-    tested = asyncio.run(_send(operator.settings, checked))
+
+    async def send() -> TestedWebhookAnswer:
+        foundation = lay_foundation(operator.settings)
+        tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
+        async with foundation.webhooks:
+            return await tests.send(checked)
+
+    tested = asyncio.run(send())
     if tested["delivered"]:
         answer = f"answered {tested['status']} in {tested['milliseconds']:.0f} ms"
         operator.show(tested, [f"the receiver took it and {answer}"])
@@ -196,13 +196,6 @@ def test_command(operator: Operator, url: str) -> None:
     raise SystemExit(1)
 
 
-async def _send(settings: Settings, url: str) -> TestedWebhookAnswer:
-    foundation = lay_foundation(settings)
-    tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
-    async with foundation.webhooks:
-        return await tests.send(url)
-
-
 # `bridge-server push test`.
 
 
@@ -211,9 +204,8 @@ def push_group() -> None:
     """Test pushes to registered clients."""
 
 
-@push_group.command("test")
+@operator_command(push_group.command("test"))
 @click.option("--topic", required=True, help="The topic that a client has registered with POST /new.")
-@for_operator
 def test_push_command(operator: Operator, topic: str) -> None:
     """Send one push to the client that is registered for a topic, and print the provider's answer.
 
@@ -241,9 +233,8 @@ def device_group() -> None:
     """Inspect the devices of accounts."""
 
 
-@device_group.command("list")
+@operator_command(device_group.command("list"))
 @click.argument("account")
-@for_operator
 def list_devices_command(operator: Operator, account: str) -> None:
     """Print the devices of ACCOUNT (CAIP-10) and the state of deliveries to them.
 

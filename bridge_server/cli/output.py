@@ -7,11 +7,12 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 import click
+import orjson
 
 from bridge_server.kernel.values import dataclass
 
@@ -79,6 +80,12 @@ def discard_the_rest() -> None:
         return
 
 
+def print_result(fields: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the fields as JSON if `--json` was given, otherwise the lines."""
+    for text in (orjson.dumps(fields),) if as_json else lines:
+        click.echo(text)
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], when_empty: str) -> list[str]:
     """The lines of a table with a header; the line `when_empty` if there are no rows."""
     lines = [header, *rows]
@@ -138,8 +145,8 @@ class NoProgress:
 def progress_bar(
     label: str, steps: int | None, *, least_steps: int = 0, is_quiet: bool = False
 ) -> Iterator[Progress]:
-    """A bar on a terminal; `steps` is None if unknown. It is drawn again after `least_steps`."""
-    if is_quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+    """A bar on a terminal, unless the number of steps is unknown. It is drawn again after `least_steps`."""
+    if is_quiet or steps is None or not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield NoProgress()
         return
     with click.progressbar(

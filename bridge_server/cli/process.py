@@ -339,14 +339,12 @@ def configure_logs(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     handler.addFilter(is_not_a_client_fault)
-    handler.addFilter(lambda record: _event_of(record) not in said_elsewhere)
+    handler.addFilter(
+        lambda record: not isinstance(record.msg, dict) or record.msg.get("event") not in said_elsewhere
+    )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("hpack").setLevel(logging.INFO)  # its debug log has requests with device tokens
     logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its debug log has every operation twice
-
-
-def _event_of(record: logging.LogRecord) -> str | None:
-    return record.msg.get("event") if isinstance(record.msg, dict) else None
 
 
 def is_not_a_client_fault(record: logging.LogRecord) -> bool:

@@ -14,7 +14,7 @@ import orjson
 
 from bridge_server.admin import notifications, projects
 from bridge_server.assembly.command_line import OperatorServices
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.cli.database_command import Decorator, Operator, operator_command
 from bridge_server.cli.options import (
     STANDARD_STREAM,
     CommandError,
@@ -38,8 +38,12 @@ from bridge_server.projects.models import (
 )
 from bridge_server.projects.service import Analytics
 
-_project_argument = click.argument("project_id", metavar="PROJECT")
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
+
+
+def _project_command(group: click.Group, name: str) -> Decorator:
+    project_id = click.Argument(["project_id"], metavar="PROJECT")
+    return operator_command(group.command(name, params=[project_id]))
 
 
 @click.group("project", cls=Group)
@@ -50,10 +54,9 @@ def project_group() -> None:
     """
 
 
-@project_group.command("create")
+@operator_command(project_group.command("create"))
 @click.argument("name")
 @click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: made from NAME]")
-@for_operator
 def create_command(operator: Operator, name: str, project_id: str | None) -> None:
     """Create a project called NAME, and print its first secret, which is shown only once."""
     project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
@@ -62,8 +65,7 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
     operator.show(fields, [*lines, "", _SHOWN_ONCE])
 
 
-@project_group.command("list")
-@for_operator
+@operator_command(project_group.command("list"))
 def list_command(operator: Operator) -> None:
     """Print every project."""
     found = operator.run(lambda opened: opened.projects.overview())
@@ -73,9 +75,7 @@ def list_command(operator: Operator) -> None:
     operator.show(projects.project_list_fields(found, operator.servers_limit), lines)
 
 
-@project_group.command("show")
-@_project_argument
-@for_operator
+@_project_command(project_group, "show")
 def show_command(operator: Operator, project_id: str) -> None:
     """Print a project, its notification types, its number of subscribers and the numbers of its secrets."""
     details = operator.run(lambda opened: opened.projects.show(project_id))
@@ -83,9 +83,7 @@ def show_command(operator: Operator, project_id: str) -> None:
     operator.show(fields, _describe(details, fields["account_limit"]))
 
 
-@project_group.command("rotate-secret")
-@_project_argument
-@for_operator
+@_project_command(project_group, "rotate-secret")
 def rotate_secret_command(operator: Operator, project_id: str) -> None:
     """Create a second secret and print it, which is done only once.
 
@@ -96,22 +94,18 @@ def rotate_secret_command(operator: Operator, project_id: str) -> None:
     operator.show(projects.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
 
 
-@project_group.command("revoke-secret")
-@_project_argument
+@_project_command(project_group, "revoke-secret")
 @click.argument("number", type=click.IntRange(1, 10**18))
-@for_operator
 def revoke_secret_command(operator: Operator, project_id: str, number: int) -> None:
     """Revoke the secret with this NUMBER at once; `project show` prints the numbers."""
     operator.run(lambda opened: opened.projects.revoke_secret(project_id, number))
     operator.show({"success": True}, [f"secret {number} is revoked"])
 
 
-@project_group.command("limits")
-@_project_argument
+@_project_command(project_group, "limits")
 @click.option("--per-hour", type=float, help="Notifications per hour to one account, on average.")
 @click.option("--burst", type=int, help="The most notifications to one account at once.")
 @click.option("--reset", is_flag=True, help="Remove the project's limit: the server's applies again.")
-@for_operator
 def limits_command(
     operator: Operator, project_id: str, per_hour: float | None, burst: int | None, reset: bool
 ) -> None:
@@ -133,11 +127,9 @@ def limits_command(
     operator.show(fields, [_describe_limit(fields)])
 
 
-@project_group.command("webhook")
-@_project_argument
+@_project_command(project_group, "webhook")
 @click.option("--url", help="POST every change of a subscription to this URL.")
 @click.option("--remove", is_flag=True, help="Remove the webhook.")
-@for_operator
 def webhook_command(operator: Operator, project_id: str, url: str | None, remove: bool) -> None:
     """Print, set or remove the webhook that receives changes of subscriptions.
 
@@ -158,10 +150,8 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
         operator.show({"url": shown}, [shown or "there is no webhook"])
 
 
-@project_group.command("delete")
-@_project_argument
+@_project_command(project_group, "delete")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-@for_operator
 def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
     """Delete a project with its subscriptions, notifications and analytics.
 
@@ -180,11 +170,9 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
     operator.show({"success": True}, [f"project {project_id} is deleted"])
 
 
-@project_group.command("analytics")
-@_project_argument
+@_project_command(project_group, "analytics")
 @click.option("--from", "first", metavar="DAY", help="The first day, such as 2026-01-31.")
 @click.option("--to", "last", metavar="DAY", help="The last day.  [default: today; the period is 30 days]")
-@for_operator
 def analytics_command(operator: Operator, project_id: str, first: str | None, last: str | None) -> None:
     """Print how many notifications were sent and read, by type and by day (UTC).
 
@@ -245,41 +233,33 @@ def type_group() -> None:
     """Manage the notification types of a project, which accounts subscribe to."""
 
 
-@type_group.command("add")
-@_project_argument
+@_project_command(type_group, "add")
 @click.argument("name")
 @click.option("--id", "type_id", help="The type's id: letters, digits and . _ -  [default: made from NAME]")
-@for_operator
 def add_type_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
     """Add a type called NAME. At first only accounts that subscribe to all types receive it."""
     added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
     operator.show(projects.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
 
 
-@type_group.command("rename")
-@_project_argument
+@_project_command(type_group, "rename")
 @_type_argument
 @click.argument("name")
-@for_operator
 def rename_type_command(operator: Operator, project_id: str, type_id: str, name: str) -> None:
     """Change the displayed name of a type. Its id stays."""
     renamed = operator.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
     operator.show(projects.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
 
 
-@type_group.command("remove")
-@_project_argument
+@_project_command(type_group, "remove")
 @_type_argument
-@for_operator
 def remove_type_command(operator: Operator, project_id: str, type_id: str) -> None:
     """Remove a type, also from every subscription. Its past notifications stay in the analytics."""
     operator.run(lambda opened: opened.projects.remove_type(project_id, type_id))
     operator.show({"success": True}, [f"type {type_id} is removed"])
 
 
-@type_group.command("list")
-@_project_argument
-@for_operator
+@_project_command(type_group, "list")
 def list_types_command(operator: Operator, project_id: str) -> None:
     """Print the types of a project."""
     types = operator.run(lambda opened: opened.projects.types(project_id))
@@ -355,9 +335,7 @@ def subscriber_group() -> None:
     """Manage the subscribers of a project. Works with or without a running server."""
 
 
-@subscriber_group.command("list")
-@_project_argument
-@for_operator
+@_project_command(subscriber_group, "list")
 def list_subscribers_command(operator: Operator, project_id: str) -> None:
     """Print the subscribers of a project and their notification types.
 
@@ -376,13 +354,11 @@ def list_subscribers_command(operator: Operator, project_id: str) -> None:
         click.echo("this project has no subscribers")
 
 
-@subscriber_group.command("add")
-@_project_argument
+@_project_command(subscriber_group, "add")
 @_accounts_argument
 @click.option(
     "--type", "types", metavar="TYPE", multiple=True, help="The id of a notification type; repeatable."
 )
-@for_operator
 def add_subscriber_command(
     operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
@@ -403,10 +379,8 @@ def add_subscriber_command(
     _tell_counts(operator, operator.run(add))
 
 
-@subscriber_group.command("remove")
-@_project_argument
+@_project_command(subscriber_group, "remove")
 @_accounts_argument
-@for_operator
 def remove_subscriber_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
     """Unsubscribe accounts (CAIP-10)."""
 
@@ -424,10 +398,8 @@ def remove_subscriber_command(operator: Operator, project_id: str, accounts: tup
     )
 
 
-@subscriber_group.command("export")
-@_project_argument
+@_project_command(subscriber_group, "export")
 @_file_argument
-@for_operator
 def export_command(operator: Operator, project_id: str, file: str) -> None:
     """Write the subscribers to FILE (default: standard output) as JSON Lines for `subscriber import`.
 
@@ -448,10 +420,8 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
     operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
 
 
-@subscriber_group.command("import")
-@_project_argument
+@_project_command(subscriber_group, "import")
 @_file_argument
-@for_operator
 def import_command(operator: Operator, project_id: str, file: str) -> None:
     """Subscribe the accounts that are listed in FILE (default: standard input).
 

@@ -1,7 +1,10 @@
 """The server that runs on a data directory: its URL, its admin API, and `bridge-server health`."""
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,11 @@ import click
 import orjson
 
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
-from bridge_server.cli.output import json_option
+from bridge_server.cli.output import json_option, print_result
 from bridge_server.cli.process import read_server_file
+from bridge_server.kernel.process import is_running
 from bridge_server.kernel.version import USER_AGENT
+from bridge_server.settings.server import SERVER_FILE
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
@@ -26,6 +31,9 @@ CONSOLE_URL = "console_url"
 
 PROBLEM_PREFIX = "but "
 """The beginning of a line of /readyz that names a problem of a server that is ready."""
+
+DEV_PREFIX, DEV_DATA = "bridge-server-dev-", "data"
+"""A server of `dev` that keeps nothing has its data in a temporary directory of this name, in this folder."""
 
 _READINESS_SECONDS = 5.0
 
@@ -40,6 +48,19 @@ def development_accounts(settings: Settings) -> frozenset[str]:
     """The addresses of the development accounts of the server that runs on the data directory."""
     addresses = _facts(settings).get(DEVELOPMENT_ACCOUNTS)
     return frozenset(map(str, addresses)) if isinstance(addresses, list) else frozenset()
+
+
+def urls_of_dev() -> list[str]:
+    """The URLs of this user's servers of `dev` on this machine that keep nothing."""
+    folders = [each for each in Path(tempfile.gettempdir()).glob(f"{DEV_PREFIX}*") if _is_own(each)]
+    facts = [read_server_file(each / DEV_DATA / SERVER_FILE) for each in folders]
+    return sorted(str(each["url"]) for each in facts if each is not None and is_running(each["pid"]))
+
+
+def _is_own(folder: Path) -> bool:
+    with suppress(OSError):
+        return not folder.is_symlink() and folder.lstat().st_uid == os.geteuid()
+    return False
 
 
 def troubles_of(url: str) -> list[str]:
@@ -182,8 +203,6 @@ def health_command(
         status, text = _readiness(url)
         said = f"the server at {url} is not ready: {status} {text.strip()}"
         fault = None if status == HTTPStatus.OK else text if status is None else said
-    if as_json:
-        click.echo(orjson.dumps({"ready": fault is None, "url": url, "fault": fault}))
-    else:
-        click.echo(fault or f"ready: {url}")
+    fields = {"ready": fault is None, "url": url, "fault": fault}
+    print_result(fields, [fault or f"ready: {url}"], as_json=as_json)
     context.exit(1 if fault else 0)

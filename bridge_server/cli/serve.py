@@ -11,18 +11,8 @@ from typing import Any
 import click
 import structlog
 
-from bridge_server.cli.options import (
-    config_option,
-    data_dir_option,
-    loaded_settings,
-    node_url_option,
-    port_option,
-    ready_file_option,
-    reread_settings,
-    set_option,
-    stop_with_parent_option,
-)
-from bridge_server.cli.process import ENOUGH_DESCRIPTORS, configure_logs, raise_descriptor_limit
+from bridge_server.cli import options, process
+from bridge_server.cli.options import loaded_settings, reread_settings
 from bridge_server.cli.server_run import ServerRun, Started, banner, run_server
 from bridge_server.settings.sources import LoadedSettings
 
@@ -31,15 +21,15 @@ log = structlog.get_logger()
 
 @click.command("serve")
 @click.option("--host", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
-@port_option
-@data_dir_option
-@config_option
+@options.port_option
+@options.data_dir_option
+@options.config_option
 @click.option("--public-url", help="The URL at which other machines reach this server.")
 @click.option(
     "--allow-private-webhooks", is_flag=True, default=None,
     help="Allow webhooks at private and loopback addresses. For development.",
 )  # fmt: skip
-@node_url_option
+@options.node_url_option
 @click.option(
     "--dev-accounts", is_flag=True, default=None,
     help="Give the wallet accounts with published private keys. For development.",
@@ -56,18 +46,18 @@ log = structlog.get_logger()
 @click.option(
     "--processes", type=int, help="How many processes serve; several need PostgreSQL.  [default: 1]"
 )
-@set_option
+@options.set_option
 @click.option(
     "--access-log", is_flag=True, default=None, help="Log every request, not only errors and slow ones."
 )
-@ready_file_option
-@stop_with_parent_option
+@options.ready_file_option
+@options.stop_with_parent_option
 def serve_command(
     config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
 ) -> None:
     """Run the server."""
     loaded = loaded_settings(config_file, assignments, **flags)
-    configure_logs(loaded.settings.log_level, loaded.settings.log_format)
+    process.configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     if loaded.settings.dev_accounts:
         advice = "everybody knows their keys: never send them anything of value"
         log.warning("development_accounts", advice=advice)
@@ -105,9 +95,9 @@ def warn_of_mistakes(loaded: LoadedSettings) -> None:
             advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
             "them: set rpc_token",
         )  # fmt: skip
-    descriptors = raise_descriptor_limit()
-    if descriptors < ENOUGH_DESCRIPTORS:
+    descriptors = process.raise_descriptor_limit()
+    if descriptors < process.ENOUGH_DESCRIPTORS:
         log.warning(
-            "few_file_descriptors", limit=descriptors, wanted=ENOUGH_DESCRIPTORS,
+            "few_file_descriptors", limit=descriptors, wanted=process.ENOUGH_DESCRIPTORS,
             advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
         )  # fmt: skip

@@ -24,15 +24,8 @@ import click
 import orjson
 import structlog
 
+from bridge_server.cli import process
 from bridge_server.cli.options import CommandError, command_errors
-from bridge_server.cli.process import (
-    SIGN_OF_LIFE,
-    hangup_stops,
-    ignore_signals,
-    notify_systemd,
-    ready_file_at,
-    server_file_at,
-)
 from bridge_server.cli.server_run import ServerRun, Started, banner, reason_of, run_server
 from bridge_server.kernel.process import stop_with
 from bridge_server.kernel.values import dataclass
@@ -222,7 +215,7 @@ log = structlog.get_logger()
 
 def run_several(run: ServerRun) -> None:
     """Run the processes until a signal, or until none can serve. Raises CommandError, SystemExit."""
-    hangup_ends = hangup_stops()
+    hangup_ends = process.hangup_stops()
     with (
         command_errors(DataDirectoryError),
         held(run.settings.data_dir),
@@ -248,7 +241,7 @@ class _Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        ignore_signals()  # the process ends
+        process.ignore_signals()  # the process ends
         self._close()
 
     def leave(self) -> None:
@@ -326,7 +319,9 @@ class _Family:
             del self._again_at[number]
             self._start(number)
         if self._to_replace and self._killed_at is None and self._all_answer():
-            self._replace(self._to_replace.pop(0))
+            child = self._children[self._to_replace.pop(0)]
+            child.leaves_until = now + _STOP_SECONDS
+            os.kill(child.pid, signal.SIGUSR1)
         self._end_patience(now)
         if self._killed_at is not None and now >= self._killed_at:
             self._kill()
@@ -336,10 +331,10 @@ class _Family:
         now = time.monotonic()
         if not self._is_ready and now >= self._proven_at + _START_SECONDS:
             self._proven_at = now
-            notify_systemd(f"EXTEND_TIMEOUT_USEC={int(_ONE_START_SECONDS * 1_000_000)}")
+            process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int(_ONE_START_SECONDS * 1_000_000)}")
         elif self._is_ready and self._is_watched and now >= self._proven_at + _LOOK_SECONDS:
             self._proven_at = now
-            notify_systemd(SIGN_OF_LIFE)
+            process.notify_systemd(process.SIGN_OF_LIFE)
 
     def _start(self, number: int) -> None:
         if number not in self._sockets:
@@ -396,11 +391,6 @@ class _Family:
         self._to_replace = sorted({*self._children, *self._again_at})
         log.info("processes_replaced", processes=len(self._to_replace))
 
-    def _replace(self, number: int) -> None:
-        child = self._children[number]
-        child.leaves_until = time.monotonic() + _STOP_SECONDS
-        os.kill(child.pid, signal.SIGUSR1)
-
     def _end_patience(self, now: float) -> None:
         """Kill a process that does not leave, and have no connection wait for one that does not come."""
         for number, child in self._children.items():
@@ -418,7 +408,7 @@ class _Family:
     def _stop(self) -> None:
         """Stop all processes; at the second call, without the drain."""
         if self._killed_at is None:
-            notify_systemd("STOPPING=1")
+            process.notify_systemd("STOPPING=1")
             self._killed_at = time.monotonic() + self._run.settings.drain_seconds + _STOP_SECONDS
             self._again_at.clear()
             self._close_sockets(list(self._sockets))
@@ -496,12 +486,12 @@ class _Family:
         if not self._to_replace:
             self._run_before = None
         facts = {**self._facts(), "pid": os.getpid()}
-        self._files.enter_context(server_file_at(self._run.settings.server_file, facts))
-        self._files.enter_context(ready_file_at(self._run.ready_file, facts))
+        self._files.enter_context(process.server_file_at(self._run.settings.server_file, facts))
+        self._files.enter_context(process.ready_file_at(self._run.ready_file, facts))
         if not is_first:
             log.info("processes_complete", processes=len(self._children))
             return
-        notify_systemd("READY=1")
+        process.notify_systemd("READY=1")
         log.info("processes_started", url=facts["url"], pid=facts["pid"], processes=len(self._children))
         if sys.stdout.isatty():
             click.echo(banner(facts["url"], self._run.settings))

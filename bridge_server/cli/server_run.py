@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,19 +21,8 @@ from aiohttp import web
 from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.room import DemoProject
 from bridge_server.assembly.wallet import keys_for_development
+from bridge_server.cli import process
 from bridge_server.cli.options import CommandError, EndedItselfError
-from bridge_server.cli.process import (
-    SettingsReloader,
-    hangup_stops,
-    local_url,
-    notify_systemd,
-    notify_watchdog,
-    ready_file_at,
-    run_until_exit,
-    server_file_at,
-    stop_at_signals,
-    url_for_others,
-)
 from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
@@ -116,7 +105,7 @@ def run_server(run: ServerRun) -> None:
     )
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            reason = run_until_exit(_serve_once_possible(run), loop, start_deadline)
+            reason = process.run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except UnavailableError as error:
@@ -151,7 +140,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 async def _serve_once_possible(run: ServerRun) -> str | None:
     """Serve until the stop, once there is a database. Returns the reason if the server ended itself."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
-    stop_at_signals(stop, run.abandon, stop_now)
+    process.stop_at_signals(stop, run.abandon, stop_now)
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -160,7 +149,7 @@ async def _serve_once_possible(run: ServerRun) -> str | None:
             if stop.is_set():
                 return None
             log.warning("database_awaited", reason=str(error), next_try_seconds=pause)
-        notify_systemd(f"EXTEND_TIMEOUT_USEC={int((pause + _ATTEMPT_SECONDS) * 1_000_000)}")
+        process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((pause + _ATTEMPT_SECONDS) * 1_000_000)}")
         if await _is_set_within(stop, pause):
             return None
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -181,8 +170,8 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     if run.reloaded is not None:
         built.live.take(run.reloaded.settings, run.reloaded.origins)
     built.live.follow(lambda live: logging.getLogger().setLevel(live.log_level.upper()))
-    reloader = SettingsReloader(built.live, run.reload)
-    on_hangup = stop.set if hangup_stops() else reloader.request
+    reloader = process.SettingsReloader(built.live, run.reload)
+    on_hangup = stop.set if process.hangup_stops() else reloader.request
     runner, replaced = runner_of(built.application), asyncio.Event()
     shares_port = run.internal_address is not None
 
@@ -203,17 +192,17 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         if replaced.is_set():
             await _leave_sockets(runner)
         else:
-            notify_systemd("STOPPING=1")
+            process.notify_systemd("STOPPING=1")
             await _drain(built, settings.drain_seconds, stop_now)
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
     loop.add_signal_handler(signal.SIGUSR1, on_replacement)
-    with _start_and_stop_logged(is_on=run.logs_start) as started:
+    with ExitStack() as at_end:
         async with (
             running(reloader.run_forever()),
             running(stop_when_wanted()),
-            running(notify_watchdog()),
+            running(process.notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
             console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
@@ -222,7 +211,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             internal_url = url if internal is None else await listen_beside(runner, *internal)
             built.announce_url(internal_url)
             facts = _facts(url, console_url, settings)
-            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), started)
+            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
 
@@ -232,7 +221,7 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
     if not seconds:
         return
     log.info("draining", seconds=seconds)
-    notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
+    process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
     await _is_set_within(stop_now, seconds)
 
 
@@ -248,7 +237,7 @@ async def _serve_until(
     let_go: Callable[[], Awaitable[None]],
     run: ServerRun,
     server: Started,
-    started: Callable[[Mapping[str, Any]], None],
+    at_end: ExitStack,
 ) -> None:
     """Keep the files about the server while it answers."""
     settings, facts = server.settings, server.facts
@@ -257,35 +246,20 @@ async def _serve_until(
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
-        shown = url_for_others(server.url, settings.host)  # a log is also read on other machines
+        shown = process.url_for_others(server.url, settings.host)  # a log is also read on other machines
         public = settings.public_url or shown
-        started({**facts, "host": settings.host, "url": shown, "public_url": public})
+        if run.logs_start:
+            log.info("server_started", **{**facts, "host": settings.host, "url": shown, "public_url": public})
+            at_end.callback(log.info, "server_stopped", url=shown, pid=facts["pid"])
         is_secret = bool(secrets or further)
         with (
-            server_file_at(settings.server_file, for_commands),
-            ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
+            process.server_file_at(settings.server_file, for_commands),
+            process.ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
         ):
-            notify_systemd("READY=1")
+            process.notify_systemd("READY=1")
             collect_less_often()
             await stop.wait()
             await let_go()
-
-
-@contextmanager
-def _start_and_stop_logged(*, is_on: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function that logs the start. If it was called, the end of the block logs the stop."""
-    logged: dict[str, Any] = {}
-
-    def started(facts: Mapping[str, Any]) -> None:
-        if is_on:
-            logged.update(facts)
-            log.info("server_started", **facts)
-
-    try:
-        yield started
-    finally:
-        if logged:
-            log.info("server_stopped", url=logged["url"], pid=logged["pid"])
 
 
 def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, Any]:
@@ -329,7 +303,7 @@ async def listening(
         own = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None)
         for site in sites or [own]:
             await _start(site, host, port, set_by)
-        yield local_url(host, runner.addresses[0][1])
+        yield process.local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
 
@@ -337,7 +311,7 @@ async def listening(
 async def listen_beside(runner: web.AppRunner, host: str, port: int) -> str:
     """Serve what `listening` serves at a second address, too; returns its local URL. Raises CommandError."""
     await _start(web.TCPSite(runner, host, port, backlog=_BACKLOG), host, port, "internal_url")
-    return local_url(host, runner.addresses[-1][1])
+    return process.local_url(host, runner.addresses[-1][1])
 
 
 async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
@@ -349,12 +323,10 @@ async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
         ) from error
 
 
-@asynccontextmanager
-async def lan_listening(application: web.Application, address: str, port: int) -> AsyncIterator[str]:
+def lan_listening(application: web.Application, address: str, port: int) -> AbstractAsyncContextManager[str]:
     """Serve the application at an address of the local network, and yield its URL."""
     runner = runner_of(application, _LAN_SHUTDOWN_SECONDS)
-    async with listening(runner, address, port, "--port, or leave out --lan") as url:
-        yield url
+    return listening(runner, address, port, "--port, or leave out --lan")
 
 
 @asynccontextmanager
@@ -397,7 +369,7 @@ def reason_of(error: OSError) -> str:
 
 def banner(url: str, settings: Settings) -> str:
     """The lines to print. `url` is the server's URL on its own machine."""
-    own = settings.public_url or url_for_others(url, settings.host)
+    own = settings.public_url or process.url_for_others(url, settings.host)
     chain = " (the node's chain)" if settings.node_url is not None else ""
     if settings.known_chain_id is not None:
         chain = f" (chain {settings.known_chain_id})"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bridge_server.cli.options import CommandError, loaded_settings
+from bridge_server.cli.options import FILE, CommandError, loaded_settings
 from bridge_server.cli.output import Group
 from bridge_server.cli.process import local_url, own_command
 from bridge_server.kernel.values import dataclass
@@ -137,8 +137,8 @@ def service_group() -> None:
 @service_group.command("install")
 @click.option("--user", help="An existing user that the service runs as; by default one that systemd makes.")
 @click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), default=_DEFAULT_CONFIG,
-    show_default=True, help="The TOML file with the settings of the service; made if it is not there.",
+    "--config", "config_file", type=FILE, default=_DEFAULT_CONFIG, show_default=True,
+    help="The TOML file with the settings of the service; made if it is not there.",
 )  # fmt: skip
 @click.option("--print", "only_print", is_flag=True, help="Print the unit file, and change nothing.")
 def install_command(user: str | None, config_file: Path, only_print: bool) -> None:

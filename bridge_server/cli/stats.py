@@ -1,17 +1,20 @@
-"""`bridge-server stats`, `clients` and `processes`: the running servers at a glance."""
+"""`bridge-server stats`, `clients`, `processes` and `console`: the running servers at a glance."""
 
+import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import click
 
-from bridge_server.cli.database_command import Operator, for_operator
+from bridge_server.assembly.command_line import console_access
+from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.output import columns, duration_text, size_text, table
-from bridge_server.cli.running_server import ask_server
+from bridge_server.cli.running_server import CONSOLE_URL, ask_server, running_url
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.storage.database import Process
 from bridge_server.web.recorder import ORDERS
@@ -19,9 +22,8 @@ from bridge_server.web.recorder import ORDERS
 _WATCH_SECONDS = 2.0
 
 
-@click.command("stats")
+@operator_command(click.command("stats"))
 @click.option("--watch", is_flag=True, help="Print the figures again every two seconds, until Ctrl-C.")
-@for_operator
 def stats_command(operator: Operator, watch: bool) -> None:
     """Print the figures of the running server.
 
@@ -85,7 +87,7 @@ _REQUESTS = "requests"
 _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
 
 
-@click.command("clients")
+@operator_command(click.command("clients"))
 @click.option(
     "--by", type=click.Choice(ORDERS), default=_REQUESTS, show_default=True, help="The figure to sort by."
 )
@@ -94,7 +96,6 @@ _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits
     help="How far back: 5m to 1h, or start for everything since the server's start.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@for_operator
 def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
     """Print the heaviest clients of the server.
 
@@ -133,8 +134,7 @@ def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> l
 _PROCESSES_HEADER = ("number", "state", "started", "seen", "version", "url", "wallet")
 
 
-@click.command("processes")
-@for_operator
+@operator_command(click.command("processes"))
 def processes_command(operator: Operator) -> None:
     """List the servers on the PostgreSQL database.
 
@@ -169,3 +169,47 @@ def _process_fields(process: Process) -> dict[str, Any]:
 
 def _started(process: Process) -> str | None:
     return None if process.started_at_ms is None else rfc3339(process.started_at_ms)
+
+
+# `bridge-server console`: a link that signs in, and its opening in the browser.
+
+
+@operator_command(click.command("console"))
+@click.option("--sign-out", is_flag=True, help="End every session and every link that was not opened.")
+def console_command(operator: Operator, sign_out: bool) -> None:
+    """Print a link that signs in to the console.
+
+    It leads to the console of the running server, and works once, within 5 minutes. The sign-in lasts 12
+    hours.
+    """
+    if sign_out:
+        ended = operator.run(lambda opened: console_access(opened.foundation).store.sign_out_all())
+        operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
+        return
+    url = running_url(operator.settings, CONSOLE_URL)
+    if url is None and running_url(operator.settings) is None:
+        raise CommandError(
+            f"no server runs on {operator.settings.data_dir}: start it with the setting console=on "
+            "(BRIDGE_CONSOLE=on)"
+        )
+    if url is None:
+        raise CommandError(
+            "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
+        )
+    token = operator.run(lambda opened: console_access(opened.foundation).new_link())
+    link = sign_in_link(url, token)
+    operator.show({"link": link}, [link])
+
+
+def sign_in_link(console: str, token: str) -> str:
+    """The URL that signs a browser in to the console at this URL."""
+    return f"{console}/sign-in?link={token}"
+
+
+# `dev --open`: the console in the browser, signed in by a link that works once.
+
+
+async def open_console(link: str, write: Callable[[str], None]) -> None:
+    """Open the link in the browser; without a browser, say so."""
+    if not await asyncio.to_thread(webbrowser.open, link):
+        write("there is no browser to open: use the link above")

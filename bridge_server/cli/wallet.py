@@ -8,14 +8,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import orjson
 
-from bridge_server.cli.dev_files import urls_of_dev
-from bridge_server.cli.options import CommandError, command_errors, reading, stop_with_parent_option
+from bridge_server.cli.options import FILE, CommandError, command_errors, reading, stop_with_parent_option
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
+from bridge_server.cli.running_server import urls_of_dev
 from bridge_server.ethereum.mnemonic import MnemonicError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.fields import http_url
@@ -54,13 +54,13 @@ class Plan:
 
     make: Callable[[], HeadlessWallet]
     uris: tuple[str, ...]
-    reads_input: bool
     generation: Generation | None
     listen: tuple[str, int] | None
     ready_file: Path | None
     is_once: bool
     expected: dict[str, int]
-    output: Literal["lines", "json", "quiet"]
+    shown: Watch | None
+    """What prints each event; None prints none."""
 
 
 async def run_wallet(plan: Plan) -> int:
@@ -74,13 +74,12 @@ async def run_wallet(plan: Plan) -> int:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):  # before the ready file: they may follow at once
                 loop.add_signal_handler(number, run.stop.set)
-            shown = _shown(plan.output)
             ready = {
                 "url": facts and facts.url, "token": facts and facts.token,
                 "pid": os.getpid(), "accounts": wallet.accounts,
             }  # fmt: skip
             with (
-                wallet.feed.watched_by(shown) if shown else nullcontext(),
+                wallet.feed.watched_by(plan.shown) if plan.shown else nullcontext(),
                 ready_file_at(plan.ready_file, ready, is_secret=True),
             ):
                 return await run.until_over()
@@ -93,14 +92,10 @@ async def run_wallet(plan: Plan) -> int:
         raise CommandError(str(error)) from error
 
 
-def _shown(output: Literal["lines", "json", "quiet"]) -> Watch | None:
-    match output:
-        case "lines":
-            return TerminalLines(_print).watch
-        case "json":
-            return lambda happening: _print(orjson.dumps(event_fields(happening)))
-        case "quiet":
-            return None
+def _shown(*, as_json: bool, is_quiet: bool) -> Watch | None:
+    if as_json:
+        return lambda happening: _print(orjson.dumps(event_fields(happening)))
+    return None if is_quiet else TerminalLines(_print).watch
 
 
 def _print(line: str | bytes) -> None:
@@ -140,7 +135,7 @@ class _Run:
     async def _follow_all(self) -> None:
         for uri in self._plan.uris:
             self._follow(uri)
-        if self._plan.reads_input:
+        if not self._plan.uris:
             async for line in _lines_of_input():
                 self._follow(line)
         if self._plan.listen is not None:
@@ -242,7 +237,7 @@ _POLICY = click.Choice(POLICIES)
 @click.option("--rules", "rule_file", metavar="FILE", help="A TOML file of rules, which come after --on.")
 @click.option("--listen", metavar="HOST:PORT", help="Answer the control API there; port 0 picks a free one.")
 @click.option(
-    "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
+    "--ready-file", type=FILE,
     help="Write a JSON object with url, token, pid and accounts here, for the owner alone.",
 )  # fmt: skip
 @stop_with_parent_option
@@ -285,13 +280,12 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     return Plan(
         make=lambda: _wallet(options, rules, session, policy),
         uris=wanted,
-        reads_input=not wanted,
         generation=generation,
         listen=listen,
         ready_file=options["ready_file"],
         is_once=options["once"],
         expected=_expected(options["expected"], rules),
-        output="json" if options["as_json"] else "quiet" if options["quiet"] else "lines",
+        shown=_shown(as_json=options["as_json"], is_quiet=options["quiet"]),
     )
 
 

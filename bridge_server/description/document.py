@@ -6,14 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter
 
-from bridge_server.description.problems import (
-    by_status,
-    every_kind,
-    problem_components,
-    problem_response,
-    problems_of,
-)
+from bridge_server.kernel import errors
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
+from bridge_server.web.connection import TYPE_PREFIX
+from bridge_server.web.problems import REFUSALS, status_of_kind
 from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Route
 from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
 
@@ -49,6 +46,11 @@ class Schemas:
         """The schema of one of the shapes: a reference, if it has a name."""
         return self._found[repr(shape)]
 
+    def content(self, shape: Any) -> dict[str, Any]:
+        """The schema of one of the shapes, and an example."""
+        schema = self.of(shape)
+        return {"schema": schema, "example": example_of(schema, self.components)}
+
 
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     """The document of these rows, as JSON values."""
@@ -58,7 +60,7 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for row, about in pairs:
         paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, about, schemas)
-    kinds = every_kind(problems_of(row, about) for row, about in pairs)
+    kinds = {code: kind for pair in pairs for code, kind in problems_of(*pair).items()}
     problem_schemas, responses = problem_components(kinds)
     used_tags = {about.tag for _, about in pairs}
     used_schemes = {scheme for row, _ in pairs for scheme in _schemes(row)}
@@ -74,7 +76,7 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used_tags],
         "paths": paths,
-        "webhooks": webhooks_of(schemas),
+        "webhooks": {name: {"post": _message(name, *each, schemas)} for name, each in _WEBHOOKS.items()},
         "components": {
             "schemas": {**schemas.components, **problem_schemas},
             "responses": responses,
@@ -89,8 +91,6 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    kinds = problems_of(row, about)
-    failures = {str(status): problem_response(codes, kinds) for status, codes in by_status(kinds).items()}
     fields: dict[str, Any] = {
         "operationId": row.name,
         "tags": [about.tag],
@@ -105,7 +105,7 @@ def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
         content = {"schema": schemas.of(about.body), "example": about.body_example}
         fields["requestBody"] = {"required": not about.body_is_optional, "content": {JSON: content}}
     answers = {str(answer.status): _answer(answer, row, about, schemas) for answer in about.answers}
-    fields["responses"] = answers | failures
+    fields["responses"] = answers | problem_responses(problems_of(row, about))
     fields["security"] = [{name: []} for name in _schemes(row)]
     return fields | dict(about.extensions)
 
@@ -121,9 +121,7 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
     }
     if answer.shape is not None:
-        schema = schemas.of(answer.shape)
-        content = {"schema": schema, "example": example_of(schema, schemas.components)}
-        fields["content"] = {answer.media_type: content}
+        fields["content"] = {answer.media_type: schemas.content(answer.shape)}
     return fields
 
 
@@ -136,14 +134,14 @@ def _schemes(row: Route) -> tuple[str, ...]:
 
 # Paths of rows as the document spells them, with their parameters.
 
-_SESSION = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
+_UUID = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
 _CALL = "0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8"
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 
 _PARAMETER = re.compile(r"\{(\w+)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 
 _MEANINGS: Mapping[str, tuple[str, str]] = {
-    "session_id": ("The id of a session, from `POST /session/new`.", _SESSION),
+    "session_id": ("The id of a session, from `POST /session/new`.", _UUID),
     "call_id": ("The id of a call, from `POST /session/{session_id}/call/new`.", _CALL),
     "project_id": ("The id of a project.", "example-app"),
     "type_id": ("The id of a notification type.", "price-alert"),
@@ -245,13 +243,139 @@ def _tidy(schema: Any) -> Any:
     return kept
 
 
+# Problems in the document: a schema and a response for each code.
+
+_PROBLEM_JSON = "application/problem+json"
+
+_FAULTS = {
+    "type": "array",
+    "description": "Every fault of the body or the query at once, each with its place.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "pointer": {
+                "type": "string",
+                "description": "A JSON Pointer (RFC 6901) as a URI fragment.",
+                "examples": ["#/encryptionPayload"],
+            },
+            "detail": {"type": "string", "examples": ["must be a string or an object"]},
+        },
+        "required": ["pointer", "detail"],
+    },
+}
+_EVERYWHERE = {
+    **{code: (status, f"{title}. No route was looked for.") for status, (code, title) in REFUSALS.items()},
+    "method-not-allowed": (405, "The path exists, but not for this method: see the header field Allow."),
+    "server-error": (500, "The server failed, which is a bug. Its log has the reason beside the request id."),
+}
+"""Problems that any request may get."""
+
+
+def problems_of(row: Route, about: About) -> dict[str, type[BridgeError]]:
+    """The failures that a request of the row may have, by code: the row's, and the operation's own."""
+    has_query = any(parameter.place == "query" for parameter in about.parameters)
+    has_input = about.body is not None or about.polls or has_query or row.body_limit_bytes
+    may_fail: Sequence[tuple[type[BridgeError], object]] = (
+        (errors.ForbiddenError, row.access.guard is not None),
+        (errors.NotAuthenticatedError, row.access.takes_token),
+        (errors.NotFoundError, "{" in row.path),
+        (errors.UnsupportedMediaError, about.body is not None),
+        (errors.InvalidInputError, has_input),
+        (errors.TooLargeError, row.body_limit_bytes),
+        (errors.TooSlowError, row.body_limit_bytes),
+        (errors.LimitError, row.limits or row.caller_limits),
+        (errors.UnavailableError, about.needs_database),
+        (errors.DatabaseFullError, about.needs_database and row.method != "GET"),
+    )
+    kinds = [*about.problems, *(kind for kind, applies in may_fail if applies)]
+    return {kind.code: kind for kind in kinds}
+
+
+def problem_responses(kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
+    """The responses of these failures by status: a reference, or all that the codes of a status may mean."""
+    codes: dict[int, list[str]] = {}
+    for code, kind in kinds.items():
+        codes.setdefault(status_of_kind(kind), []).append(code)
+    return {str(status): _response(status, each, kinds) for status, each in sorted(codes.items())}
+
+
+def _response(status: int, codes: Sequence[str], kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
+    if len(codes) == 1:
+        return {"$ref": f"#/components/responses/{codes[0]}"}
+    references = {f"{TYPE_PREFIX}{code}": f"#/components/schemas/{schema_name(code)}" for code in codes}
+    schema = {
+        "oneOf": [{"$ref": each} for each in references.values()],
+        "discriminator": {"propertyName": "type", "mapping": references},
+    }
+    return {
+        "description": " ".join(f"`{code}`: {_meaning(kinds[code])}" for code in codes),
+        "headers": _headers(status),
+        "content": {_PROBLEM_JSON: {"schema": schema}},
+    }
+
+
+def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schemas and the responses of these failures, and of failures that any request may have."""
+    meanings = {code: (status_of_kind(kind), _meaning(kind)) for code, kind in kinds.items()} | _EVERYWHERE
+    schemas: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
+    for code, (status, meaning) in sorted(meanings.items()):
+        name = schema_name(code)
+        schemas[name] = _schema(code, status, meaning)
+        responses[code] = {
+            "description": meaning,
+            "headers": _headers(status),
+            "content": {_PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+        }
+    return schemas, responses
+
+
+def schema_name(code: str) -> str:
+    """The name of the schema of a problem: `SessionNotFoundProblem` of `session-not-found`."""
+    return "".join(word.capitalize() for word in code.split("-")) + "Problem"
+
+
+def _meaning(kind: type[BridgeError]) -> str:
+    """The first paragraph of the docstring of the class that has named the code."""
+    named = next(each for each in kind.__mro__ if "code" in vars(each))
+    return " ".join((named.__doc__ or "").split("\n\n")[0].split())
+
+
+def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
+    properties = {
+        "type": {"type": "string", "const": f"{TYPE_PREFIX}{code}"},
+        "title": {"type": "string", "description": "The kind of problem in words, always the same."},
+        "status": {"type": "integer", "const": status},
+        "detail": {"type": "string", "description": "What is wrong here, and what can be done."},
+        "instance": {
+            "type": "string",
+            "description": "The request id, as in `X-Request-ID` and the server's log.",
+            "examples": [_UUID],
+        },
+    }
+    if code == errors.InvalidInputError.code:
+        properties["errors"] = _FAULTS
+    required = ["type", "title", "status", "detail", "instance"]
+    return {"type": "object", "description": meaning, "properties": properties, "required": required}
+
+
+def _headers(status: int) -> dict[str, Any]:
+    names = {
+        401: ["WWW-Authenticate"],
+        405: ["Allow"],
+        429: ["Retry-After", "RateLimit", "RateLimit-Policy"],
+        503: ["Retry-After"],
+    }.get(status, [])
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-ID", "Link", *names)}
+
+
 # The messages that this server sends to webhooks, described as the answers are.
 
 
 class NewCallMessage(TypedDict):
     """A session has a new call."""
 
-    sessionId: Annotated[str, text(_SESSION)]  # noqa: N815
+    sessionId: Annotated[str, text(_UUID)]  # noqa: N815
     callId: Annotated[str, text("0192f7c8-8a10-7c11-9d7e-5b0a6f2c1e3d")]  # noqa: N815
     pushType: Annotated[str, text("fcm")]  # noqa: N815
     pushToken: Annotated[str, text("d7Zt3k")]  # noqa: N815
@@ -261,7 +385,7 @@ class NewCallMessage(TypedDict):
 class TopicMessage(TypedDict):
     """A topic has a new call."""
 
-    topic: Annotated[str, text(_SESSION)]
+    topic: Annotated[str, text(_UUID)]
 
 
 class SubscriptionMessage(TypedDict):
@@ -281,7 +405,7 @@ class RequestNotice(TypedDict):
     event: Literal["request"]
     title: Annotated[str, text("Example Shop")]
     body: Annotated[str, text("New request from Example Shop")]
-    topic: Annotated[str, text(_SESSION)]
+    topic: Annotated[str, text(_UUID)]
     bridge: Annotated[str, text("https://bridge.example.org")]
 
 
@@ -358,14 +482,7 @@ _RESPONSES = {
 }
 
 
-def webhooks_of(schemas: Schemas) -> dict[str, Any]:
-    """The member `webhooks` of the document."""
-    return {name: {"post": _message(name, *webhook, schemas)} for name, webhook in _WEBHOOKS.items()}
-
-
 def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: Schemas) -> dict[str, Any]:
-    schema = schemas.of(shape)
-    content = {"schema": schema, "example": example_of(schema, schemas.components)}
     return {
         "operationId": name,
         "tags": [tag],
@@ -381,7 +498,7 @@ def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: 
             }
             for header, meaning in _HEADERS.items()
         ],
-        "requestBody": {"required": True, "content": {JSON: content}},
+        "requestBody": {"required": True, "content": {JSON: schemas.content(shape)}},
         "responses": _RESPONSES,
         "security": [],
     }
@@ -441,34 +558,31 @@ TOKENS = {
 """The bearer tokens by the names of their schemes."""
 
 
-def _required(text: str, **schema: Any) -> dict[str, Any]:
-    return {"description": text, "required": True, "schema": {"type": "string", **schema}}
-
-
-def _optional(text: str) -> dict[str, Any]:
-    return {"description": text, "schema": {"type": "string"}}
+def _header(text: str, *, is_required: bool = False, **schema: Any) -> dict[str, Any]:
+    required = {"required": True} if is_required else {}
+    return {"description": text, **required, "schema": {"type": "string", **schema}}
 
 
 HEADERS: dict[str, Any] = {
-    "X-Request-ID": _optional(
-        "The id of the request: that of the request's own `X-Request-ID`, or a new one."
-    ),
-    "RateLimit": _optional(
+    "X-Request-ID": _header("The id of the request: that of the request's own `X-Request-ID`, or a new one."),
+    "RateLimit": _header(
         "What is left of each limit, and in how many seconds it is whole again: "
         '`"requests";r=99;t=1`. Addresses that are exempt from limits get none.'
     ),
-    "RateLimit-Policy": _optional(
+    "RateLimit-Policy": _header(
         'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.'
     ),
-    "Link": _required('The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.'),
-    "Retry-After": _required(
-        "After how many seconds another attempt may succeed.", type="integer", minimum=0
+    "Link": _header(
+        'The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.', is_required=True
     ),
-    "Preference-Applied": _optional(
+    "Retry-After": _header(
+        "After how many seconds another attempt may succeed.", is_required=True, type="integer", minimum=0
+    ),
+    "Preference-Applied": _header(
         "`wait=N`, if the request had `Prefer: wait`: the seconds that it might have waited."
     ),
-    "WWW-Authenticate": _required("`Bearer`.", const="Bearer"),
-    "Allow": _required("The methods of the path."),
+    "WWW-Authenticate": _header("`Bearer`.", is_required=True, const="Bearer"),
+    "Allow": _header("The methods of the path.", is_required=True),
 }
 
 WAIT_PARAMETERS = (

@@ -21,7 +21,8 @@ from bridge_server.web.connection import PAGES_PATH
 
 _BESIDE = Path(__file__).parent / "pages"
 _OF_CHECKOUT = Path(__file__).parents[2] / "docs"
-_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+PICTURE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+"""The media types of pictures, by the endings of their files."""
 
 _DOORS: Mapping[str, tuple[str, ...]] = {
     "Build": ("quickstart", "connect", "notify", "wallet", "test"),
@@ -70,30 +71,18 @@ def open_library(folders: tuple[Path, ...] = (_BESIDE, _OF_CHECKOUT)) -> Library
     folder = next((each for each in folders if each.is_dir()), None)
     if folder is None:
         return Library({}, {})
-    files = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    files = {path.relative_to(folder).as_posix(): path for path in found}
     return Library(
         {name.removesuffix(".md"): path for name, path in files.items() if path.suffix == ".md"},
-        {name: path for name, path in files.items() if path.suffix in _TYPES},
+        {name: path for name, path in files.items() if path.suffix in PICTURE_TYPES},
     )
-
-
-def picture_type(path: Path) -> str:
-    """The media type of a picture."""
-    return _TYPES[path.suffix]
 
 
 def title_of(text: str, name: str) -> str:
     """The first heading of a page; its name if there is none."""
     lines = (line for line in text.splitlines() if line.startswith("# "))
     return next(lines, name).removeprefix("# ").replace("`", "").strip()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
-            yield from _files(path)
-        elif path.is_file():
-            yield path
 
 
 # Markdown as HTML: headings have the anchors that GitHub makes, and links lead to the pages at `/docs/`.
@@ -184,7 +173,6 @@ def _number_headings(tokens: Sequence[Token]) -> None:
 
 
 def _words(inline: Token) -> str:
-    """The text of an inline token, without its marks."""
     words = (
         child.content if child.type in ("text", "code_inline") else " " for child in inline.children or ()
     )
@@ -192,7 +180,6 @@ def _words(inline: Token) -> str:
 
 
 def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
-    """The sections of a page whose headings have anchors."""
     heading, words = None, list[str]()
     for before, token in pairwise(tokens):
         if before.type == "heading_open":

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +15,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import host_of
 from bridge_server.web.answers import WholeAnswer
 from bridge_server.web.connection import PAGES_PATH
-from bridge_server.web.routes import Handler, Route
+from bridge_server.web.routes import Route
 
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _NO_HOST = "localhost"
@@ -93,18 +93,14 @@ class DocumentationHandlers:
 
     @cached_property
     def _site(self) -> Any:
+        library = import_module("bridge_server.description.markdown").open_library()
         site = import_module("bridge_server.description.site")  # late: it reads and parses every page
-        return site.open_site(self._describe)
+        return site.Site(library, self._describe)
 
 
 def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) -> tuple[Route, ...]:
     """Every page, for everyone: they say nothing of what the server stores."""
-
-    def row(path: str, name: str, handler: Handler) -> Route:
-        return Route(
-            method="GET", path=path, name=name, handler=handler, limits=(every_request,), who="reader"
-        )
-
+    row = partial(Route, "GET", limits=(every_request,), who="reader")
     return (
         row(PAGES_PATH, "docs-start", handlers.page),
         row("/docs/static/{name}", "docs-static", handlers.static),

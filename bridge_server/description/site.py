@@ -4,14 +4,14 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from multidict import CIMultiDictProxy
 
-from bridge_server.description.markdown import MADE, Library, Markdown, anchor_of, open_library, picture_type
+from bridge_server.description.markdown import MADE, PICTURE_TYPES, Library, Markdown, anchor_of
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, VERSION
@@ -40,16 +40,6 @@ class ShownAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownParameter:
-    """A parameter in the path, the query or a header field."""
-
-    name: str
-    place: str
-    is_required: bool
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
 class ShownOperation:
     """A method of a path, or a message to a webhook."""
 
@@ -58,14 +48,10 @@ class ShownOperation:
     summary: str
     text: str
     tokens: Sequence[str]
-    parameters: Sequence[ShownParameter]
-    body_shapes: Sequence[str]
-    body_example: str
+    parameters: Sequence[Document]
+    shapes: Sequence[str]
+    example: str
     answers: Sequence[ShownAnswer]
-
-    def shapes(self) -> list[str]:
-        """The names of the shapes of its body and its answers."""
-        return [*self.body_shapes, *(name for each in self.answers for name in each.shapes)]
 
 
 _WEBHOOKS = "Messages that this server sends, each as a POST to the URL of a webhook."
@@ -82,7 +68,9 @@ class Tag:
     def shapes(self, document: Document) -> dict[str, str]:
         """The JSON Schema of each shape that these operations name, by name, with the shapes in it."""
         schemas: Document = document.get("components", {}).get("schemas", {})
-        waiting = [name for each in self.operations for name in each.shapes()]
+        waiting: list[str] = []
+        for operation in self.operations:
+            waiting += [*operation.shapes, *(name for each in operation.answers for name in each.shapes)]
         found: dict[str, str] = {}
         while waiting:
             name = waiting.pop(0)
@@ -125,12 +113,9 @@ def _operation(anchor: str, heading: str, fields: Document, document: Document) 
         summary=fields.get("summary", ""),
         text=fields.get("description", ""),
         tokens=[name for each in fields.get("security", ()) for name in each],
-        parameters=[
-            ShownParameter(each["name"], each["in"], each.get("required", False), each.get("description", ""))
-            for each in (_resolved(parameter, document) for parameter in fields.get("parameters", ()))
-        ],
-        body_shapes=_shape_names(body.get("schema", {})),
-        body_example=_example(body),
+        parameters=[_resolved(parameter, document) for parameter in fields.get("parameters", ())],
+        shapes=_shape_names(body.get("schema", {})),
+        example=_example(body),
         answers=[_answer(status, each, document) for status, each in fields["responses"].items()],
     )
 
@@ -144,7 +129,6 @@ def _answer(status: str, fields: Document, document: Document) -> ShownAnswer:
 
 
 def _codes(response: Document, schema: Document) -> list[str]:
-    """The codes of the problems that a response may have."""
     reference = response.get("$ref", "")
     if reference.startswith(_RESPONSES):
         return [reference.removeprefix(_RESPONSES)]
@@ -172,7 +156,6 @@ def _example(content: Document) -> str:
 
 
 def _shape_names(schema: Any) -> list[str]:
-    """The names of the shapes in a schema."""
     return list(dict.fromkeys(_references(schema)))
 
 
@@ -276,9 +259,7 @@ class Site:
             "": self._start,
             _API: lambda: self._filled("api.html", MADE[_API], _API, {"tags": self._tags}),
             "search.json": self._search,
-            "methods": lambda: self._filled(
-                "methods.html", MADE["methods"], "methods", {"document": openrpc_document()}
-            ),
+            "methods": self._methods,
             _ERRORS: self._errors,
             "try": self._try,
         }
@@ -294,27 +275,24 @@ class Site:
         name = path.removesuffix(".md").rstrip("/")
         if f"{name}/README" in self._library.pages:
             name = f"{name}/README"
-        return self._kept(name) if self._has(name) else self._missing(path)
+        return self._missing(path) if self._maker(name) is None else self._kept(name)
 
     def front(self, facts: Mapping[str, Any]) -> MadePage:
         """The page at the root, with the addresses of a visit."""
         return self._filled("front.html", NAME, "", facts)
 
-    def _has(self, name: str) -> bool:
-        known: tuple[Mapping[str, object], ...] = (
-            self._makers, self._library.pages, self._library.pictures,
-        )  # fmt: skip
-        found = any(name in each for each in known)
-        return found or self._problem(name) is not None or self._tag(name) is not None
-
-    def _problem(self, name: str) -> Problem | None:
-        """The problem whose page has this name."""
+    def _maker(self, name: str) -> Callable[[], MadePage] | None:
+        """The function that makes the page of this name; None if there is no such page."""
         folder, _, code = name.rpartition("/")
-        return self._problems.get(code) if folder == _ERRORS else None
-
-    def _tag(self, name: str) -> Tag | None:
-        """The operations whose page has this name."""
-        return self._tags.get(name) if name.startswith(f"{_API}/") else None
+        if (maker := self._makers.get(name)) is not None:
+            return maker
+        if (picture := self._library.pictures.get(name)) is not None:
+            return partial(_picture, picture)
+        if folder == _ERRORS and (problem := self._problems.get(code)) is not None:
+            return partial(self._filled, "problem.html", problem.title, name, {"problem": problem})
+        if folder == _API and (tag := self._tags.get(name)) is not None:
+            return partial(self._operations, tag, name)
+        return partial(self._guide, name) if name in self._library.pages else None
 
     @cached_property
     def _document(self) -> Document:
@@ -336,26 +314,26 @@ class Site:
         return order
 
     def _made(self, name: str) -> MadePage:
-        if (maker := self._makers.get(name)) is not None:
-            return maker()
-        if (picture := self._library.pictures.get(name)) is not None:
-            return _picture(picture)
-        if (problem := self._problem(name)) is not None:
-            return self._filled("problem.html", problem.title, name, {"problem": problem})
-        if (tag := self._tag(name)) is not None:
-            return self._filled(
-                "tag.html", tag.name, name, {"tag": tag, "shapes": tag.shapes(self._document)}
-            )
+        maker = self._maker(name)
+        assert maker is not None, "only pages that exist are kept"
+        return maker()
+
+    def _operations(self, tag: Tag, name: str) -> MadePage:
+        return self._filled("tag.html", tag.name, name, {"tag": tag, "shapes": tag.shapes(self._document)})
+
+    def _guide(self, name: str) -> MadePage:
         page = self._markdown.page(name)
-        fields = {
-            "text": page.text,
-            "contents": [each for each in page.sections if each.level == _LISTED_LEVEL],
-        }
+        contents = [each for each in page.sections if each.level == _LISTED_LEVEL]
+        fields = {"text": page.text, "contents": contents}
         return self._filled("markdown.html", self._library.title(name), name, fields)
 
     def _start(self) -> MadePage:
         leads = {name: self._markdown.page(name).lead for name in self._library.pages}
         return self._filled("start.html", "Documentation", "", {"leads": leads | _LEADS})
+
+    def _methods(self) -> MadePage:
+        fields = {"document": openrpc_document()}
+        return self._filled("methods.html", MADE["methods"], "methods", fields)
 
     def _errors(self) -> MadePage:
         groups: dict[str, list[Problem]] = {}
@@ -417,7 +395,6 @@ class Site:
 
     @cached_property
     def _shown(self) -> set[str]:
-        """The names in the navigation."""
         return {name for pages in self._library.doors().values() for name, _ in pages}
 
     @cached_property
@@ -441,14 +418,9 @@ class Site:
         return environment
 
 
-def open_site(describe: Callable[[], Document]) -> Site:
-    """The pages of this installation. `describe` makes the OpenAPI document of the server."""
-    return Site(open_library(), describe)
-
-
 def _picture(path: Path) -> MadePage:
     headers = {
-        "Content-Type": picture_type(path),
+        "Content-Type": PICTURE_TYPES[path.suffix],
         "Cache-Control": "public, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
         "X-Content-Type-Options": "nosniff",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, SecretStr, model_validator
@@ -29,8 +29,9 @@ from bridge_server.settings.types import (
     Token,
     Tokens,
     Url,
-    fault_of,
+    faults_of,
     secret_of,
+    setting,
     text_of,
 )
 from bridge_server.wallet.accounts import read_private_keys
@@ -49,40 +50,35 @@ _DEVELOPMENT_CHAIN_ID = 31_337
 class RelaySettings(BaseModel, defer_build=True):
     """The relay: lifetimes and limits of sessions, calls and subscriptions."""
 
-    relay_body_limit: PositiveInt = Field(256 * 1024, description="The largest body the bridge accepts.")
-    sessions_per_minute: Rate = Field(60, description="New sessions per client address, in the long run.")
-    sessions_burst: Burst = Field(120, description="New sessions per client address, at once.")
-    session_ttl: Seconds = Field(
-        DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
+    relay_body_limit: PositiveInt = setting(256 * 1024, "The largest body the bridge accepts.")
+    sessions_per_minute: Rate = setting(60, "New sessions per client address, in the long run.")
+    sessions_burst: Burst = setting(120, "New sessions per client address, at once.")
+    session_ttl: Seconds = setting(
+        DAY, "A session lives this long from the wallet's last update or the dapp's last call."
     )
-    call_ttl: Seconds = Field(
-        HOUR, description="A call lives this long; unless set, at most half of `session_ttl`."
+    call_ttl: Seconds = setting(HOUR, "A call lives this long; unless set, at most half of `session_ttl`.")
+    status_ttl: Seconds = setting(
+        HOUR, "A call status lives this long; unless set, at most half of `session_ttl`."
     )
-    status_ttl: Seconds = Field(
-        HOUR, description="A call status lives this long; unless set, at most half of `session_ttl`."
+    subscription_ttl: Seconds = setting(
+        30 * DAY, "A webhook of /subscribe is called this long unless renewed."
     )
-    subscription_ttl: Seconds = Field(
-        30 * DAY, description="A webhook of /subscribe is called this long unless renewed."
+    payload_bytes_per_address: PositiveInt = setting(
+        32 * 2**20, "Payload bytes that a client address stores at once; they come back over `call_ttl`."
     )
-    payload_bytes_per_address: PositiveInt = Field(
-        32 * 2**20,
-        description="Payload bytes that a client address stores at once; they come back over `call_ttl`.",
+    payload_bytes_in_all: PositiveInt = setting(
+        4 * 2**30, "Payload bytes that all clients together store at once; they come back over `call_ttl`."
     )
-    payload_bytes_in_all: PositiveInt = Field(
-        4 * 2**30,
-        description="Payload bytes that all clients together store at once; they come back over `call_ttl`.",
-    )
-    subscription_bytes_per_address: PositiveInt = Field(
+    subscription_bytes_per_address: PositiveInt = setting(
         64 * 2**20,
-        description="Bytes of subscriptions that a client address stores at once; "
+        "Bytes of subscriptions that a client address stores at once; "
         "they come back over `subscription_ttl`.",
     )
-    subscription_bytes_in_all: PositiveInt = Field(
-        4 * 2**30,
-        description="Bytes of subscriptions (/subscribe, /new) that all clients together store at once.",
+    subscription_bytes_in_all: PositiveInt = setting(
+        4 * 2**30, "Bytes of subscriptions (/subscribe, /new) that all clients together store at once."
     )
-    max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
-    max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
+    max_pending_calls: PositiveInt = setting(100, "Calls without a status, per session.")
+    max_topic_webhooks: PositiveInt = setting(16, "Webhooks per topic.")
 
     @model_validator(mode="before")
     @classmethod
@@ -103,78 +99,72 @@ class RelaySettings(BaseModel, defer_build=True):
 class PubSubSettings(BaseModel, defer_build=True):
     """The WebSocket relay of generations 1.x and 2.x: limits of messages, sockets and topics."""
 
-    message_limit: PositiveInt = Field(256 * 1024, description="The largest message on a WebSocket.")
-    message_ttl: Seconds = Field(DAY, description="A message waits this long for a subscriber of its topic.")
-    max_topic_messages: PositiveInt = Field(1000, description="Messages that wait on one topic.")
-    max_topic_bytes: PositiveInt = Field(2**20, description="Bytes that wait on one topic.")
-    max_address_messages: PositiveInt = Field(
-        10_000, description="Messages that wait and came from one client address."
+    message_limit: PositiveInt = setting(256 * 1024, "The largest message on a WebSocket.")
+    message_ttl: Seconds = setting(DAY, "A message waits this long for a subscriber of its topic.")
+    max_topic_messages: PositiveInt = setting(1000, "Messages that wait on one topic.")
+    max_topic_bytes: PositiveInt = setting(2**20, "Bytes that wait on one topic.")
+    max_address_messages: PositiveInt = setting(
+        10_000, "Messages that wait and came from one client address."
     )
-    max_address_bytes: PositiveInt = Field(
-        16 * 2**20, description="Bytes that wait and came from one client address."
-    )
-    messages_per_second: Rate = Field(
+    max_address_bytes: PositiveInt = setting(16 * 2**20, "Bytes that wait and came from one client address.")
+    messages_per_second: Rate = setting(
         100,
-        description="Messages on WebSockets per client address, in the long run; generation 2.x counts one "
-        "for each receiver.",
+        "Messages on WebSockets per client address, in the long run; generation 2.x counts one for each "
+        "receiver.",
     )
-    messages_burst: Burst = Field(1000, description="Messages on WebSockets per client address, at once.")
-    max_sockets: PositiveInt = Field(1000, description="Open WebSockets per client address.")
-    max_socket_topics: PositiveInt = Field(1000, description="Topics that one WebSocket may subscribe to.")
-    max_address_topics: PositiveInt = Field(
-        20_000, description="Topics that all WebSockets of a client address may be subscribed to together."
+    messages_burst: Burst = setting(1000, "Messages on WebSockets per client address, at once.")
+    max_sockets: PositiveInt = setting(1000, "Open WebSockets per client address.")
+    max_socket_topics: PositiveInt = setting(1000, "Topics that one WebSocket may subscribe to.")
+    max_address_topics: PositiveInt = setting(
+        20_000, "Topics that all WebSockets of a client address may be subscribed to together."
     )
-    heartbeat: Duration = Field(
-        30, description="Interval of pings on a WebSocket; a client that sends nothing in between is cut off."
+    heartbeat: Duration = setting(
+        30, "Interval of pings on a WebSocket; a client that sends nothing in between is cut off."
     )
-    relay_check_audience: bool = Field(
+    relay_check_audience: bool = setting(
         False,
-        description="Clients of generation 2.x must have made their tokens for this server's URL. "
+        "Clients of generation 2.x must have made their tokens for this server's URL. "
         "pyWalletConnect signs the name of the public relay, and cannot connect then.",
     )
-    project_ids: ProjectIds = Field(
-        (), description="Project ids of generation 2.x that may connect; by default any, or none."
+    project_ids: ProjectIds = setting(
+        (), "Project ids of generation 2.x that may connect; by default any, or none."
     )
-    max_client_topics: PositiveInt = Field(
-        1000, description="Topics that one client of generation 2.x may be subscribed to."
+    max_client_topics: PositiveInt = setting(
+        1000, "Topics that one client of generation 2.x may be subscribed to."
     )
-    max_topic_clients: PositiveInt = Field(
-        50, description="Clients of generation 2.x that may be subscribed to one topic."
+    max_topic_clients: PositiveInt = setting(
+        50, "Clients of generation 2.x that may be subscribed to one topic."
     )
-    max_client_messages: PositiveInt = Field(
-        10_000, description="Messages that wait and came from one client of generation 2.x."
+    max_client_messages: PositiveInt = setting(
+        10_000, "Messages that wait and came from one client of generation 2.x."
     )
-    max_client_bytes: PositiveInt = Field(
-        16 * 2**20, description="Bytes that wait and came from one client of generation 2.x."
+    max_client_bytes: PositiveInt = setting(
+        16 * 2**20, "Bytes that wait and came from one client of generation 2.x."
     )
-    max_remembered_calls: PositiveInt = Field(
-        200_000,
-        description="Publications of generation 2.x that are known again if repeated within 5 minutes.",
+    max_remembered_calls: PositiveInt = setting(
+        200_000, "Publications of generation 2.x that are known again if repeated within 5 minutes."
     )
 
 
 class NotifySettings(BaseModel, defer_build=True):
     """The notification service: limits and lifetimes of notifications."""
 
-    account_rate_per_hour: Rate = Field(
-        2, description="Notifications to one account from one project, in the long run."
+    account_rate_per_hour: Rate = setting(
+        2, "Notifications to one account from one project, in the long run."
     )
-    account_burst: Burst = Field(50, description="Notifications to one account from one project, at once.")
-    notify_body_limit: PositiveInt = Field(
-        512 * 1024, description="The largest body that the notification service accepts."
+    account_burst: Burst = setting(50, "Notifications to one account from one project, at once.")
+    notify_body_limit: PositiveInt = setting(
+        512 * 1024, "The largest body that the notification service accepts."
     )
-    read_notification_ttl: Seconds = Field(
-        90 * DAY, description="A notification is kept this long after it was read."
+    read_notification_ttl: Seconds = setting(90 * DAY, "A notification is kept this long after it was read.")
+    unread_notification_ttl: Seconds = setting(
+        365 * DAY, "A notification is kept at most this long after it was sent."
     )
-    unread_notification_ttl: Seconds = Field(
-        365 * DAY, description="A notification is kept at most this long after it was sent."
+    missed_account_ttl: Seconds = setting(
+        30 * DAY, "An account that a notification has not reached is kept this long, with the reason."
     )
-    missed_account_ttl: Seconds = Field(
-        30 * DAY,
-        description="An account that a notification has not reached is kept this long, with the reason.",
-    )
-    max_missed_accounts: NonNegativeInt = Field(
-        100_000, description="Accounts of one project that are kept with such a reason; the oldest go first."
+    max_missed_accounts: NonNegativeInt = setting(
+        100_000, "Accounts of one project that are kept with such a reason; the oldest go first."
     )
 
     @model_validator(mode="after")
@@ -187,74 +177,62 @@ class NotifySettings(BaseModel, defer_build=True):
 class InboxSettings(BaseModel, defer_build=True):
     """Inboxes: sign-in, and the lifetime of inbox sessions."""
 
-    inbox_origins: Origins = Field(
-        (), description="Web pages that may use inboxes, such as https://app.example.org."
-    )
-    inbox_body_limit: PositiveInt = Field(64 * 1024, description="The largest body that an inbox accepts.")
-    inbox_token_ttl: Seconds = Field(30 * DAY, description="A sign-in to an inbox is valid this long.")
-    sign_in_ttl: Seconds = Field(600, description="A nonce for a sign-in is valid this long.")
-    max_devices: PositiveInt = Field(16, description="Devices per account.")
-    max_streams: PositiveInt = Field(32, description="Open streams per account.")
+    inbox_origins: Origins = setting((), "Web pages that may use inboxes, such as https://app.example.org.")
+    inbox_body_limit: PositiveInt = setting(64 * 1024, "The largest body that an inbox accepts.")
+    inbox_token_ttl: Seconds = setting(30 * DAY, "A sign-in to an inbox is valid this long.")
+    sign_in_ttl: Seconds = setting(600, "A nonce for a sign-in is valid this long.")
+    max_devices: PositiveInt = setting(16, "Devices per account.")
+    max_streams: PositiveInt = setting(32, "Open streams per account.")
 
 
 class OutboxSettings(BaseModel, defer_build=True):
     """The outbox: calls of webhooks, and the lifetime of dead letters."""
 
-    webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
-    webhook_secret: SigningSecret | None = Field(
-        None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
+    webhook_timeout: Duration = setting(10, "How long a webhook may take to answer.")
+    webhook_secret: SigningSecret | None = setting(
+        None, "Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )
-    webhook_secret_previous: SigningSecret | None = Field(
-        None, description="The webhook_secret of before, which signs webhooks too while receivers change."
+    webhook_secret_previous: SigningSecret | None = setting(
+        None, "The webhook_secret of before, which signs webhooks too while receivers change."
     )
-    allow_private_webhooks: bool = Field(
-        False, description="Call webhooks at private and loopback addresses too. For development."
+    allow_private_webhooks: bool = setting(
+        False, "Call webhooks at private and loopback addresses too. For development."
     )
-    dead_letter_ttl: Seconds = Field(7 * DAY, description="A webhook that failed for good is kept this long.")
-
-
-_Check: TypeAlias = tuple[str, Callable[[], object]]
-"""The name of a setting, and a function that raises ValueError when its value cannot be used."""
+    dead_letter_ttl: Seconds = setting(7 * DAY, "A webhook that failed for good is kept this long.")
 
 
 class PushSettings(BaseModel, defer_build=True):
     """The push server: limits of registrations, and the credentials of push services."""
 
-    push_body_limit: PositiveInt = Field(
-        64 * 1024, description="The largest body that the push server accepts."
+    push_body_limit: PositiveInt = setting(64 * 1024, "The largest body that the push server accepts.")
+    push_timeout: Duration = setting(10, "How long a push provider may take to answer.")
+    push_log: bool = setting(True, "Write pushes to devices of type log to the server's log.")
+    clients_per_minute: Rate = setting(60, "New push registrations per client address, in the long run.")
+    clients_burst: Burst = setting(120, "New push registrations per client address, at once.")
+    fcm_credentials: File | None = setting(None, "FCM: the service account's JSON file.")
+    fcm_endpoint: Url | None = setting(None, "FCM: another server than Google's, for tests.")
+    fcm_token_endpoint: Url | None = setting(
+        None, "FCM: another token endpoint than the account's own, for tests."
     )
-    push_timeout: Duration = Field(10, description="How long a push provider may take to answer.")
-    push_log: bool = Field(True, description="Write pushes to devices of type log to the server's log.")
-    clients_per_minute: Rate = Field(
-        60, description="New push registrations per client address, in the long run."
+    apns_key: File | None = setting(None, "APNs: the .p8 file of the signing key.")
+    apns_key_id: str = setting("", "APNs: the key's id, 10 characters.")
+    apns_team_id: str = setting("", "APNs: the team's id, 10 characters.")
+    apns_topic: str = setting("", "APNs: the app's bundle id.")
+    apns_environment: Literal["production", "sandbox"] = setting(
+        "production", "APNs: which of Apple's services."
     )
-    clients_burst: Burst = Field(120, description="New push registrations per client address, at once.")
-    fcm_credentials: File | None = Field(None, description="FCM: the service account's JSON file.")
-    fcm_endpoint: Url | None = Field(None, description="FCM: another server than Google's, for tests.")
-    fcm_token_endpoint: Url | None = Field(
-        None, description="FCM: another token endpoint than the account's own, for tests."
+    apns_endpoint: Url | None = setting(None, "APNs: another server than Apple's, for tests.")
+    apns_ca_file: File | None = setting(None, "APNs: the CA certificates for apns_endpoint, for tests.")
+    vapid_private_key: Token | None = setting(
+        None, "Web Push: the private key that `bridge-server keys vapid` prints."
     )
-    apns_key: File | None = Field(None, description="APNs: the .p8 file of the signing key.")
-    apns_key_id: str = Field("", description="APNs: the key's id, 10 characters.")
-    apns_team_id: str = Field("", description="APNs: the team's id, 10 characters.")
-    apns_topic: str = Field("", description="APNs: the app's bundle id.")
-    apns_environment: Literal["production", "sandbox"] = Field(
-        "production", description="APNs: which of Apple's services."
-    )
-    apns_endpoint: Url | None = Field(None, description="APNs: another server than Apple's, for tests.")
-    apns_ca_file: File | None = Field(
-        None, description="APNs: the CA certificates for apns_endpoint, for tests."
-    )
-    vapid_private_key: Token | None = Field(
-        None, description="Web Push: the private key that `bridge-server keys vapid` prints."
-    )
-    vapid_subject: str = Field(
-        "", description="Web Push: the contact for push services, mailto:you@example.org or an https URL."
+    vapid_subject: str = setting(
+        "", "Web Push: the contact for push services, mailto:you@example.org or an https URL."
     )
 
     @model_validator(mode="after")
     def _push_credentials_are_well_formed(self) -> Self:
-        faults = [fault for name, check in self._checks() if (fault := fault_of(name, check)) is not None]
+        faults = list(faults_of(self._checks()))
         for key, others in _PARTS_OF_A_KEY.items():
             if getattr(self, key) is None:
                 faults += [f"{name}: is set, but {key} is not" for name in others if getattr(self, name)]
@@ -262,10 +240,9 @@ class PushSettings(BaseModel, defer_build=True):
             raise ValueError("\n".join(faults))
         return self
 
-    def _checks(self) -> Iterator[_Check]:
+    def _checks(self) -> Iterator[tuple[str, Callable[[], object]]]:
         if self.fcm_credentials is not None:
             yield "fcm_credentials", lambda: _credentials().check_fcm(text_of(self.fcm_credentials))
-
         if self.apns_key is not None:
             app = (self.apns_key_id, self.apns_team_id, self.apns_topic)
             server = (self.apns_endpoint, self.apns_ca_file)
@@ -284,60 +261,53 @@ def _credentials() -> Any:
 class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     """The wallet: authentication, its Ethereum node, approvals, and its keys."""
 
-    rpc_token: Token | None = Field(
-        None, description="The bearer token of the wallet; without one, it answers on loopback only."
+    rpc_token: Token | None = setting(
+        None, "The bearer token of the wallet; without one, it answers on loopback only."
     )
-    rpc_token_previous: Token | None = Field(
-        None, description="The rpc_token of before, which is accepted too while its bearers change."
+    rpc_token_previous: Token | None = setting(
+        None, "The rpc_token of before, which is accepted too while its bearers change."
     )
-    rpc_hosts: HostNames = Field(
-        (), description="Further host names of the wallet and of the admin API, in the Host header field."
+    rpc_hosts: HostNames = setting(
+        (), "Further host names of the wallet and of the admin API, in the Host header field."
     )
-    rpc_origins: Origins = Field(
-        (), description="Web pages that may call the wallet, such as https://app.example.org."
+    rpc_origins: Origins = setting((), "Web pages that may call the wallet, such as https://app.example.org.")
+    rpc_body_limit: PositiveInt = setting(2**20, "The largest body that the wallet accepts.")
+    holds_wallet: bool = setting(
+        True, "false: this process leaves the wallet to another one on the PostgreSQL database."
     )
-    rpc_body_limit: PositiveInt = Field(2**20, description="The largest body that the wallet accepts.")
-    holds_wallet: bool = Field(
-        True,
-        description="false: this process leaves the wallet to another one on the PostgreSQL database.",
+    node_url: NodeUrl | None = setting(None, "The Ethereum node's JSON-RPC endpoint, over HTTP.")
+    node_timeout: Duration = setting(10, "How long the node may take to answer.")
+    chain_id: ChainId | None = setting(None, "The wallet's chain; by default the node's.")
+    typed_data_scheme: Literal["eip712", "eip191"] = setting(
+        "eip712", "eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would."
     )
-    node_url: NodeUrl | None = Field(None, description="The Ethereum node's JSON-RPC endpoint, over HTTP.")
-    node_timeout: Duration = Field(10, description="How long the node may take to answer.")
-    chain_id: ChainId | None = Field(None, description="The wallet's chain; by default the node's.")
-    typed_data_scheme: Literal["eip712", "eip191"] = Field(
-        "eip712",
-        description="eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would.",
+    typed_data_chain: Literal["any", "own"] = setting(
+        "any", "own: typed data for another chain than the wallet's is refused."
     )
-    typed_data_chain: Literal["any", "own"] = Field(
-        "any", description="own: typed data for another chain than the wallet's is refused."
+    approve: Literal["auto", "queue"] = setting(
+        "auto", "queue: nothing is signed before `bridge-server approvals approve`."
     )
-    approve: Literal["auto", "queue"] = Field(
-        "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
+    approval_timeout: Seconds = setting(300, "A request for approval expires after this time.")
+    settled_request_ttl: Seconds = setting(
+        30 * DAY, "Settled transactions and decided approval requests are kept this long."
     )
-    approval_timeout: Seconds = Field(300, description="A request for approval expires after this time.")
-    settled_request_ttl: Seconds = Field(
-        30 * DAY, description="Settled transactions and decided approval requests are kept this long."
+    keystore_dir: Directory | None = setting(
+        None, "Where the wallet's key files are; by default `keystore` in `data_dir`."
     )
-    keystore_dir: Directory | None = Field(
-        None, description="Where the wallet's key files are; by default `keystore` in `data_dir`."
+    light_kdf: bool = setting(False, "New key files are faster to open, also for an attacker.")
+    private_keys: Tokens = setting(
+        None, "Private keys of the wallet, in hexadecimal, separated by commas. They are never locked."
     )
-    light_kdf: bool = Field(False, description="New key files are faster to open, also for an attacker.")
-    private_keys: Tokens = Field(
-        None,
-        description="Private keys of the wallet, in hexadecimal, separated by commas. They are never locked.",
+    private_keys_file: File | None = setting(None, "A file with keys of the wallet, one on each line.")
+    dev_accounts: bool = setting(False, "Add accounts with published keys. For development.")
+    dev_account_count: Annotated[int, Field(ge=1, le=1000)] = setting(
+        10, "Number of accounts for development."
     )
-    private_keys_file: File | None = Field(
-        None, description="A file with keys of the wallet, one on each line."
+    dev_mnemonic: Token = setting(
+        SecretStr(DEVELOPMENT_MNEMONIC), "The mnemonic of the accounts for development (BIP-39)."
     )
-    dev_accounts: bool = Field(False, description="Add accounts with published keys. For development.")
-    dev_account_count: Annotated[int, Field(ge=1, le=1000)] = Field(
-        10, description="Number of accounts for development."
-    )
-    dev_mnemonic: Token = Field(
-        SecretStr(DEVELOPMENT_MNEMONIC), description="The mnemonic of the accounts for development (BIP-39)."
-    )
-    dev_accounts_public: bool = Field(
-        False, description="Allow accounts for development on a server that other machines can reach."
+    dev_accounts_public: bool = setting(
+        False, "Allow accounts for development on a server that other machines can reach."
     )
 
     @model_validator(mode="after")
@@ -362,13 +332,13 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     @model_validator(mode="after")
     def _wallet_keys_are_well_formed(self) -> Self:
         mnemonic = self.dev_mnemonic.get_secret_value()
-        faults = (
-            fault_of("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
-            fault_of("private_keys", lambda: read_private_keys(secret_of(self.private_keys) or "")),
-            fault_of("private_keys_file", lambda: read_private_keys(text_of(self.private_keys_file))),
+        checks: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
+            ("private_keys", lambda: read_private_keys(secret_of(self.private_keys) or "")),
+            ("private_keys_file", lambda: read_private_keys(text_of(self.private_keys_file))),
         )
-        if any(faults):
-            raise ValueError("\n".join(filter(None, faults)))
+        if faults := "\n".join(faults_of(checks)):
+            raise ValueError(faults)
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from bridge_server.settings.types import (
     Token,
     Url,
     networks,
+    setting,
 )
 
 SERVER_FILE = "server.json"
@@ -32,23 +33,22 @@ DATABASE_FILE = "bridge.sqlite3"
 class ServerSettings(BaseModel, defer_build=True):
     """The addresses of the server and of proxies in front of it."""
 
-    host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
-    port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
-    public_url: Url | None = Field(
-        None, description="The URL at which clients reach this server; by default its own address."
+    host: str = setting("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for every one.")
+    port: Port = setting(8080, "The port to listen on; 0 picks a free one.")
+    public_url: Url | None = setting(
+        None, "The URL at which clients reach this server; by default its own address."
     )
-    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
-    internal_url: Url | None = Field(
+    trusted_proxies: Networks = setting((), "Proxies whose X-Forwarded-For is trusted.")
+    internal_url: Url | None = setting(
         None,
-        description="The URL at which other processes on the PostgreSQL database reach this one; by default "
-        "where it listens.",
+        "The URL at which other processes on the PostgreSQL database reach this one; by default where it "
+        "listens.",
     )
-    processes: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="Processes of this server on this machine; several need a PostgreSQL database."
+    processes: Annotated[int, Field(ge=1, le=64)] = setting(
+        1, "Processes of this server on this machine; several need a PostgreSQL database."
     )
-    drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = Field(
-        0,
-        description="After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer.",
+    drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = setting(
+        0, "After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer."
     )
 
     @model_validator(mode="after")
@@ -84,17 +84,17 @@ class StorageSettings(ServerSettings, defer_build=True):
         default_factory=_default_data_dir,
         description="The directory of the database. Only its owner can read it (mode 0700).",
     )
-    database: PostgresUrl | None = Field(
-        None, description="The URL of a PostgreSQL database; by default the database is a file in `data_dir`."
+    database: PostgresUrl | None = setting(
+        None, "The URL of a PostgreSQL database; by default the database is a file in `data_dir`."
     )
-    database_direct: PostgresUrl | None = Field(
-        None, description="Its URL without the pooler, if `database` names one."
+    database_direct: PostgresUrl | None = setting(
+        None, "Its URL without the pooler, if `database` names one."
     )
-    database_limit: PositiveInt | None = Field(
-        None, description="The largest size of the database, its log included; by default unlimited."
+    database_limit: PositiveInt | None = setting(
+        None, "The largest size of the database, its log included; by default unlimited."
     )
-    cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for cached answers.")
-    sweep_interval: Duration = Field(60, description="Interval at which expired rows are deleted.")
+    cache_bytes: PositiveInt = setting(32 * 2**20, "Memory for cached answers.")
+    sweep_interval: Duration = setting(60, "Interval at which expired rows are deleted.")
 
     @model_validator(mode="after")
     def _postgresql_is_complete(self) -> Self:
@@ -138,50 +138,41 @@ class StorageSettings(ServerSettings, defer_build=True):
 class WebSettings(BaseModel, defer_build=True):
     """Limits of a client address: requests, connections, unread bytes, and times."""
 
-    quota_exempt: Networks = Field(
-        networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
+    quota_exempt: Networks = setting(
+        networks("127.0.0.0/8,::1/128"), "Clients that no quota per address applies to."
     )
-    requests_per_second: Rate = Field(100, description="Requests per client address, in the long run.")
-    requests_burst: Burst = Field(1000, description="Requests per client address, at once.")
-    max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
-    max_address_connections: PositiveInt | None = Field(
-        None,
-        description="Open connections per client address; by default a quarter of the open files.",
+    requests_per_second: Rate = setting(100, "Requests per client address, in the long run.")
+    requests_burst: Burst = setting(1000, "Requests per client address, at once.")
+    max_wait: Annotated[PositiveInt, Field(le=300)] = setting(25, "The longest long poll.")
+    max_address_connections: PositiveInt | None = setting(
+        None, "Open connections per client address; by default a quarter of the open files."
     )
-    head_timeout: Duration = Field(
-        10, description="A new connection without a request is closed after this time."
+    head_timeout: Duration = setting(10, "A new connection without a request is closed after this time.")
+    unread_timeout: Duration = setting(30, "A client that reads none of its answer for this long is cut off.")
+    max_address_unread_bytes: PositiveInt = setting(
+        32 * 2**20, "Bytes that wait in memory for the clients at one address to read them."
     )
-    unread_timeout: Duration = Field(
-        30, description="A client that reads none of its answer for this long is cut off."
-    )
-    max_address_unread_bytes: PositiveInt = Field(
-        32 * 2**20, description="Bytes that wait in memory for the clients at one address to read them."
-    )
-    max_unread_bytes: PositiveInt = Field(
-        64 * 2**20, description="Bytes that wait in memory for clients to read them."
-    )
+    max_unread_bytes: PositiveInt = setting(64 * 2**20, "Bytes that wait in memory for clients to read them.")
 
 
 class ReportingSettings(ServerSettings, defer_build=True):
     """The log and the metrics."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The lowest level that is logged."
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The lowest level that is logged."
     )
-    log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto: console on a terminal, JSON otherwise."
+    log_format: Literal["auto", "console", "json"] = setting(
+        "auto", "auto: console on a terminal, JSON otherwise."
     )
-    access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
-    slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
-    metrics_port: Port | None = Field(None, description="A separate port for /metrics.")
-    metrics_host: str | None = Field(
-        None, description="The address of metrics_port; by default the value of host."
+    access_log: bool = setting(False, "Log every request, not only errors and slow ones.")
+    slow_request_seconds: Duration = setting(1.0, "A request that takes longer is logged.")
+    metrics_port: Port | None = setting(None, "A separate port for /metrics.")
+    metrics_host: str | None = setting(None, "The address of metrics_port; by default the value of host.")
+    metrics_token: Token | None = setting(
+        None, "The bearer token of /metrics; without one, the main port has no /metrics."
     )
-    metrics_token: Token | None = Field(
-        None, description="The bearer token of /metrics; without one, the main port has no /metrics."
-    )
-    metrics_token_previous: Token | None = Field(
-        None, description="The metrics_token of before, which is accepted too while its bearers change."
+    metrics_token_previous: Token | None = setting(
+        None, "The metrics_token of before, which is accepted too while its bearers change."
     )
 
     @model_validator(mode="after")
@@ -206,29 +197,26 @@ class ReportingSettings(ServerSettings, defer_build=True):
 class AdminSettings(BaseModel, defer_build=True):
     """The admin API: authentication, and whether its bearer may sign."""
 
-    admin_token: Token | None = Field(
-        None, description="The bearer token of the admin API; without one, there is no admin API."
+    admin_token: Token | None = setting(
+        None, "The bearer token of the admin API; without one, there is no admin API."
     )
-    admin_token_previous: Token | None = Field(
-        None, description="The admin_token of before, which is accepted too while its bearers change."
+    admin_token_previous: Token | None = setting(
+        None, "The admin_token of before, which is accepted too while its bearers change."
     )
-    admin_wallet: bool = Field(
-        False, description="The bearer of admin_token may approve, reject, unlock and lock."
-    )
-    traffic: bool | None = Field(
-        None,
-        description="Keep the last requests in memory for the operator; by default if there is a console.",
+    admin_wallet: bool = setting(False, "The bearer of admin_token may approve, reject, unlock and lock.")
+    traffic: bool | None = setting(
+        None, "Keep the last requests in memory for the operator; by default if there is a console."
     )
 
 
 class ConsoleSettings(ServerSettings, defer_build=True):
     """Whether there is a console, and its address."""
 
-    console: bool = Field(False, description="Pages for the operator at /console: on or off.")
-    console_port: Port | None = Field(
-        None, description="A separate port for /console; by default it is on the server's port."
+    console: bool = setting(False, "Pages for the operator at /console: on or off.")
+    console_port: Port | None = setting(
+        None, "A separate port for /console; by default it is on the server's port."
     )
-    console_host: str = Field("127.0.0.1", description="The address of console_port.")
+    console_host: str = setting("127.0.0.1", "The address of console_port.")
 
     @model_validator(mode="after")
     def _a_port_is_for_a_console(self) -> Self:
@@ -242,9 +230,7 @@ class TestModeSettings(ServerSettings, defer_build=True):
 
     __test__ = False
 
-    test: bool = Field(
-        False, description="Let tests control the server by the routes at /_test, on this machine only."
-    )
+    test: bool = setting(False, "Let tests control the server by the routes at /_test, on this machine only.")
 
     @model_validator(mode="after")
     def _tests_are_on_this_machine(self) -> Self:

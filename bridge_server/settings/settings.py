@@ -10,24 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 from pydantic import ConfigDict, SecretStr, model_validator
 
 from bridge_server.kernel.secrets import ChangingToken
-from bridge_server.settings.rooms import (
-    InboxSettings,
-    NotifySettings,
-    OutboxSettings,
-    PubSubSettings,
-    PushSettings,
-    RelaySettings,
-    WalletSettings,
-)
-from bridge_server.settings.server import (
-    AdminSettings,
-    ConsoleSettings,
-    ReportingSettings,
-    ServerSettings,
-    StorageSettings,
-    TestModeSettings,
-    WebSettings,
-)
+from bridge_server.settings import rooms, server
 from bridge_server.settings.types import DatabaseUrl, secret_of
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
@@ -49,20 +32,20 @@ Value = TypeVar("Value")
 
 # pydantic lists the fields of the last model first: read from the bottom, this is the order in the table.
 class Settings(
-    TestModeSettings,
-    OutboxSettings,
-    WalletSettings,
-    PushSettings,
-    InboxSettings,
-    ConsoleSettings,
-    AdminSettings,
-    NotifySettings,
-    PubSubSettings,
-    RelaySettings,
-    WebSettings,
-    ReportingSettings,
-    StorageSettings,
-    ServerSettings,
+    server.TestModeSettings,
+    rooms.OutboxSettings,
+    rooms.WalletSettings,
+    rooms.PushSettings,
+    rooms.InboxSettings,
+    server.ConsoleSettings,
+    server.AdminSettings,
+    rooms.NotifySettings,
+    rooms.PubSubSettings,
+    rooms.RelaySettings,
+    server.WebSettings,
+    server.ReportingSettings,
+    server.StorageSettings,
+    server.ServerSettings,
 ):
     """The settings of one server. Times are in seconds, sizes in bytes."""
 
@@ -160,7 +143,7 @@ class LiveSettings:
         Their texts change with the settings. Routes are made with or without a token, so setting the first or
         leaving it out takes a restart.
         """
-        self._tokens |= {name, _previous_of(name)}
+        self._tokens |= {name, name + _PREVIOUS}
         if getattr(self.current, name) is None:
             return None
         token = ChangingToken(*_token_texts(self.current, name))
@@ -190,13 +173,8 @@ class LiveSettings:
         return cast(Settings, _NotedReading(self.current, self._names))
 
 
-def _previous_of(name: str) -> str:
-    """The setting with the value that a token or secret had before, which is still good."""
-    return name + _PREVIOUS
-
-
 def _token_texts(settings: Settings, name: str) -> tuple[str, str | None]:
-    return getattr(settings, name).get_secret_value(), secret_of(getattr(settings, _previous_of(name)))
+    return getattr(settings, name).get_secret_value(), secret_of(getattr(settings, name + _PREVIOUS))
 
 
 class _NotedReading:

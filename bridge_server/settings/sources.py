@@ -6,7 +6,7 @@ systemd credential: these come between the environment and the TOML file. Such a
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
@@ -56,14 +56,6 @@ class CommandSettings:
 NO_COMMAND = CommandSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundSecret:
-    """The value of a setting, and the source as `config check` shows it."""
-
-    value: Any
-    origin: str
-
-
 def load_settings(
     flags: Mapping[str, Any],
     config_file: Path | None,
@@ -78,12 +70,12 @@ def load_settings(
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(command.defaults, command.command)
     origins |= dict.fromkeys(file_values, f"file {config_file}")
-    origins |= {name: secret.origin for name, secret in secrets.items()}
+    origins |= {name: origin for name, (_, origin) in secrets.items()}
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
     origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
     origins |= {name: f"flag --set {name}" for name in assigned}
     origins |= dict.fromkeys(command.fixed, command.command)
-    secret_values = {name: secret.value for name, secret in secrets.items()}
+    secret_values = {name: value for name, (value, _) in secrets.items()}
     merged: dict[str, Any] = {
         **command.defaults, **file_values, **secret_values, **environment_values,
         **flags, **assigned, **command.fixed,
@@ -93,9 +85,7 @@ def load_settings(
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
     """The settings with these values, without environment and file. Raises SettingsError."""
-    unknown = [name for name in values if name not in Settings.model_fields]
-    if unknown:
-        raise SettingsError("\n".join(map(_unknown, unknown)))
+    _refuse_unknown(values, "")
     return _checked(values, {})
 
 
@@ -130,10 +120,14 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # no UTF-8, or no TOML
         raise SettingsError(f"{path}: is not TOML: {error}") from error
-    unknown = [name for name in values if name not in Settings.model_fields]
-    if unknown:
-        raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
+    _refuse_unknown(values, f"{path}: ")
     return values
+
+
+def _refuse_unknown(names: Iterable[str], where: str) -> None:
+    unknown = [name for name in names if name not in Settings.model_fields]
+    if unknown:
+        raise SettingsError("\n".join(f"{where}{_unknown(name)}" for name in unknown))
 
 
 def _environment_values() -> dict[str, str]:
@@ -143,7 +137,7 @@ def _environment_values() -> dict[str, str]:
     return {named[variable]: value for variable, value in in_upper_case if variable in named}
 
 
-def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, _FoundSecret]:
+def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     try:
         in_files, of_systemd = _secrets_of_variables(), credentials()
     except ValueError as error:
@@ -181,27 +175,27 @@ def file_variables() -> Mapping[str, str]:
     return {f"{ENVIRONMENT_PREFIX}{name}_file".upper(): name for name in names}
 
 
-def _secrets_of_variables() -> dict[str, _FoundSecret]:
-    """The secrets in files that environment variables name. Raises ValueError if a file cannot be read."""
+def _secrets_of_variables() -> dict[str, tuple[Any, str]]:
+    """The secrets in files that environment variables name, each with its source. Raises ValueError."""
     known = file_variables()
     found = {}
     for variable, value in os.environ.items():
         name = known.get(variable.upper())
         if name is not None and value:
             origin = f"file {value} of environment {variable}"
-            found[name] = _FoundSecret(_content(variable, Path(value)), origin)
+            found[name] = _content(variable, Path(value)), origin
     return found
 
 
-def credentials() -> dict[str, _FoundSecret]:
-    """The secrets among the systemd credentials of this service. Raises ValueError if one cannot be read."""
+def credentials() -> dict[str, tuple[Any, str]]:
+    """The secrets among the systemd credentials of this service, each with its source. Raises ValueError."""
     folder = os.environ.get(CREDENTIALS_DIRECTORY)
     found = {}
     for name in (*secret_names(), *FILES_OF_SECRETS) if folder else ():
         file = Path(folder or "") / name
         if file.exists():
             value = file if name in FILES_OF_SECRETS else _content(f"credential {name}", file)
-            found[name] = _FoundSecret(value, f"systemd credential {name}")
+            found[name] = value, f"systemd credential {name}"
     return found
 
 

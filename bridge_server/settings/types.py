@@ -1,9 +1,9 @@
 """Types of settings, with their validation and error messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -25,6 +25,14 @@ Burst = Annotated[int, Field(ge=1, le=1_000_000)]
 Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+
+Value = TypeVar("Value")
+
+
+def setting(default: Value, description: str) -> Value:
+    """A field of a model of settings, with its line in the table of settings."""
+    field: Value = Field(default, description=description)
+    return field
 
 
 def networks(value: Any) -> Any:
@@ -65,10 +73,6 @@ def _file(value: Path) -> Path:
     if value == Path():
         raise ValueError("must name a file, or be left out")
     return value.expanduser()
-
-
-def _url(value: str) -> str:
-    return http_url(value).rstrip("/")
 
 
 def _node_url(value: SecretStr) -> SecretStr:
@@ -140,7 +144,7 @@ ProjectIds = Annotated[tuple[str, ...], BeforeValidator(_project_ids)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(networks)]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, AfterValidator(lambda url: http_url(url).rstrip("/"))]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
 PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
@@ -170,10 +174,10 @@ def secret_of(setting: SecretStr | None) -> str | None:
     return None if setting is None else setting.get_secret_value()
 
 
-def fault_of(name: str, check: Callable[[], object]) -> str | None:
-    """The message of the ValueError that the check raises, after the name of the setting."""
-    try:
-        check()
-    except ValueError as error:
-        return f"{name}: {error}"
-    return None
+def faults_of(checks: Iterable[tuple[str, Callable[[], object]]]) -> Iterator[str]:
+    """The messages of the ValueErrors that the checks of settings raise, each after the setting's name."""
+    for name, check in checks:
+        try:
+            check()
+        except ValueError as error:
+            yield f"{name}: {error}"

@@ -17,8 +17,8 @@ import pytest
 from click.testing import Result
 
 from bridge_server.cli.doctor import machine
-from bridge_server.cli.doctor.findings import Examination, Level
-from bridge_server.cli.doctor.server import check_arrival
+from bridge_server.cli.doctor.command import check_arrival
+from bridge_server.cli.doctor.machine import Examination, Level
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings

@@ -274,10 +274,12 @@ def test_a_terminal_shows_how_far_an_import_and_an_export_are(app: Operating, tm
     imported = shown_at_terminal("subscriber", "import", "app", file, *place)
     exported = shown_at_terminal("subscriber", "export", "app", tmp_path / "copy", *place)
     listed = shown_at_terminal("subscriber", "list", "app", "--json", *place)
+    of_unknown_size = shown_at_terminal("subscriber", "import", "app", os.devnull, *place)
 
     size = file.stat().st_size
     assert f"{size}/{size}" in imported
     assert "1200 subscribed, 0 updated, 0 unchanged" in imported
     assert "1200/1200" in exported
+    assert of_unknown_size.splitlines() == ["0 subscribed, 0 updated, 0 unchanged"]
     assert all(line.startswith("{") for line in listed.splitlines())
     assert len(listed.splitlines()) == 1_200

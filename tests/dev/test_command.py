@@ -17,8 +17,8 @@ import pytest
 from click import Option
 from click.testing import CliRunner
 
-from bridge_server.cli.dev import command as module
-from bridge_server.cli.dev.command import dev_command
+from bridge_server.cli import dev as module
+from bridge_server.cli.dev import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
 from tests.support.programs import folder_of_command, fork_server

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.cli.dev_files import config_file_at
+from bridge_server.cli.dev import config_file_at
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import stop_at_signals
 from bridge_server.storage.data_directory import ThrowawayDirectory, remove_left_over

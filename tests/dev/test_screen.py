@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import pytest
 import zxingcpp
 
-from bridge_server.cli.dev.screen import TrafficLines, dev_banner, qr_code, request_line
+from bridge_server.cli.dev import TrafficLines, dev_banner, qr_code, request_line
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import typed_command
 from bridge_server.kernel.background import running

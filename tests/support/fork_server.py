@@ -31,9 +31,8 @@ _LOADED = (
     "assembly.console_pages",
     "assembly.testmode",
     "cli.commands",
-    "cli.dev.command",
+    "cli.dev",
     "cli.notify",
-    "cli.serve",
     "cli.wallet",
     "kit.headless",
 )

@@ -1,31 +1,97 @@
-"""The doctor's checks of the machine: files, database, disk, clock."""
+"""The findings of the doctor, and its checks of the machine: files, database, disk, clock."""
 
 import ctypes
 import os
 import resource
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from stat import S_IMODE
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
 
 from bridge_server.assembly.foundation import backend_of
-from bridge_server.cli.doctor.findings import Examination, Finding, Level, fail, ok, warn
 from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import USER_AGENT
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup import read_record
 from bridge_server.storage.data_directory import DataDirectoryError, require_data
 from bridge_server.storage.migrate import packaged_migrations
 from bridge_server.storage.restore import Inspected, InspectionError, inspected
+
+
+class Level(StrEnum):
+    """The severity of a finding. The place in this list is the exit code."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was checked. `cure` says what to do; `is_fixed`, that --fix has done it."""
+
+    level: Level
+    subject: str
+    text: str
+    cure: str = ""
+    is_fixed: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """The finding as JSON."""
+        return {
+            "level": self.level, "subject": self.subject, "text": self.text,
+            "cure": self.cure or None, "fixed": self.is_fixed,
+        }  # fmt: skip
+
+    def row(self) -> tuple[str, str, str]:
+        """The cells of its line."""
+        fixed = " (fixed)" if self.is_fixed else ""
+        return self.level, self.subject, (f"{self.text}: {self.cure}" if self.cure else self.text) + fixed
+
+
+ok, warn, fail = partial(Finding, Level.OK), partial(Finding, Level.WARN), partial(Finding, Level.FAIL)
+"""Findings: the subject is well; it works, but not as it should or not for long; it does not work."""
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0: all is well; 1: there are warnings; 2: something is broken. What was fixed is well."""
+    return max((list(Level).index(each.level) for each in findings if not each.is_fixed), default=0)
+
+
+# The arguments of every check of the doctor.
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The settings with their sources, the running server's URL (None: none runs), and whether to mend."""
+
+    loaded: LoadedSettings
+    config_file: Path | None
+    url: str | None
+    fixes: bool
+    now_ms: int
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that the server would have at its next start."""
+        return self.loaded.settings
+
+
+# The files of this machine.
 
 _OF_OTHERS = 0o077
 _OF_THE_WORLD = 0o007

@@ -1,1 +1,0 @@
-"""`bridge-server dev` and `demo`: a server for development, which everybody on this machine may control."""
