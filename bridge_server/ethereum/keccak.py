@@ -1,9 +1,9 @@
 """Keccak-256, the hash that Ethereum uses: SHA-3 before its padding was changed for the standard."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeAlias
-
-from Crypto.Hash import keccak
 
 Hash: TypeAlias = Callable[[bytes], bytes]
 
@@ -14,7 +14,7 @@ _PADDING = 0x01
 _DIGEST_OF_NOTHING = bytes.fromhex("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470")
 
 
-def fastest_hash(library: Any = keccak) -> Hash:
+def fastest_hash(library: Any) -> Hash:
     """The quickest Keccak-256 that this release of the library offers.
 
     With a short message most of a hash object's time passes outside of C. The one-shot function that the
@@ -49,5 +49,11 @@ def _one_shot(library: Any) -> Hash:
     return digest
 
 
-keccak256 = fastest_hash()
-"""The 32 bytes of Keccak-256 over the given bytes. Several threads may call it at once."""
+def keccak256(data: bytes) -> bytes:
+    """The 32 bytes of Keccak-256 over the given bytes. Several threads may call it at once."""
+    return _hash()(data)
+
+
+@cache
+def _hash() -> Hash:
+    return fastest_hash(import_module("Crypto.Hash.keccak"))  # late: it takes 2 MiB, with a parser of C

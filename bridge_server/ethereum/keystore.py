@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
-from Crypto.Cipher import AES
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
@@ -208,8 +207,9 @@ def _mac(key: bytes, ciphertext: bytes) -> bytes:
 
 def _encrypted(data: bytes, key: bytes, iv: bytes) -> bytes:
     """AES in counter mode, which decrypts as it encrypts."""
-    cipher = AES.new(key[:_CIPHER_KEY_BYTES], AES.MODE_CTR, nonce=b"", initial_value=iv)
-    return cipher.encrypt(data)
+    aes = import_module("Crypto.Cipher.AES")  # late: most servers have no such file
+    cipher = aes.new(key[:_CIPHER_KEY_BYTES], aes.MODE_CTR, nonce=b"", initial_value=iv)
+    return bytes(cipher.encrypt(data))
 
 
 def _address(value: Any) -> str | None:

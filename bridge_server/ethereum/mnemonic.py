@@ -10,8 +10,7 @@ from functools import cache
 from importlib import resources
 from unicodedata import normalize
 
-from coincurve import PrivateKey
-
+from bridge_server.ethereum.signing_key import secp256k1
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.values import dataclass
 
@@ -114,7 +113,7 @@ class ExtendedKey:
         """The child at the index, which is `HARDENED` or more for a hardened one. Raises DerivationError."""
         if not 0 <= index < 2 * HARDENED:
             raise DerivationError(f"an index is from 0 to {2 * HARDENED - 1}, and this one is {index}")
-        key = PrivateKey(self.secret)
+        key = secp256k1().PrivateKey(self.secret)
         parent = b"\0" + self.secret if index >= HARDENED else key.public_key.format()
         tweak, chain_code = _halves(self.chain_code, parent + index.to_bytes(4))
         try:
@@ -136,7 +135,7 @@ def master_key(seed: bytes) -> ExtendedKey:
         raise DerivationError(f"a seed has 16 to 64 bytes, and this one {len(seed)}")
     secret, chain_code = _halves(_MASTER_KEY, seed)
     try:
-        return ExtendedKey(PrivateKey(secret).secret, chain_code)
+        return ExtendedKey(secp256k1().PrivateKey(secret).secret, chain_code)
     except ValueError:
         raise DerivationError("this seed stands for no key: take another") from None
 

@@ -3,7 +3,9 @@
 Signatures are deterministic (RFC 6979) and have a low s (EIP-2).
 """
 
-from coincurve import PrivateKey, PublicKey
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from bridge_server.ethereum.address import address_of_public_key
 from bridge_server.ethereum.keccak import keccak256
@@ -25,6 +27,12 @@ _PARITIES = {0: b"\x00", 1: b"\x01", 27: b"\x00", 28: b"\x01"}
 _PREFIX = b"\x19Ethereum Signed Message:\n"
 
 
+@cache
+def secp256k1() -> Any:
+    """The library of the curve. It is loaded late: most servers hold no key, and recover no address."""
+    return import_module("coincurve")
+
+
 class SigningKeyError(ValueError):
     """The bytes are not a valid private key; the text names the fault and does not repeat them."""
 
@@ -39,7 +47,7 @@ class SigningKey:
         if len(secret) != SECRET_BYTES:
             raise SigningKeyError(f"a private key has {SECRET_BYTES} bytes, and this one {len(secret)}")
         try:
-            self._key = PrivateKey(secret)
+            self._key = secp256k1().PrivateKey(secret)
         except ValueError:
             raise SigningKeyError("a private key lies between 0 and the order of the curve") from None
         self.address = address_of_public_key(self._key.public_key.format(compressed=False))
@@ -47,12 +55,12 @@ class SigningKey:
 
     def sign(self, digest: bytes) -> bytes:
         """The signature of 32 bytes as messages carry it: r, s and v, which is 27 or 28, in 65 bytes."""
-        signature = self._key.sign_recoverable(digest, hasher=None)
+        signature: bytes = self._key.sign_recoverable(digest, hasher=None)
         return signature[:64] + _V[signature[64]]
 
     def sign_parity(self, digest: bytes) -> tuple[int, int, int]:
         """The signature of 32 bytes as transactions carry it: r, s and the parity, which is 0 or 1."""
-        signature = self._key.sign_recoverable(digest, hasher=None)
+        signature: bytes = self._key.sign_recoverable(digest, hasher=None)
         return int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]), signature[64]
 
     def __repr__(self) -> str:
@@ -74,7 +82,7 @@ def recover_address(digest: bytes, signature: bytes) -> str:
         raise SignatureError(f"the signed digest must have {_DIGEST_BYTES} bytes, and has {len(digest)}")
     parity = _parity(signature)
     try:
-        key = PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
+        key = secp256k1().PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
     except ValueError:
         raise SignatureError("r of the signature is not a point of the curve") from None
     return address_of_public_key(key.format(compressed=False))

@@ -41,13 +41,16 @@ _DIGEST_BYTES = 16
 def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
     """The key of a call, by which a repetition is recognised: client, id and content.
 
-    A checksum is enough for the messages: a client that finds another message with it deceives itself. To
-    digest them whole would be a tenth of the cost of a publication.
+    A checksum is enough for the content: a client that finds another message with it deceives itself. To
+    digest it whole would be a tenth of the cost of a publication.
     """
-    parts = [client, id_text.decode().strip('"')]
+    checksum = size = 0
     for each in call.publications:
-        parts += (each.topic, f"{len(each.message)}-{crc32(each.message.encode())}")
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        message = each.message.encode()
+        checksum = crc32(message, crc32(each.topic.encode(), checksum))
+        size += len(message)
+    named = b"%b\0%b\0%d-%d" % (client.encode(), id_text.strip(b'"'), size, checksum)
+    return hashlib.blake2b(named, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class RememberedCalls:
@@ -178,11 +181,13 @@ class IrnJournal:
     def submit(self, change: Change) -> None:
         """Store the change, and say when it is done."""
         self._changes.append(change)
-        self._unsaved_rows += _rows_of(change)
         if isinstance(change, Publishing):
+            self._unsaved_rows += len(change.envelopes)
             for envelope in change.envelopes:
                 self._unsaved[envelope.number] = envelope
                 self._unsaved_bytes += len(envelope.data)
+        else:
+            self._unsaved_rows += len(change.topics)
         self._wanted.set()
 
     def acknowledge(self, client: ClientKey, topic: Topic, number: int) -> None:
@@ -282,7 +287,6 @@ class IrnJournal:
 
     def _settle(self, changes: Sequence[Change], applied: Applied) -> None:
         now_ms = self.clock.now_ms()
-        self._unsaved_rows -= sum(map(_rows_of, changes))
         for position, change in enumerate(changes):
             refused = applied.refused.get(position)
             try:
@@ -291,6 +295,7 @@ class IrnJournal:
                     self._charge_receivers(change, applied)
                     self.remembered.end(change.call, refused, now_ms)
                 else:
+                    self._unsaved_rows -= len(change.topics)
                     change.done(refused)
             except Exception:  # the other clients are to be answered all the same
                 log.exception("answer_failed")
@@ -308,6 +313,7 @@ class IrnJournal:
             self._charges.charge_more(publishing.address, more)
 
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
+        self._unsaved_rows -= len(publishing.envelopes)
         for envelope in publishing.envelopes:
             del self._unsaved[envelope.number]
             self._unsaved_bytes -= len(envelope.data)

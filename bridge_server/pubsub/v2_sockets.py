@@ -459,16 +459,14 @@ class IrnSocket:
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         self._is_quiet = False
-        confirmed = v2_wire.read_confirmed(text)
-        if confirmed is not None:
+        if len(text) <= v2_wire.LONGEST_CONFIRMED and (confirmed := v2_wire.read_confirmed(text)) is not None:
             return None if self.sending.confirm(confirmed) else self._pay(1)
         frame = v2_wire.read_frame(text)
         if isinstance(frame, Confirmation):
             is_known = frame.is_received and self.sending.confirm(frame.request_id)
             return None if is_known else self._pay(1)
         try:
-            v2_wire.require_request(frame)
-            call = read_call(frame.method, frame.params)
+            call = read_call(frame)
         except BridgeError as error:
             self._refuse(frame, error)
             return self._pay(1)
@@ -521,10 +519,10 @@ class IrnSocket:
 
     def answer_call(self, id_text: bytes, result: bytes, refused: BridgeError | None) -> None:
         """Answer a request with its result, or with the reason why there is none."""
-        if refused is None:
-            self.answer(v2_wire.write_result(id_text, result))
-        else:
+        if refused is not None:
             self.answer(v2_wire.write_error(id_text, refused))
+        elif self._outlet is not None:
+            self._outlet.push_joined(text_frame(v2_wire.write_result(id_text, result)))
 
     async def has_written(self) -> bool:
         """Wait until all answers have been written; returns whether they have."""

@@ -42,7 +42,8 @@ _LARGEST_ID = 2**64 - 1
 
 _MESSAGE = b'{"id":%d,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
 _CONFIRMED = re.compile(rb'\{"id":([1-9][0-9]{0,15}),"jsonrpc":"2\.0","result":true\}')
-_LONGEST_CONFIRMED = 60
+LONGEST_CONFIRMED = 60
+"""A longer frame is none that `read_confirmed` reads."""
 _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
@@ -50,9 +51,8 @@ _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 def read_confirmed(text: bytes) -> int | None:
     """The id of the request that a frame confirms as clients write it, which every second frame does."""
-    if len(text) > _LONGEST_CONFIRMED or (confirmed := _CONFIRMED.fullmatch(text)) is None:
-        return None
-    return int(confirmed[1])
+    confirmed = _CONFIRMED.fullmatch(text)
+    return None if confirmed is None else int(confirmed[1])
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
@@ -68,20 +68,15 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
         raise InvalidFrameError("A frame must be one JSON-RPC object: {id, jsonrpc, method, params}.")
     method = values.get("method")
     if isinstance(method, str):
-        return _request(values, method)
+        id_text = _id_text(values.get("id"))
+        if values.get("jsonrpc") != "2.0":
+            return ClientRequest(id_text, "", None)
+        return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
     request_id = values.get("id")
     is_received = values.get("result") is True and "error" not in values
     return Confirmation(request_id if type(request_id) is int else -1, is_received)
-
-
-def require_request(request: ClientRequest) -> None:
-    """Raise InvalidCallError for a request without a right id."""
-    if request.id_text == _NO_ID:
-        raise InvalidCallError(
-            "InvalidRequestId", "id must be a whole number from 0 to 2^64-1, or such a number as a string."
-        )
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
@@ -144,13 +139,6 @@ def subscription_id(client: ClientKey, topic: Topic) -> bytes:
     return hashlib.sha256(f"{topic}{DID_PREFIX}{client}".encode()).hexdigest().encode()
 
 
-def _request(values: dict[str, object], method: str) -> ClientRequest:
-    id_text = _id_text(values.get("id"))
-    if values.get("jsonrpc") != "2.0":
-        return ClientRequest(id_text, "", None)
-    return ClientRequest(id_text, method, values.get("params"))
-
-
 def _id_text(sent: object) -> bytes:
     if type(sent) is int and 0 <= sent <= _LARGEST_ID:
         return b"%d" % sent
@@ -200,14 +188,18 @@ _TOPIC = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _PREFIXES = ("irn_", "iridium_")
 
 
-def read_call(method: str, params: object) -> IrnCall:
-    """The call of a client. Raises InvalidCallError, TimeToLiveError."""
-    read = _READERS.get(method)
+def read_call(request: ClientRequest) -> IrnCall:
+    """The call in a request. Raises InvalidCallError, TimeToLiveError."""
+    if request.id_text == _NO_ID:
+        raise InvalidCallError(
+            "InvalidRequestId", "id must be a whole number from 0 to 2^64-1, or such a number as a string."
+        )
+    read = _READERS.get(request.method)
     if read is None:
-        raise _unknown(method)
-    if not isinstance(params, dict):
+        raise _unknown(request.method)
+    if not isinstance(request.params, dict):
         raise _wrong("params must be an object.")
-    return read(params)
+    return read(request.params)
 
 
 def _unknown(method: str) -> InvalidCallError:
@@ -307,8 +299,8 @@ def _publication(params: _Params) -> Publication:
         _text(params, "message"),
         _ttl(params.get("ttl")),
         _tag(params.get("tag")),
-        _prompt(params.get("prompt")),
-        _attestation(params),
+        "prompt" in params and _prompt(params["prompt"]),
+        _attestation(params) if "attestation" in params else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, TypeAlias
 from unicodedata import east_asian_width
 
@@ -137,7 +138,7 @@ class ReadCall(NamedTuple):
 
 def read_call(data: bytes) -> ReadCall | None:
     """The call that the data are, if it is a known one."""
-    known = _BY_SELECTOR.get(data[:_SELECTOR_BYTES])
+    known = _by_selector().get(data[:_SELECTOR_BYTES])
     if known is None:
         return None
     arguments = data[_SELECTOR_BYTES:]
@@ -254,4 +255,9 @@ _KNOWN = (
         "send a token by its number (ERC-1155)",
     ),
 )
-_BY_SELECTOR = {keccak256(known.signature.encode())[:_SELECTOR_BYTES]: known for known in _KNOWN}
+
+
+@cache
+def _by_selector() -> dict[bytes, KnownCall]:
+    """The known calls by the first bytes of their data, which are a hash."""
+    return {keccak256(known.signature.encode())[:_SELECTOR_BYTES]: known for known in _KNOWN}

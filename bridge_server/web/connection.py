@@ -214,7 +214,7 @@ class StoppedReceivingError(UnavailableError):
 class Connection(ObservedHandler):
     """One connection of a client."""
 
-    __slots__ = ("_connections", "_is_proxy", "_refusal", "backlog", "client", "peer_key")
+    __slots__ = ("_connections", "_is_proxy", "_refusal", "backlog", "client", "has_room", "peer_key")
 
     def __init__(self, connections: Connections, refusal: bytes, server: web.Server, **options: Any) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
@@ -225,6 +225,8 @@ class Connection(ObservedHandler):
         self.client = ""
         """The address that its requests count to, exempt or not; empty behind a proxy, which names it."""
         self.backlog: Backlog | None = None
+        self.has_room = connections.unread.has_room
+        """Whether something may be pushed now; connections that read too slowly are cut off for it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writer = cast(asyncio.Transport, transport)
@@ -288,10 +290,6 @@ class Connection(ObservedHandler):
         """The body has been written, or never will be."""
         if self.backlog is not None:
             self._connections.unread.release(self.backlog)
-
-    def has_room(self) -> bool:
-        """Whether something may be pushed now; connections that read too slowly are cut off for it."""
-        return self._connections.unread.has_room()
 
     def wrote(self, written_bytes: int) -> None:
         """Note bytes that were pushed, without waiting for the client to keep up."""

@@ -24,7 +24,7 @@ from bridge_server.kernel.errors import (
     UnavailableError,
 )
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import take_body
+from bridge_server.web.aiohttp_internals import is_plain, take_body
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
 from bridge_server.web.limits import (
     NOTHING_CHARGED,
@@ -37,7 +37,7 @@ from bridge_server.web.limits import (
 )
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import Connections
-from bridge_server.web.prefer import asks_for_dry_run, is_plain
+from bridge_server.web.prefer import asks_for_dry_run
 from bridge_server.web.problems import (
     REQUEST_ID,
     RequestIds,

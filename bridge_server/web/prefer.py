@@ -7,13 +7,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from aiohttp import web
-from multidict import istr
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.aiohttp_internals import QuickMatch
+from bridge_server.web.aiohttp_internals import PREFER, is_plain
 from bridge_server.web.answers import WholeAnswer, ready_made
-
-PREFER = istr("Prefer")  # looked up in a third of the time that a plain text takes
 
 _WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
 _PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
@@ -39,16 +36,6 @@ class Wait(NamedTuple):
 
 _AT_ONCE = Wait()
 _granted = lru_cache(maxsize=1_024)(Wait)
-
-
-def is_plain(request: web.Request) -> bool:
-    """Whether the request surely has neither a query nor preferences, as most polls."""
-    match = request.match_info
-    if type(match) is not QuickMatch:
-        return False
-    if match.is_plain is None:
-        match.is_plain = "?" not in match.path and PREFER not in match.head.headers
-    return match.is_plain
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import field
 from heapq import nlargest
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 from aiohttp import web
@@ -20,8 +20,8 @@ from aiohttp import web
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import body_of, noted_of
-from bridge_server.web.prefer import PREFER, preferred_seconds
+from bridge_server.web.aiohttp_internals import PREFER, body_of, noted_of
+from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import (
     FIRST_FAILURE,
@@ -55,6 +55,7 @@ REFUSED_BY = web.RequestKey("refused_by", str)
 _FOUND = 200
 _NO_CONTENT = 204
 _MOST_PENDING = 128
+_VALUES_OF_ONE = 5
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -373,10 +374,6 @@ Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, 
 """Called with each request when it is over: the request, its answer (None: the client has left), the status,
 when it began (of the performance counter), the seconds that it took, and the poll that was held.
 """
-_PutOff: TypeAlias = tuple[Kind, str, float, float, str]
-"""A request that is counted later: its kind; its path with its query, as it was sent; when it began (of the
-performance counter); the seconds that it took; the address of its client.
-"""
 _NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
 
 
@@ -401,7 +398,10 @@ class Observer:
         self._made = made
         self._addresses = addresses
         self._clock = clock
-        self._pending: list[_PutOff] = []
+        self._pending: list[Any] = []
+        """Requests that are counted later, five values of each: its kind; its path with its query, as it was
+        sent; when it began (of the performance counter); the seconds that it took; the address of its client.
+        """
         self._sizes: list[tuple[str, int]] = []
         """Of answers that were put off: the address of the client, and the bytes of the body."""
         self._ids: dict[See, list[str]] = {}
@@ -455,16 +455,16 @@ class Observer:
                 rare(request, response, status, started, seconds, wait)
                 return
             if status == _NO_CONTENT:
-                pending.append((empty, path, started, seconds, address))
+                pending.extend((empty, path, started, seconds, address))
             elif status == _FOUND:
-                pending.append((found, path, started, seconds, address))
+                pending.extend((found, path, started, seconds, address))
                 sizes.append((address, len(_body_of(response))))
             else:
                 rare(request, response, status, started, seconds, wait)
                 return
             if ids is not None:
                 ids.append(any_id)
-            if len(pending) >= _MOST_PENDING:
+            if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
                 drain()
 
         return note
@@ -475,7 +475,9 @@ class Observer:
         """
         if not self._pending:
             return
-        kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
+        kinds, paths, began, took, addresses = (
+            self._pending[i::_VALUES_OF_ONE] for i in range(_VALUES_OF_ONE)
+        )
         self._pending.clear()
         record, figures_of = self._record, self._clients.figures
         if record is not None:
@@ -545,8 +547,8 @@ class Observer:
             about = body if makes or status >= FIRST_FAILURE else b""
             if wait is None:
                 kind = Kind(side, request.method, name, status, about)
-                pending.append((kind, request.raw_path, started, seconds, address))
-                if len(pending) >= _MOST_PENDING:
+                pending.extend((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
                     drain()
                 return
             clients.end_waiting(wait.address)

@@ -154,18 +154,19 @@ class Socket(PromptSocket):
 
     def push(self, frame: bytes) -> None:
         """Write at once, without waiting; the socket of a client that lets too much pile up is closed."""
-        transport = self._transport
+        transport, connection = self._transport, self._connection
         if self._is_ending or transport is None or transport.is_closing():
             return
         if self._joined:
             frame = self._take_joined() + frame
-        if self._connection is not None and not self._connection.has_room():
+        if connection is not None and not connection.has_room():
             self.end(self._try_again, "Others read too slowly. Connect again for the rest.")
             return
         transport.write(frame)
-        if self._connection is not None:
-            self._connection.wrote(len(frame))
-        if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
+        unsent_bytes = transport.get_write_buffer_size()
+        if unsent_bytes and connection is not None:
+            connection.wrote(len(frame))
+        if unsent_bytes > MOST_BUFFERED_BYTES:
             self.end(self._try_again, "You read too slowly. Connect again for the rest.")
 
     def push_joined(self, frame: bytes) -> None:
@@ -210,7 +211,8 @@ class Socket(PromptSocket):
 
     def _end_turn(self) -> None:
         self._is_joining = False
-        self._write_joined()
+        if self._joined:
+            self.push(b"")
 
     def _write_joined(self) -> None:
         if self._joined:
