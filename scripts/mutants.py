@@ -101,7 +101,7 @@ MUTANTS = (
         "calls.call_id = ? AND (sessions.session_id = ? OR true) AND", "tests/relay/test_contract.py",
     ),
     Mutant(
-        "/push answers `success` without `successs`", "push/wire.py",
+        "/push answers `success` without `successs`", "push/routes.py",
         '{"success":true,"successs":true}', '{"success":true}', "tests/push/test_contract.py",
     ),
     Mutant(
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "a locked account answers another error", "wallet/rpc/wire.py",
-        "    ForbiddenError: UNAUTHORIZED,", "    ForbiddenError: INVALID_STATE,",
+        "    errors.ForbiddenError: UNAUTHORIZED,", "    errors.ForbiddenError: INVALID_STATE,",
         "tests/wallet/test_accounts.py",
     ),
 )  # fmt: skip

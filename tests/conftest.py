@@ -26,6 +26,7 @@ from tests.support.postgres import (
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import close_fork_server
+from tests.support.project import App, opened_app
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -239,6 +240,13 @@ async def _emptied_server(_shared_server: RunningServer) -> AsyncIterator[Runnin
     yield _shared_server
     if _shared_server.settings.test:
         await _shared_server.reset()
+
+
+@pytest.fixture
+async def app(server: RunningServer) -> AsyncIterator[App]:
+    """A project of the server with two types, news and offers, that publishes."""
+    async with opened_app(server) as app:
+        yield app
 
 
 @pytest.fixture

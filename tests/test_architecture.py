@@ -273,7 +273,7 @@ def test_module_imported_by_name_exists() -> None:
     assert "bridge_server.assembly.console_pages" in names
     assert "bridge_server.description.site" in names
     assert "bridge_server.description.document" in names
-    assert "bridge_server.push.providers.credentials" in names
+    assert "bridge_server.push.keys" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []
 
 

@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run_with(checkout: Path, *arguments: str) -> str:
-    """What pytest is called with."""
+    """The arguments of pytest."""
     command = [str(checkout / "scripts" / "test"), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "WITHOUT_POSTGRES"}
     return subprocess.run(
@@ -263,7 +263,7 @@ SOUND = {
 
 
 def checked(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
-    """What the lint says of a folder with this one test."""
+    """The findings of the lint in a folder with this one test."""
     lines = "".join(f"    {line}\n" for line in text.splitlines())
     (folder / "test_it.py").write_text(f"async def test_it():\n{lines}", "utf-8")
     command = [sys.executable, str(SCRIPT), str(folder)]

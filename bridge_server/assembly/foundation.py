@@ -33,9 +33,9 @@ from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.service import Projects, ProjectServices, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
+from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
-from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
@@ -50,7 +50,7 @@ from bridge_server.testmode.instruments import (
     Where,
     attempted,
 )
-from bridge_server.wallet.node.failures import NodeFailure
+from bridge_server.wallet.node.connections import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
 from bridge_server.web.metrics import RequestFigures

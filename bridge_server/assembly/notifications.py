@@ -27,7 +27,7 @@ from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
 from bridge_server.projects.service import ProjectServices
-from bridge_server.push.wire import Addresses
+from bridge_server.push.routes import Addresses
 from bridge_server.settings.settings import Settings
 from bridge_server.web.metrics import Family
 from bridge_server.web.routes import AllowedOrigins, is_loopback_origin

@@ -11,6 +11,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.provider import (
     NoProvider,
@@ -19,17 +20,18 @@ from bridge_server.push.providers.provider import (
     ProviderSender,
     TopicSender,
 )
-from bridge_server.push.routes import PushHandlers, push_routes
-from bridge_server.push.service import OWN_CHANNEL, Bridges, PushServer
-from bridge_server.push.store import PushStore
-from bridge_server.push.wire import (
+from bridge_server.push.routes import (
     Addresses,
     AddressOf,
+    PushHandlers,
     log_address,
+    push_routes,
     service_address,
     webhook_address,
     webpush_address,
 )
+from bridge_server.push.service import Bridges, PushServer
+from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.web.metrics import Family
@@ -65,7 +67,7 @@ def _apns(settings: Settings) -> ProviderOf | None:
         topic=settings.apns_topic,
         environment=settings.apns_environment,
         endpoint=settings.apns_endpoint,
-        ca_file=None if settings.apns_ca_file is None else str(settings.apns_ca_file),
+        ca_file=settings.apns_ca_file,
         timeout_seconds=settings.push_timeout,
     )
     return partial(apns.ApnsProvider, app)
@@ -98,6 +100,7 @@ class PushServices(NamedTuple):
     """The push server and its channels, for the server and for an operator's command."""
 
     server: PushServer
+    store: PushStore
     addresses: Addresses
     senders: Mapping[str, Sender]
     """The senders of pushes to devices, by the schemes of their URLs."""
@@ -124,16 +127,9 @@ def push_services(foundation: Foundation) -> PushServices:
     if (traffic := foundation.traffic) is not None:  # pushes are in the record of requests
         senders |= {name: RecordedSender(each, traffic, name) for name, each in provider_senders.items()}
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
-    server = PushServer(
-        PushStore(foundation.database),
-        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
-        bridges,
-        foundation.clock,
-        foundation.ids,
-        stopping=foundation.stopping,
-        lifetime_ms=settings.subscription_ttl * 1000,
-        webhook_limit=settings.max_topic_webhooks,
-    )
+    store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
+    sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
+    server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)
     channels: dict[str, AddressOf] = {"webhook": webhook_address}
     if settings.push_log:
         channels["log"] = log_address
@@ -141,7 +137,7 @@ def push_services(foundation: Foundation) -> PushServices:
         checked, is_web = provider.checked_token, name == "webpush" and not settings.test
         channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
     opened = tuple(map(_opened, providers.values()))
-    return PushServices(server, Addresses(channels), senders, provider_senders, opened, bridges)
+    return PushServices(server, store, Addresses(channels), senders, provider_senders, opened, bridges)
 
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
@@ -161,7 +157,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         return [f"pushes by {lane} have stopped: {reason}" for lane, reason in lanes]
 
     def take(now: Settings) -> None:
-        server.webhook_limit = now.max_topic_webhooks
+        services.store.webhook_limit = now.max_topic_webhooks
 
     foundation.live.follow(take)
     settings = foundation.settings
@@ -179,7 +175,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         name="push",
         routes=routes,
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
-        sweeps=(server.sweep,),
+        sweeps=(services.store.sweep,),
         gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},
         families=families,
         troubles=troubles,

@@ -36,12 +36,12 @@ from bridge_server.wallet.rpc.methods import (
 )
 from bridge_server.wallet.rpc.routes import (
     DISCOVERY,
-    MovingWalletHandlers,
     SigningTurns,
     WalletElsewhere,
     WalletGuard,
     WalletHandlers,
     description_routes,
+    moving_rpc,
     wallet_routes,
 )
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
@@ -282,7 +282,7 @@ def _routes(
     turned_away = TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token")
     access = Access(guard=guard.check, bearer=token, origins=origins, on_refusal=turned_away.note)
     return wallet_routes(
-        here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
+        here.rpc if role is None or elsewhere is None else moving_rpc(here, elsewhere, role.is_here),
         access,
         settings.rpc_body_limit,
     )

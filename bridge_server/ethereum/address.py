@@ -41,10 +41,9 @@ def address_of_public_key(public_key: bytes) -> str:
 
 
 def _clear_case(digits: bytes, capitals: bytes) -> bytes:
-    """Turn letters into capitals where there is a case bit, all forty at once.
-
-    In ASCII a letter differs from its capital by 0x20, and from a decimal digit by having 0x40: shifted by
-    one, that bit selects the letters.
+    """Turn letters into capitals where there is a case bit, all forty at once. In ASCII a letter differs from
+    its capital by 0x20, and from a decimal digit by having 0x40: shifted by one, that bit selects the
+    letters.
     """
     number = int.from_bytes(digits)
     letters = number >> 1

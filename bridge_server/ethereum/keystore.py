@@ -45,9 +45,8 @@ class CostError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScryptCost:
-    """The parameters of RFC 7914: it takes 128·n·r bytes of memory, and time like n·r·p.
-
-    Raises CostError when n is no power of two, or the whole too much: above 1 GiB, or 32 times the standard.
+    """The parameters of RFC 7914: it takes 128·n·r bytes of memory, and time like n·r·p. Raises CostError
+    when n is no power of two, or the whole too much: above 1 GiB, or 32 times the standard.
     """
 
     n: int
@@ -137,25 +136,21 @@ class Keystore(NamedTuple):
     mac: bytes
 
     def open(self, passphrase: bytes) -> bytes:
-        """The private key, in 32 bytes. Takes a second and runs beside other threads.
-
-        Raises PassphraseError; KeystoreError when the key does not belong to the file's address;
-        CostError when there is too little memory.
+        """The private key, in 32 bytes. Takes a second and runs beside other threads. Raises PassphraseError;
+        KeystoreError when the key does not belong to the file's address; CostError when there is too little
+        memory.
         """
         key = self.kdf.key(passphrase)
         if not hmac.compare_digest(_mac(key, self.ciphertext), self.mac):
             raise PassphraseError("the passphrase is wrong, or the file is damaged")
         secret = _encrypted(self.ciphertext, key, self.iv).rjust(SECRET_BYTES, b"\0")
-        self._check(secret)
-        return secret
-
-    def _check(self, secret: bytes) -> None:
         try:
             address = SigningKey(secret).address.lower()
         except SigningKeyError as error:
             raise KeystoreError(f"the file holds no private key: {error}") from error
         if self.address not in (None, address):
             raise KeystoreError(f"the file names {self.address}, but its key belongs to {address}")
+        return secret
 
 
 def read_keystore(content: bytes) -> Keystore:
@@ -182,9 +177,8 @@ def read_keystore(content: bytes) -> Keystore:
 def make_keystore(
     secret: bytes, passphrase: bytes, *, cost: ScryptCost, salt: bytes, iv: bytes, uuid: str
 ) -> bytes:
-    """The file of a private key of 32 bytes. Takes as long as opening it.
-
-    `salt` and `iv` are 32 and 16 random bytes. Raises SigningKeyError, CostError.
+    """The file of a private key of 32 bytes. Takes as long as opening it. `salt` and `iv` are 32 and 16
+    random bytes. Raises SigningKeyError, CostError.
     """
     address = SigningKey(secret).address.lower()
     key = Scrypt(cost, salt).key(passphrase)
@@ -238,9 +232,8 @@ def _kdf(crypto: "_Members") -> Kdf:
 
 
 class _Members:
-    """A JSON object of the file, and its place for errors about its members.
-
-    Names may have any letter case, as geth reads them.
+    """A JSON object of the file, and its place for errors about its members. Names may have any letter case,
+    as geth reads them.
     """
 
     def __init__(self, value: Any, place: str, prefix: str = "") -> None:

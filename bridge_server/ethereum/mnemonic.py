@@ -123,8 +123,11 @@ class ExtendedKey:
 
     def descendant(self, path: str) -> "ExtendedKey":
         """The key at a path such as `m/44'/60'/0'/0/0`, from here. Raises DerivationError."""
+        root, *steps = path.split("/")
+        if root != "m":
+            raise DerivationError(f"a path begins with m, such as {ACCOUNTS_PATH}, and this one is {path!r}")
         key = self
-        for index in _indexes(path):
+        for index in [_index(step) for step in steps]:
             key = key.child(index)
         return key
 
@@ -143,13 +146,6 @@ def master_key(seed: bytes) -> ExtendedKey:
 def _halves(key: bytes, data: bytes) -> tuple[bytes, bytes]:
     digest = hmac.digest(key, data, "sha512")
     return digest[:_HALF], digest[_HALF:]
-
-
-def _indexes(path: str) -> list[int]:
-    root, *steps = path.split("/")
-    if root != "m":
-        raise DerivationError(f"a path begins with m, such as {ACCOUNTS_PATH}, and this one is {path!r}")
-    return [_index(step) for step in steps]
 
 
 def _index(step: str) -> int:

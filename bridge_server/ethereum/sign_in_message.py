@@ -44,11 +44,9 @@ class SignInMessage:
 
 
 def parse_sign_in_message(text: str) -> SignInMessage:
-    """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar.
-
-    Stricter than the grammar: the domain names a host and no user, the address carries its checksum
-    (EIP-55), a chain id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the
-    nonce, the times.
+    """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar. Stricter
+    than the grammar: the domain names a host and no user, the address carries its checksum (EIP-55), a chain
+    id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the nonce, the times.
     """
     lines = _Lines(text)
     scheme, domain = _origin(lines)
@@ -59,7 +57,7 @@ def parse_sign_in_message(text: str) -> SignInMessage:
         statement=_statement(lines),
         uri=lines.field("URI", _uri),
         version=lines.field("Version", _version),
-        chain_id=lines.field("Chain ID", _chain_id),
+        chain_id=int(lines.field("Chain ID", _chain_id)),
         nonce=lines.field("Nonce", _nonce),
         issued_at_ms=lines.field("Issued At", milliseconds_of),
         expires_at_ms=lines.optional_field("Expiration Time", milliseconds_of),
@@ -85,10 +83,8 @@ def write_sign_in_message(message: SignInMessage) -> str:
         f"Nonce: {message.nonce}",
         f"Issued At: {rfc3339(message.issued_at_ms)}",
     ]
-    if message.expires_at_ms is not None:
-        lines.append(f"Expiration Time: {rfc3339(message.expires_at_ms)}")
-    if message.not_before_ms is not None:
-        lines.append(f"Not Before: {rfc3339(message.not_before_ms)}")
+    times = (("Expiration Time", message.expires_at_ms), ("Not Before", message.not_before_ms))
+    lines += [f"{label}: {rfc3339(moment_ms)}" for label, moment_ms in times if moment_ms is not None]
     if message.request_id is not None:
         lines.append(f"Request ID: {message.request_id}")
     if message.resources:
@@ -210,31 +206,19 @@ def _resources(lines: _Lines) -> tuple[str, ...]:
     return tuple(resources)
 
 
-def _uri(text: str) -> str:
-    if not is_uri(text):
-        raise ValueError("must be a URI with its scheme (RFC 3986), such as https://example.org/login")
-    return text
+def _text(is_valid: Callable[[str], object], rule: str) -> Callable[[str], str]:
+    """Reads a value that is valid; `rule` is the fault of any other."""
+
+    def read(text: str) -> str:
+        if not is_valid(text):
+            raise ValueError(rule)
+        return text
+
+    return read
 
 
-def _version(text: str) -> str:
-    if text != "1":
-        raise ValueError("must be 1")
-    return text
-
-
-def _chain_id(text: str) -> int:
-    if _CHAIN_ID.fullmatch(text) is None:
-        raise ValueError("must be 1 to 32 decimal digits, such as 1")
-    return int(text)
-
-
-def _nonce(text: str) -> str:
-    if _NONCE.fullmatch(text) is None:
-        raise ValueError("must be 8 to 128 letters and digits")
-    return text
-
-
-def _request_id(text: str) -> str:
-    if not is_segment(text):
-        raise ValueError("must consist of characters of a URI's path segment (RFC 3986, pchar)")
-    return text
+_uri = _text(is_uri, "must be a URI with its scheme (RFC 3986), such as https://example.org/login")
+_version = _text("1".__eq__, "must be 1")
+_chain_id = _text(_CHAIN_ID.fullmatch, "must be 1 to 32 decimal digits, such as 1")
+_nonce = _text(_NONCE.fullmatch, "must be 8 to 128 letters and digits")
+_request_id = _text(is_segment, "must consist of characters of a URI's path segment (RFC 3986, pchar)")

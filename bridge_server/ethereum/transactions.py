@@ -37,8 +37,7 @@ GAS_OF_A_BLOB = 131_072
 """The gas of one blob, which is a gas of its own."""
 
 _BLOB_BYTES = 131_072
-_COMMITMENT_BYTES = 48
-_PROOF_BYTES = 48
+_COMMITMENT_BYTES = _PROOF_BYTES = 48
 _CELLS_OF_A_BLOB = 128
 _CELL_PROOFS_VERSION = 1
 
@@ -48,7 +47,6 @@ _ITEMS = {ACCESS_LIST_TYPE: 11, FEE_MARKET_TYPE: 12, BLOB_TYPE: 14, SET_CODE_TYP
 _SIGNATURE_ITEMS = 3
 _V_WITHOUT_CHAIN = (27, 28)
 _HASH_BYTES = 32
-_UINT256_MAX = 2**256 - 1
 
 
 class TransactionError(ValueError):
@@ -66,18 +64,29 @@ AccessList: TypeAlias = tuple[AccessListEntry, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyTransaction:
-    """A transaction with one price for gas. `to` None creates a contract out of `data`."""
-
-    type: ClassVar[int] = LEGACY_TYPE
+class _AnyTransaction:
+    """The fields of every transaction. `to` None creates a contract out of `data`."""
 
     chain_id: int
     nonce: int
-    gas_price: int
     gas: int
     to: str | None
     value: int = 0
     data: bytes = b""
+
+    def _last_fields(self) -> list[rlp.Item]:
+        """The signed fields from the gas on, in order, without an access list."""
+        number = rlp.number
+        return [number(self.gas), address_bytes(self.to), number(self.value), self.data]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyTransaction(_AnyTransaction):
+    """A transaction with one price for gas."""
+
+    type: ClassVar[int] = LEGACY_TYPE
+
+    gas_price: int
 
     def __post_init__(self) -> None:
         _check(self)
@@ -85,30 +94,16 @@ class LegacyTransaction:
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order, without the chain id."""
-        number = rlp.number
-        return [
-            number(self.nonce),
-            number(self.gas_price),
-            number(self.gas),
-            address_bytes(self.to),
-            number(self.value),
-            self.data,
-        ]
+        return [rlp.number(self.nonce), rlp.number(self.gas_price), *self._last_fields()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessListTransaction:
+class AccessListTransaction(_AnyTransaction):
     """A transaction with an access list (EIP-2930)."""
 
     type: ClassVar[int] = ACCESS_LIST_TYPE
 
-    chain_id: int
-    nonce: int
     gas_price: int
-    gas: int
-    to: str | None
-    value: int = 0
-    data: bytes = b""
     access_list: AccessList = ()
 
     def __post_init__(self) -> None:
@@ -119,32 +114,18 @@ class AccessListTransaction:
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
         number = rlp.number
-        return [
-            number(self.chain_id),
-            number(self.nonce),
-            number(self.gas_price),
-            number(self.gas),
-            address_bytes(self.to),
-            number(self.value),
-            self.data,
-            _access_list_item(self.access_list),
-        ]
+        first = [number(self.chain_id), number(self.nonce), number(self.gas_price)]
+        return [*first, *self._last_fields(), _access_list_item(self.access_list)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeeMarketTransaction:
+class FeeMarketTransaction(_AnyTransaction):
     """A transaction that pays the block's base fee and something on top, up to a maximum (EIP-1559)."""
 
     type: ClassVar[int] = FEE_MARKET_TYPE
 
-    chain_id: int
-    nonce: int
     max_priority_fee_per_gas: int
     max_fee_per_gas: int
-    gas: int
-    to: str | None
-    value: int = 0
-    data: bytes = b""
     access_list: AccessList = ()
 
     def __post_init__(self) -> None:
@@ -155,17 +136,9 @@ class FeeMarketTransaction:
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
         number = rlp.number
-        return [
-            number(self.chain_id),
-            number(self.nonce),
-            number(self.max_priority_fee_per_gas),
-            number(self.max_fee_per_gas),
-            number(self.gas),
-            address_bytes(self.to),
-            number(self.value),
-            self.data,
-            _access_list_item(self.access_list),
-        ]
+        prices = (number(self.max_priority_fee_per_gas), number(self.max_fee_per_gas))
+        first = (number(self.chain_id), number(self.nonce), *prices)
+        return [*first, *self._last_fields(), _access_list_item(self.access_list)]
 
 
 Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTransaction
@@ -175,8 +148,10 @@ def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, 
     """The signed transaction as a node takes it, its hash, by which it is known on the chain, and the 32
     bytes that were signed.
     """
-    fields = _joined(transaction.fields())
-    digest = _signing_hash(transaction, fields)
+    fields = signed = _joined(transaction.fields())
+    if transaction.type == LEGACY_TYPE:
+        signed += rlp.encode(rlp.number(transaction.chain_id)) + _TWO_EMPTY_STRINGS
+    digest = keccak256(_envelope(transaction.type, signed))
     r, s, parity = key.sign_parity(digest)
     v = _legacy_v(transaction.chain_id, parity) if transaction.type == LEGACY_TYPE else parity
     signature = _joined([rlp.number(v), rlp.number(r), rlp.number(s)])
@@ -244,12 +219,6 @@ def _joined(items: list[rlp.Item]) -> bytes:
     return b"".join(map(rlp.encode, items))
 
 
-def _signing_hash(transaction: Transaction, encoded_fields: bytes) -> bytes:
-    if transaction.type == LEGACY_TYPE:
-        encoded_fields += rlp.encode(rlp.number(transaction.chain_id)) + _TWO_EMPTY_STRINGS
-    return keccak256(_envelope(transaction.type, encoded_fields))
-
-
 def _envelope(transaction_type: int, encoded_fields: bytes) -> bytes:
     """The list of the fields, behind its type if it has one (EIP-2718)."""
     return _TYPE_PREFIXES[transaction_type] + rlp.encode_list(encoded_fields)
@@ -269,10 +238,9 @@ class Authorization(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTransaction:
-    """A signed transaction. Addresses are in lower case; prices and values in wei.
-
-    `chain_id` is None when the transaction is good for every chain. `max_fee_per_gas` is the gas price where
-    there is only one, and then there is no `max_priority_fee_per_gas`. `to` None creates a contract.
+    """A signed transaction. Addresses are in lower case; prices and values in wei. `chain_id` is None when
+    the transaction is good for every chain. `max_fee_per_gas` is the gas price where there is only one, and
+    then there is no `max_priority_fee_per_gas`. `to` None creates a contract.
     """
 
     type: int
@@ -293,9 +261,8 @@ class RawTransaction:
 
 
 def read_raw_transaction(raw: bytes) -> RawTransaction:
-    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError.
-
-    Blobs that come with a transaction are not in its hash.
+    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError. Blobs that come with a
+    transaction are not in its hash.
     """
     try:
         if raw[:1] >= bytes([_LIST]):
@@ -310,9 +277,8 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
 
 
 class _Fields:
-    """The items of a decoded transaction: each method takes the next one, and reads it by its type.
-
-    An RlpError or TransactionError begins with the field's name.
+    """The items of a decoded transaction: each method takes the next one, and reads it by its type. An
+    RlpError or TransactionError begins with the field's name.
     """
 
     def __init__(self, name: str, item: rlp.Item, *counts: int) -> None:
@@ -429,7 +395,7 @@ def _chain_and_parity(v: int) -> tuple[int | None, int]:
 
 
 def _sender(signed: bytes, parity: int, signature: _Fields) -> str:
-    r, s = signature.number("r", _UINT256_MAX), signature.number("s", _UINT256_MAX)
+    r, s = signature.number("r", MAX_WEI), signature.number("s", MAX_WEI)
     spelled = r.to_bytes(_HASH_BYTES) + s.to_bytes(_HASH_BYTES) + bytes([parity])
     return recover_address(keccak256(signed), spelled).lower()
 
@@ -451,13 +417,13 @@ def _authorizations(fields: _Fields) -> tuple[Authorization, ...]:
 def _authorization(place: str, item: rlp.Item) -> Authorization:
     fields = _Fields(place, item, 6)
     authorization = Authorization(
-        fields.number(f"{place}.chain_id", _UINT256_MAX),
+        fields.number(f"{place}.chain_id", MAX_WEI),
         fields.address(f"{place}.address"),
         fields.number(f"{place}.nonce", 2**64 - 1),
     )
     fields.number(f"{place}.y_parity", 2**8 - 1)
-    fields.number(f"{place}.r", _UINT256_MAX)
-    fields.number(f"{place}.s", _UINT256_MAX)
+    fields.number(f"{place}.r", MAX_WEI)
+    fields.number(f"{place}.s", MAX_WEI)
     return authorization
 
 
@@ -489,7 +455,6 @@ def blob_hash(commitment: bytes) -> bytes:
 
 def _check_sidecar(items: Sequence[rlp.Item], blob_hashes: Sequence[bytes]) -> None:
     """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), belong to the transaction's blobs.
-
     The node verifies the proofs. Here their number and lengths are checked, and that the commitments have the
     hashes that the transaction names.
     """

@@ -98,11 +98,9 @@ class TypedData(NamedTuple):
 
 
 def read_typed_data(value: object) -> TypedData:
-    """Read typed data and hash it. Raises TypedDataError.
-
-    `value` is an object as a JSON parser returns it, with the members types, primaryType, domain and message.
-    Integers are numbers, or strings with decimal digits or with 0x and hexadecimal ones; bytes and addresses
-    are strings with 0x.
+    """Read typed data and hash it. Raises TypedDataError. `value` is an object as a JSON parser returns it,
+    with the members types, primaryType, domain and message. Integers are numbers, or strings with decimal
+    digits or with 0x and hexadecimal ones; bytes and addresses are strings with 0x.
     """
     try:
         return _read(value)
@@ -119,7 +117,11 @@ def _read(value: object) -> TypedData:
     domain_hash, names = _domain(types_json, _json_of("domain", domain, _MAX_DOMAIN_BYTES))
     preimage = _VERSION + domain_hash
     if primary_type != DOMAIN_TYPE:
-        preimage += _message_hash(structs[primary_type], message)
+        try:
+            _require_bounded(message)
+            preimage += structs[primary_type](message)
+        except _MemberError as fault:
+            raise fault.inside("message") from None
     return TypedData(primary_type, {name: domain[name] for name in names}, preimage, keccak256(preimage))
 
 
@@ -165,14 +167,6 @@ def _domain(types_json: bytes, domain_json: bytes) -> tuple[bytes, Sequence[str]
         return encode(domain), [member.name for member in members]
     except _MemberError as fault:
         raise fault.inside("domain") from None
-
-
-def _message_hash(encode: _Encoder, message: object) -> bytes:
-    try:
-        _require_bounded(message)
-        return encode(message)
-    except _MemberError as fault:
-        raise fault.inside("message") from None
 
 
 def _require_bounded(message: object) -> None:
@@ -277,10 +271,6 @@ def _string(value: object) -> bytes:
         ) from None
 
 
-def _bytes(value: object) -> bytes:
-    return keccak256(_data_of(value))
-
-
 def _fixed_bytes(size: int) -> _Encoder:
     padding = bytes(_WORD_BYTES - size)
     return lambda value: _data_of(value, size) + padding
@@ -344,7 +334,7 @@ _WORD_ENCODERS: Mapping[str, _Encoder] = {
     "bool": _bool,
     "address": _address,
     "string": _string,
-    "bytes": _bytes,
+    "bytes": lambda value: keccak256(_data_of(value)),
     **{f"bytes{size}": _fixed_bytes(size) for size in range(1, _WORD_BYTES + 1)},
     **{f"uint{bits}": _unsigned(bits) for bits in _BITS},
     **{f"int{bits}": _signed(bits) for bits in _BITS},
@@ -372,9 +362,8 @@ StructTypes: TypeAlias = Mapping[str, tuple[_Member, ...]]
 
 
 def read_types(value: object) -> StructTypes:
-    """Read the member `types`. Raises _MemberError.
-
-    Unused types are allowed: a type is spelled only with the types to which it refers.
+    """Read the member `types`. Raises _MemberError. Unused types are allowed: a type is spelled only with the
+    types to which it refers.
     """
     if type(value) is not dict:
         raise _MemberError(
@@ -383,7 +372,12 @@ def read_types(value: object) -> StructTypes:
     if len(value) > MAX_TYPES:
         raise _MemberError(f"must have at most {MAX_TYPES} types, and has {len(value)}")
     for name in value:
-        _require_type_name(name)
+        if not _TYPE_NAME.fullmatch(name):
+            raise _MemberError(
+                "is no name for a type: use letters, digits, _ and $, and no digit first", name
+            )
+        if _RESERVED.fullmatch(name):
+            raise _MemberError("is the name of a type that is no struct: choose another", name)
     types = {name: _members(name, members, value.keys()) for name, members in value.items()}
     if DOMAIN_TYPE in types:
         _require_domain_type(types[DOMAIN_TYPE])
@@ -421,13 +415,6 @@ def _reached_from(name: str, direct: Mapping[str, list[str]]) -> frozenset[str]:
     return frozenset(reached)
 
 
-def _require_type_name(name: str) -> None:
-    if not _TYPE_NAME.fullmatch(name):
-        raise _MemberError("is no name for a type: use letters, digits, _ and $, and no digit first", name)
-    if _RESERVED.fullmatch(name):
-        raise _MemberError("is the name of a type that is no struct: choose another", name)
-
-
 def _members(struct: str, value: object, structs: Iterable[str]) -> tuple[_Member, ...]:
     if type(value) is not list:
         raise _MemberError(
@@ -462,15 +449,11 @@ def _member(value: object, structs: Iterable[str]) -> _Member:
             f"must be a type such as uint256, Person or Person[2][], not {shown(spelled)}", "type"
         )
     core, lengths = match.groups()
-    _require_known(core, structs)
+    if core not in _WORD_ENCODERS and core not in structs:
+        raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
     return _Member(
         name, spelled, core, tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
     )
-
-
-def _require_known(core: str, structs: Iterable[str]) -> None:
-    if core not in _WORD_ENCODERS and core not in structs:
-        raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
 
 
 def _require_visible_reference(struct: str, core: str) -> None:
@@ -494,9 +477,8 @@ def _require_domain_type(members: tuple[_Member, ...]) -> None:
 
 
 def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
-    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`).
-
-    Members that the type does not name are not looked at: they are not signed.
+    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`). Members that the
+    type does not name are not looked at: they are not signed.
     """
     referenced = references(types)
     members: dict[str, list[tuple[str, _Encoder]]] = {name: [] for name in types}
@@ -507,7 +489,9 @@ def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
     encoders = {**_WORD_ENCODERS, **structs}
     for name in types:  # after all structs: types may refer to each other in circles
         for member in types[name]:
-            encode = _member_encoder(member, encoders)
+            encode = encoders[member.core]
+            for length in member.lengths:
+                encode = _array_encoder(encode, length)
             if not member.lengths and name in referenced.get(member.core, ()):
                 encode = _or_null(encode)
             members[name].append((member.name, encode))
@@ -534,13 +518,6 @@ def _struct_encoder(struct: str, spelled_type: str, members: Sequence[tuple[str,
     return encode
 
 
-def _member_encoder(member: _Member, encoders: Mapping[str, _Encoder]) -> _Encoder:
-    encode = encoders[member.core]
-    for length in member.lengths:
-        encode = _array_encoder(encode, length)
-    return encode
-
-
 def _array_encoder(encode_element: _Encoder, length: int | None) -> _Encoder:
     def encode(value: object) -> bytes:
         if type(value) is not list:
@@ -559,7 +536,6 @@ def _array_encoder(encode_element: _Encoder, length: int | None) -> _Encoder:
 
 def _or_null(encode: _Encoder) -> _Encoder:
     """A type that leads back to itself needs an end: there null stands for no struct, and its word is zero.
-
     EIP-712 is silent; MetaMask and eth-account do so. Nowhere else can null be signed.
     """
     return lambda value: _ZERO_WORD if value is None else encode(value)
@@ -570,23 +546,23 @@ def _or_null(encode: _Encoder) -> _Encoder:
 
 def signed_part(document: Mapping[str, Any]) -> dict[str, Any]:
     """A copy without the unsigned parts, and with the same hash. `read_typed_data` has accepted the original.
-
     Its types are the domain's, and all to which the primary type refers.
     """
     types, primary_type, domain = read_types(document["types"]), document["primaryType"], document["domain"]
     types = {DOMAIN_TYPE: _domain_type_of(domain), **types}
     used = references(types)[primary_type] | {DOMAIN_TYPE, primary_type}
     message = {} if primary_type == DOMAIN_TYPE else _struct(types, primary_type, document["message"])
+    spelled = {
+        name: [{"name": member.name, "type": member.type} for member in members]
+        for name, members in types.items()
+        if name in used
+    }
     return {
-        "types": {name: _spelled(members) for name, members in types.items() if name in used},
+        "types": spelled,
         "primaryType": primary_type,
         "domain": _struct(types, DOMAIN_TYPE, domain),
         "message": message,
     }
-
-
-def _spelled(members: tuple[_Member, ...]) -> list[dict[str, str]]:
-    return [{"name": member.name, "type": member.type} for member in members]
 
 
 def _struct(types: StructTypes, name: str, value: Mapping[str, Any]) -> dict[str, Any]:

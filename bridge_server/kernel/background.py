@@ -30,15 +30,23 @@ async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def settle(done: asyncio.Future[Any], value: object, error: BaseException | None = None) -> None:
+    """Give a waiting task the value, or the error, unless it was given one or was cancelled."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(value)
+    else:
+        done.set_exception(error)
+        done.exception()  # a task that was cancelled meanwhile never asks
+
+
 class StoppedError(Exception):
     """The server stops, and the work was not done in time."""
 
 
 class Stopping:
-    """The stop of the server, for work that waits for another server.
-
-    Such work goes on while the server runs, and all of it together `grace_seconds` longer.
-    """
+    """The stop of the server; work that waits for another server goes on `grace_seconds` longer in all."""
 
     def __init__(self, grace_seconds: float = 3.0) -> None:
         self._grace_seconds = grace_seconds
@@ -75,9 +83,7 @@ class Stopping:
             self._closed.set()
 
     async def finish(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of the work. Raises StoppedError when the grace ends before the work; when it has
-        ended already, the work is not begun.
-        """
+        """Return the result of the work. Raises StoppedError when the grace ends before the work."""
         if self._seconds_left() <= 0:
             work.close()
             raise StoppedError

@@ -57,10 +57,7 @@ class _Load:
 
 
 class ReadCache:
-    """Keeps the values read most recently, up to `capacity_bytes` in all; with 0, every load is a read.
-
-    Values may have owners: keys whose kinds are among `owner_kinds`.
-    """
+    """Keeps the newest reads, up to `capacity_bytes`, 0 for none; owners are keys of the `owner_kinds`."""
 
     def __init__(self, capacity_bytes: int, owner_kinds: Collection[str] = ()) -> None:
         self._capacity_bytes = capacity_bytes

@@ -25,10 +25,7 @@ class Clock(Protocol):
         ...
 
     def elapsed_us(self) -> int:
-        """Microseconds since some moment before this process. It cannot be set, and never goes back.
-
-        For deadlines that are kept in memory. Another process may count from another moment.
-        """
+        """Microseconds since a moment before this process, for deadlines in memory. It never goes back."""
         ...
 
 
@@ -93,10 +90,7 @@ class MovableClock:
 
 
 class ClockJumps:
-    """Finds that the wall clock was set: the time of day has moved by another amount than elapsed time.
-
-    A machine that slept has no jump, since both have moved on.
-    """
+    """Finds that the wall clock was set: it moved by another amount than elapsed time. Sleep moves both."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -53,10 +53,7 @@ class Events:
         self._on_gap.append(listener)
 
     def publish(self, event: DomainEvent) -> None:
-        """Call every listener of the event's type.
-
-        A listener that raises is logged, and the others are called.
-        """
+        """Call every listener of the event's type. A listener that raises is logged, and harms no other."""
         for listener in self._listeners.get(type(event), ()):
             try:
                 listener(event)
@@ -105,10 +102,7 @@ class EventTexts:
         return orjson.dumps([kind.__name__, *(getattr(event, name) for name in self._fields[kind])])
 
     def read(self, array: list[Any]) -> DomainEvent | None:
-        """The event of a parsed array; None for a type that is not carried here.
-
-        Raises UnreadableEventError.
-        """
+        """The event of an array; None for a type that is not carried. Raises UnreadableEventError."""
         name, *values = array
         kind = self._types.get(name)
         if kind is None:

@@ -29,10 +29,7 @@ _WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
 
 
 def http_url(text: str) -> str:
-    """Return the text if it is an absolute http or https URL with a host; raise ValueError otherwise.
-
-    Whether the address behind it may be visited is decided when it is connected to, not here.
-    """
+    """Return an absolute http(s) URL with a host; raise ValueError otherwise. No address is judged here."""
     if len(text) > URL_MAX_CHARACTERS:
         raise ValueError(f"must have at most {URL_MAX_CHARACTERS} characters")
     if not _URL_CHARACTERS.fullmatch(text):
@@ -169,9 +166,6 @@ def parse_retry_after(value: str, now_ms: int) -> float | None:
 
 
 def near_words(word: str, known: Iterable[str], most: int) -> list[str]:
-    """The known words that resemble a misspelt one: at most `most`, the nearest first.
-
-    The library is imported when a word is wrong: it takes 130 KiB of memory.
-    """
+    """At most `most` known words that resemble a misspelt one, the nearest first."""
     near: list[str] = import_module("difflib").get_close_matches(word, list(known), n=most)
     return near

@@ -37,10 +37,7 @@ def milliseconds_of(text: str) -> int:
 
 
 def rfc3339(moment_ms: int) -> str:
-    """Milliseconds since the Unix epoch as `2026-01-31T12:00:00.000Z`.
-
-    Raises ValueError outside of the years 1 to 9999.
-    """
+    """Epoch milliseconds as `2026-01-31T12:00:00.000Z`. Raises ValueError outside of the years 1 to 9999."""
     second, milliseconds = divmod(moment_ms, 1_000)
     return f"{_spell_second(second)}.{milliseconds:03}Z"
 

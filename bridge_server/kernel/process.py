@@ -83,10 +83,7 @@ def _started_at(number: int) -> int:
 
 
 def _watch(number: int, descriptor: int | None, is_parent: bool) -> None:
-    """Wait for the end of the process; then stop this one, as an operator does.
-
-    Signals are for the main thread, which blocks them while this process ends.
-    """
+    """Stop this process when the other ends, by a signal to the main thread, as an operator does."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if descriptor is not None:
         _has_ended(descriptor, wait=True)

@@ -75,10 +75,7 @@ def redact(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMappin
 
 
 class IdMaker:
-    """Makes UUIDs (RFC 9562) from a source of randomness that is handed in.
-
-    An id is a capability: knowing it is the right to use the thing, so nobody must be able to guess one.
-    """
+    """Makes UUIDs (RFC 9562) that nobody can guess: knowing an id is the right to use the thing."""
 
     def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._random_bytes = random_bytes
@@ -88,10 +85,7 @@ class IdMaker:
         return _spell(int.from_bytes(self._random_bytes(16)), version=4)
 
     def ordered_uuid(self, now_ms: int) -> str:
-        """A version 7 UUID: 48 bits of time, then 74 random bits.
-
-        Ids of one moment lie side by side in an index, which keeps the inserts into a large table local.
-        """
+        """A version 7 UUID: 48 bits of time, then 74 random ones, for inserts side by side in an index."""
         # As `_spell` with version 7, whose bits stand in whole digits, but without 128-bit numbers.
         time, digits = f"{now_ms:012x}", self._random_bytes(10).hex()
         variant = _VARIANT_DIGITS[digits[4]]

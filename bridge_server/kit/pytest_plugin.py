@@ -142,18 +142,15 @@ def _noted(request: pytest.FixtureRequest, bridge: Any) -> Any:
 
 
 def _server_of(request: pytest.FixtureRequest) -> Any:
-    """The server that the test names, or None."""
     named = [name for name in _SERVERS if name in request.fixturenames]
     return request.getfixturevalue(named[0]) if named else None
 
 
 def _node_of(request: pytest.FixtureRequest) -> Any:
-    """The node that the test names, or None."""
     return request.getfixturevalue("bridge_node") if "bridge_node" in request.fixturenames else None
 
 
 def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The settings of the test's bridge."""
     node = _node_of(request)
     return ({} if node is None else {"node_url": node.url}) | _marked(request, "bridge")
 

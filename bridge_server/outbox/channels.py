@@ -83,10 +83,7 @@ def marked_public(url: str) -> str:
 
 
 def private_address(url: str) -> str | None:
-    """The reason why the host of the URL is not public, as far as the URL itself shows it; else None.
-
-    A name may still lead to a private address: the guard judges the address again at each connection.
-    """
+    """The reason why the URL's own host is not public, else None; a name may still lead to such a one."""
     try:
         parts = URL(url)
     except ValueError:

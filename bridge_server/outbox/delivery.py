@@ -90,17 +90,15 @@ class Delivery:
         return self._settling.delivered(due)
 
     async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
-        """Store the outcome of an attempt that failed; returns when the next attempt is due, if there is one.
-
-        If the channel is blocked, there is nothing to store: the message stays as it was.
-        """
+        """Store the outcome of a failed attempt, unless its channel is blocked; the next one's time."""
         if outcome.verdict is Verdict.BLOCKED:
             return None
         self.figures.failed += 1
         if outcome.verdict is Verdict.GONE:
             await self._forget_receiver(due)
         delay_ms = self._delay_ms(due, outcome)
-        silent = self._silent_host(due, outcome)
+        host = host_of(due.message.destination)
+        silent = host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
         if delay_ms is None:
             await self._give_up(due, outcome, silent)
             return None
@@ -118,11 +116,6 @@ class Delivery:
     async def close(self) -> None:
         """Give up storing: a message whose delivery is not stored by now stays due."""
         await self._settling.close()
-
-    def _silent_host(self, due: DueMessage, outcome: Outcome) -> str | None:
-        """The host, if it did not answer although the store has it as answering."""
-        host = host_of(due.message.destination)
-        return host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
 
     def _note_pause(self, due: DueMessage, outcome: Outcome) -> None:
         asked = outcome.retry_after_seconds
@@ -221,12 +214,7 @@ def pause_ms(asked_seconds: float) -> int:
 
 
 class Pauses:
-    """Destinations that are left alone for a while, because their service asked for it.
-
-    The end of a pause is an elapsed time in microseconds, so that setting the clock changes no pause.
-
-    They are kept in memory: after a restart, a service that is asked too early asks for a pause again.
-    """
+    """Destinations that are left alone on request, in memory, until an elapsed time in microseconds."""
 
     def __init__(self) -> None:
         self._until_us: dict[str, int] = {}

@@ -60,7 +60,6 @@ class Dispatcher:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Begin with nothing under way."""
         self._delivery = self._make_delivery()
         self._lanes = Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,10 +67,7 @@ class Dispatcher:
         self._running = self._has_missed_events = False
 
     async def start(self) -> None:
-        """Resume the pending messages and wait for new ones.
-
-        Raises UnavailableError when the store cannot be read.
-        """
+        """Resume the pending messages and wait for new ones. Raises UnavailableError."""
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
         self._events.subscribe_elsewhere(OutboxGrew, self._on_growth_elsewhere)
@@ -161,9 +157,7 @@ class Dispatcher:
         return self._stock
 
     def figures(self) -> dict[str, int]:
-        """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
-        start that `delivered` and that `failed`.
-        """
+        """The operator's figures: messages that are `due` or `dead`, attempts `delivered` or `failed`."""
         done = self._delivery.figures
         return {
             "due": self._stock.due,
@@ -219,7 +213,6 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     async def _ticks_of_recount(self) -> int:
-        """Recount; returns how many ticks that took."""
         started = perf_counter()
         await self.recount()
         return round((perf_counter() - started) / self._clock.tick_seconds)
@@ -237,10 +230,7 @@ class Dispatcher:
 
 
 class _QueueRound:
-    """A round through all queues of the outbox that have messages, page by page.
-
-    A round that is broken off is continued by the next one, so that every queue has its turn.
-    """
+    """A round through the queues with messages, page by page; the next one continues one that broke off."""
 
     def __init__(self, store: OutboxStore) -> None:
         self._store = store

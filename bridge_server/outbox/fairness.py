@@ -133,10 +133,7 @@ class Admission:
             self._timer.cancel()
 
     def ask(self, claimant: Claimant, *, had_a_turn: bool = False) -> None:
-        """Ask for a place for the queue, unless it waits for one already.
-
-        When too many queues wait, it is refused, and must be found in the store again.
-        """
+        """Ask for a place, unless the queue waits for one. If refused, it must be found in the store."""
         if self._is_closed:
             return
         if not claimant.host:

@@ -22,6 +22,7 @@ import structlog
 from aiohttp import AddrInfoType, client_exceptions
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.values import dataclass
 
 _KEYS_REMEMBERED = 10_000
@@ -114,10 +115,7 @@ def guarded_client(
 
 
 async def read_limited(response: aiohttp.ClientResponse) -> bytes:
-    """The first 64 KiB of an answer.
-
-    The connection of a shorter answer can be reused; a longer answer closes it.
-    """
+    """The first 64 KiB of an answer; a longer answer closes the connection."""
     body = bytearray()
     try:
         await read_bounded(response, body, ANSWER_LIMIT_BYTES)
@@ -127,11 +125,7 @@ async def read_limited(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def read_bounded(response: aiohttp.ClientResponse, body: bytearray, limit_bytes: int) -> None:
-    """Append the response's body to `body`, until that has `limit_bytes`.
-
-    A body that is shorter is read to its end, so that its connection can be used again. What came before an
-    error is in `body`.
-    """
+    """Append the response's body to `body`, up to `limit_bytes` in all; a shorter one is read to its end."""
     while len(body) < limit_bytes and (chunk := await response.content.read(limit_bytes - len(body))):
         body += chunk
 
@@ -158,9 +152,7 @@ def refusal(error: Exception) -> str | None:
 
 
 def failure(error: Exception) -> str:
-    """The reason why an attempt failed, in at most 200 characters, without the URL, which can hold
-    secrets.
-    """
+    """Why an attempt failed, in at most 200 characters, without the URL, which can hold secrets."""
     return _failure(error)[:_REASON_LIMIT]
 
 
@@ -370,10 +362,7 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The allowed addresses, of IPv4 and IPv6.
-
-        Raises AddressRefusedError if all addresses are refused, and OSError if there are none.
-        """
+        """The allowed addresses. Raises AddressRefusedError if all are refused, OSError if there are none."""
         addresses = await self._addresses(host)
         refusals = {address: self._rule(address, port) for address in addresses}
         allowed = [address for address, reason in refusals.items() if reason is None]
@@ -409,21 +398,11 @@ async def _in_thread(work: Callable[[], list[str]]) -> list[str]:
 
     def run() -> None:
         try:
-            finish = partial(_settle, done, work())
+            finish = partial(settle, done, work())
         except Exception as error:  # raised again in _in_thread
-            finish = partial(_fail, done, error)
+            finish = partial(settle, done, None, error)
         with suppress(RuntimeError):  # the event loop is closed: nothing waits for the answer
             loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=run, daemon=True, name="webhook-name-lookup").start()
     return await done
-
-
-def _settle(done: asyncio.Future[list[str]], addresses: list[str]) -> None:
-    if not done.done():
-        done.set_result(addresses)
-
-
-def _fail(done: asyncio.Future[list[str]], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

@@ -197,10 +197,7 @@ class Lane:
         task.add_done_callback(self._worker_left)
 
     def let_go(self, row_id: int) -> None:
-        """Do not send the message unless it is read from the store again.
-
-        Raises MessageBeingSentError while an attempt is under way, or its outcome on its way to the disk.
-        """
+        """Do not send the message unless it is read from the store again. Raises MessageBeingSentError."""
         if row_id in self._in_flight:
             raise MessageBeingSentError
         self._claimed.let_go(row_id)
@@ -271,7 +268,10 @@ class Lane:
 
     async def _deliver(self, message: DueMessage, place: Place) -> None:
         outcome = await self._attempt(message, place)
-        self._note(outcome.verdict)
+        if outcome.verdict is Verdict.BLOCKED:
+            self._is_blocked = True
+        if outcome.verdict is not Verdict.REFUSED:
+            self._shared.troubled.note(self.queue, outcome.verdict in (Verdict.FAILED, Verdict.BLOCKED))
         if outcome.verdict is Verdict.DELIVERED:
             self._shared.delivery.delivered(message).add_done_callback(partial(self._settled, message.row_id))
             return
@@ -291,12 +291,6 @@ class Lane:
             return _GIVEN_UP
         finally:
             place.limit = None
-
-    def _note(self, verdict: Verdict) -> None:
-        if verdict is Verdict.BLOCKED:
-            self._is_blocked = True
-        if verdict is not Verdict.REFUSED:
-            self._shared.troubled.note(self.queue, verdict in (Verdict.FAILED, Verdict.BLOCKED))
 
     def _settled(self, row_id: int, _: asyncio.Future[None]) -> None:
         was_full = len(self._in_flight) >= self._most_unsettled
@@ -376,10 +370,7 @@ class Lanes:
 
     @contextmanager
     def withheld(self, row_id: int, claimant: Claimant) -> Iterator[None]:
-        """Inside the block the message of the claimant's queue is not sent.
-
-        Raises MessageBeingSentError if it is being sent.
-        """
+        """Inside the block the message of the claimant's queue is not sent. Raises MessageBeingSentError."""
         lane = self._lanes.get(claimant.queue)
         if lane is not None:
             lane.let_go(row_id)
@@ -407,7 +398,6 @@ class Lanes:
         await cancelled(workers)
 
     def _begin(self, place: Place) -> None:
-        """Send the messages of a queue that was given a place."""
         queue = place.claimant.queue
         lane = self._lanes.get(queue)
         if lane is None:

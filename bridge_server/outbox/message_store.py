@@ -126,10 +126,7 @@ class DeadSlice(NamedTuple):
 
 
 class MessageStore:
-    """Messages of every state. Times are milliseconds since the Unix epoch.
-
-    `pushes` are the purposes of messages for devices.
-    """
+    """Messages of every state, at epoch milliseconds. `pushes` are the purposes of messages for devices."""
 
     def __init__(
         self,

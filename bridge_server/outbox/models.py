@@ -98,10 +98,7 @@ class OutgoingMessage:
 
     @property
     def destination(self) -> str:
-        """Scheme, host and port in one spelling, such as `https://example.com:443`.
-
-        Of a URL that names no host, its scheme: a channel.
-        """
+        """Such as `https://example.com:443`; of a URL that names no host, its scheme: a channel."""
         if self.lane is not None:
             return self.lane
         try:

@@ -12,11 +12,7 @@ _QUEUES_REMEMBERED = 10_000
 
 
 class Schedule:
-    """Remembers when a queue is to be read: the earliest time for each queue, in milliseconds since the
-    Unix epoch, of `most` queues.
-
-    A further queue is not remembered: it has to be found in the store again.
-    """
+    """Remembers when to read each of `most` queues, in epoch milliseconds; others are found in the store."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -66,10 +62,7 @@ class Leases(Protocol):
     """
 
     def tenure(self, destination: str) -> int:
-        """The number of the time for which this process has the destination; 0 while it has not.
-
-        Messages that were read under another number are out of date.
-        """
+        """The number of this tenure of the destination, which dates what was read in it; 0 without one."""
         ...
 
     def is_elsewhere(self, destination: str) -> bool:

@@ -101,10 +101,7 @@ class SenderSettings:
 
 
 class WebhookSender:
-    """Sends messages over a pool of connections; use it as an async context manager.
-
-    Raises ValueError when the signing secret is malformed.
-    """
+    """Sends messages over a pool of connections, inside `async with`. Raises ValueError for a bad secret."""
 
     def __init__(
         self, settings: SenderSettings, *, rule: Rule | None = None, look_up: LookUp = look_up

@@ -115,10 +115,7 @@ _COUNTS_SHARE = 20
 
 @dataclass(slots=True)
 class Stock:
-    """The numbers of pending messages and of dead letters, kept from the events of every commit.
-
-    They are right from the first count (`OutboxStore.count`) on.
-    """
+    """The numbers of pending messages and of dead letters, which are right from `OutboxStore.count` on."""
 
     due: int = 0
     dead: int = 0
@@ -197,9 +194,7 @@ class OutboxStore:
     def delete_delivered(
         self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
     ) -> Transaction[None]:
-        """Delete messages that receivers took, record that their devices were reached, and that the
-        `answering` hosts have answered.
-        """
+        """Delete messages that receivers took; record the devices and `answering` hosts that were reached."""
         pending = 0
         for due in messages:
             deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
@@ -215,10 +210,7 @@ class OutboxStore:
     def postpone(
         self, message: DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
     ) -> Transaction[None]:
-        """Record a failed attempt and when the next one is due.
-
-        Forget that the `silent` host has ever answered.
-        """
+        """Record a failed attempt and when the next is due, and that the `silent` host did not answer."""
         row = (message.row_id, message.message.message_id)
         yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
         yield from _note_failure(message, now_ms, error, silent)
@@ -255,9 +247,7 @@ class OutboxStore:
 
     @transaction(turns=sweeping("outbox"))
     def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
-        """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
-        too many; returns how many, 0 when none is left.
-        """
+        """Delete a slice of the dead letters and hosts that are older or too many; returns how many."""
         dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
             yield OutboxChanged(dead=-dead)
@@ -317,11 +307,7 @@ StockOf: TypeAlias = Callable[[], Awaitable[Stock]]
 
 
 class CountedStock:
-    """The numbers in a database that several processes change, counted when they are asked for.
-
-    What one process knows of them is right when it counts, and wrong as soon as another one queues or
-    delivers. A count that took long is kept for a while.
-    """
+    """The numbers in a database that several processes change, counted on demand; a slow count is kept."""
 
     def __init__(self, count: StockOf) -> None:
         self._count = count

@@ -30,10 +30,7 @@ class Share:
 
 @dataclass(slots=True)
 class QueueLimits:
-    """Limits of waiting messages for each topic and each address, and their lifetime.
-
-    Rewritten in place when the settings are read again, as the limits of sockets are.
-    """
+    """Limits of waiting messages by topic and address, and their lifetime; rewritten when settings are."""
 
     topic: Share
     address: Share
@@ -132,9 +129,7 @@ class _Waiting:
 
 
 class Shares:
-    """Parts of one transaction. What waits is read once, and counted along from there: there may be ten
-    thousand rows.
-    """
+    """Parts of one transaction. What waits is read once, and counted along from there."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -181,10 +176,7 @@ class MessageCharges:
         self._limit = limit
 
     def charge(self, address: str, messages: int) -> Awaitable[None] | None:
-        """Charge for messages that are to be sent, at once or when what is returned was awaited.
-
-        Raises QuotaError.
-        """
+        """Charge for messages to be sent, at once or in the awaitable. Raises QuotaError."""
         limit = self._limit
         if self._quotas.take((((limit.name, address), limit),), messages) is not None:
             return None
@@ -246,10 +238,7 @@ class Notices:
 
 
 async def hold_for_notices(allowance: Allowance | None, addresses: Iterable[str | None]) -> None:
-    """Have something at hand for notices that these addresses may cause; nobody knows yet how much.
-
-    Raises UnavailableError.
-    """
+    """Have something at hand for these addresses' notices, however many. Raises UnavailableError."""
     needs = dict.fromkeys(addresses, _SOME_NOTICES_BYTES)
     if allowance is not None and needs:
         await allowance.hold(needs)

@@ -48,10 +48,7 @@ class Deliveries(Protocol):
         ...
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver all messages of the topic, and from then on each new one.
-
-        Raises UnavailableError.
-        """
+        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
         ...
 
     def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
@@ -240,9 +237,7 @@ class Subscriber:
         return None
 
     def _charge_address(self) -> Awaitable[object] | None:
-        """Charge the address for the client's message, at once or when what is returned was awaited.
-        Acknowledgements are free.
-        """
+        """Charge the address for the message, at once or in the awaitable. Acknowledgements are free."""
         return None if self.address is None else self._charge(self.address)
 
 

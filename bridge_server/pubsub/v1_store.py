@@ -160,10 +160,7 @@ TOPIC_MAX_CHARACTERS = 128
 
 
 def read_frame(text: bytes) -> Frame:
-    """Read a client's frame. Raises FrameNotJsonError, InvalidFrameError.
-
-    `silent` is false if it is missing. Only a publication needs a payload.
-    """
+    """Read a client's frame; a publication needs a payload. Raises FrameNotJsonError, InvalidFrameError."""
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -212,7 +209,6 @@ class MessagesStored(DomainEvent):
 
 
 def _turns_of_changes(changes: Changes, *_: object, **__: object) -> Turns:
-    """The topics and the addresses whose shares are counted."""
     messages = (*changes.kept, *changes.announced)
     topics = (turn_of_topic(message.topic) for message in messages)
     return each_once((*topics, *(striped("address", each.address) for each in messages if each.address)))

@@ -170,10 +170,7 @@ class Topics:
         return is_sent
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver all messages of the topic, and from then on each new one.
-
-        Raises UnavailableError.
-        """
+        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
         live = self._live.get(topic)
         if live is None:
             live = self._live[topic] = LiveTopic()
@@ -367,10 +364,7 @@ class SharedTopics:
         return live is not None and any(each.number != sender for each in live.receivers)
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver all messages of the topic, and from then on each new one.
-
-        Raises UnavailableError.
-        """
+        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
         live = self._live.get(topic)
         if live is None:
             live = self._live[topic] = SharedTopic()

@@ -88,10 +88,7 @@ class Receipts:
             events.subscribe_elsewhere(IrnReceiptsStored, self._on_stored)
 
     async def take(self, client: ClientKey, receipts: Sequence[Receipt]) -> None:
-        """Return once the acknowledgements are on disk; an id that no open socket has is passed over.
-
-        Raises UnavailableError.
-        """
+        """Return once the acknowledgements of open sockets are on disk. Raises UnavailableError."""
         unknown = [each for each in receipts if not self._confirm(client, each.topic, each.request_id)]
         await self._journal.caught_up()
         if self._store.is_shared:
@@ -286,9 +283,7 @@ class IrnCalls:
         self._last_number = newest
 
     def price(self, call: IrnCall) -> int:
-        """The messages that a call counts as: one for each known receiver of what it publishes, or one for
-        each 25 of its topics or receipts.
-        """
+        """Its messages: one for each known receiver of a publication, or for 25 topics or receipts."""
         match call:
             case PublishCall():
                 return self._counts.of_all(call.publications)

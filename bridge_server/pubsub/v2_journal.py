@@ -71,9 +71,7 @@ class RememberedCalls:
         self._expires_at_ms.clear()
 
     def repeats(self, call: str, done: Done, now_ms: int) -> bool:
-        """Whether the call was made before: then `done` is called at once, or with the call that is under
-        way.
-        """
+        """Whether the call was made before: then `done` is called, at once or with the one under way."""
         waiting = self._under_way.get(call)
         if waiting is not None:
             waiting.append(done)
@@ -352,9 +350,7 @@ _BLOCK_SIZE = 2**30
 
 
 class IdBlocks:
-    """Takes ids from blocks that the database has given away; the next block is taken long before this one
-    ends.
-    """
+    """Takes ids from blocks of the database; the next block is taken long before this one ends."""
 
     def __init__(self, store: IrnStore) -> None:
         self._store = store

@@ -429,9 +429,7 @@ class IrnReceiptsStored(DomainEvent):
 
 
 def turns_of_changes(changes: Sequence[Change], _: int, received: Receipts, *__: object) -> Turns:
-    """The topics whose subscribers and waiting messages are read, and the clients and addresses whose shares
-    are counted.
-    """
+    """The topics that are read, and the clients and addresses whose shares are counted."""
     acknowledged = (turn_of_topic(topic) for _, topic in received)
     return each_once((*(turn for change in changes for turn in _turns_of(change)), *acknowledged))
 

@@ -257,9 +257,7 @@ class Sending:
             self._fall_behind(attachment)
 
     def confirm(self, request_id: int, topic: Topic | None = None) -> bool:
-        """The client has received the message that it was sent in this request; returns whether there was
-        one.
-        """
+        """The client has received the message of this request; returns whether there was one."""
         sent = self._sent.get(request_id)
         if sent is None or (topic is not None and sent[0].topic != topic):
             return False
@@ -380,9 +378,7 @@ class Performer(Protocol):
     def perform(
         self, socket: "IrnSocket", request: ClientRequest, call: IrnCall, paid: int
     ) -> Awaitable[None] | None:
-        """Perform a client's call, for which so many messages were charged; its next frame waits for the
-        awaitable that is returned.
-        """
+        """Perform a call that was charged for; the next frame waits for the awaitable."""
         ...
 
     def price(self, call: IrnCall) -> int:

@@ -233,10 +233,7 @@ SUBSCRIPTION_BYTES = 400
 
 
 class IrnStore:
-    """Rows that have expired at `now_ms` count as deleted.
-
-    `notice_bytes` and `subscription_bytes` say what an address may have stored.
-    """
+    """Rows that have expired at `now_ms` count as deleted. The bytes are what an address may have stored."""
 
     def __init__(
         self, database: Database, notice_bytes: Allowance, subscription_bytes: Allowance, notice: NoticeOf

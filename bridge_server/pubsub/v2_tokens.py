@@ -72,10 +72,7 @@ class ClientTokens:
         self._require_signature: _RequireSignature | None = None
 
     async def client_of(self, token: str, audience: str | None) -> ClientKey:
-        """The client that signed the token; for `audience`, a URL, unless that is None.
-
-        Raises InvalidTokenError.
-        """
+        """The client that signed the token, for the URL `audience` if given. Raises InvalidTokenError."""
         if len(token) > _LONGEST_TOKEN or not token.isascii():
             raise InvalidTokenError
         digest = sha256(f"{token} {audience}".encode()).digest()

@@ -1,4 +1,4 @@
-"""Models of the push server: notices, clients, registrations."""
+"""Models of the push server: notices, registrations, failures."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -9,12 +9,15 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.outbox.topics import Topic
 
+OWN_CHANNEL = "push"
+OWN_WEBHOOK = f"{OWN_CHANNEL}:"
+"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
+
 
 @dataclass(frozen=True, slots=True)
 class PushNotice:
-    """The content of a push. `message_id` stays for all attempts, so that receivers can drop repeats.
-
-    `data` holds further members for the receiving app; names and values are short strings.
+    """The content of a push. `message_id` stays for all attempts, so that receivers can drop repeats. `data`
+    holds further members for the receiving app; names and values are short strings.
     """
 
     message_id: str
@@ -23,24 +26,6 @@ class PushNotice:
     url: str | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     ttl_seconds: int = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class PushClient:
-    """The data with which a client registers."""
-
-    bridge: str
-    topic: Topic
-    channel: str
-    token: str = field(repr=False)
-    peer_name: str
-    language: str
-
-    @property
-    def size_bytes(self) -> int:
-        """The number of bytes that storing the client takes."""
-        texts = (self.bridge, self.topic, self.channel, self.token, self.peer_name, self.language)
-        return sum(len(text.encode()) for text in texts)
 
 
 class Registration(NamedTuple):

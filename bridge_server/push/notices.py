@@ -199,10 +199,9 @@ class _Tag(NamedTuple):
 
 
 def request_text(language: str, peer_name: str) -> str:
-    """Return "New request from {peer_name}" in the language, on one line and safe to show.
-
-    A name without a character that can be shown gives the anonymous form, "New request". No argument makes
-    it raise an exception.
+    """Return "New request from {peer_name}" in the language, on one line and safe to show. A name without a
+    character that can be shown gives the anonymous form, "New request". No argument makes it raise an
+    exception.
     """
     tag = match_language(language)
     name = shown_name(peer_name)
@@ -213,9 +212,8 @@ def request_text(language: str, peer_name: str) -> str:
 
 
 def match_language(language: str) -> str:
-    """Return the tag in TEXTS that matches the language best, or English.
-
-    In a list separated by commas the first known language counts; weights are ignored.
+    """Return the tag in TEXTS that matches the language best, or English. In a list separated by commas the
+    first known language counts; weights are ignored.
     """
     for wish in language[:LANGUAGE_READ_CHARACTERS].split(","):
         tag = _lookup(_parsed(wish))
@@ -236,9 +234,8 @@ def _lookup(wish: _Tag) -> str | None:
 
 def _parsed(wish: str) -> _Tag:
     """Language, script and region of a client's language tag, in the letter case of TEXTS; "" if missing.
-
-    Variants, extensions and private use (after a single letter, RFC 5646 section 2.2.6) are ignored. A
-    script counts at any position: Java writes `zh_TW_#Hant`, POSIX `sr_RS.UTF-8@latin`.
+    Variants, extensions and private use (after a single letter, RFC 5646 section 2.2.6) are ignored. A script
+    counts at any position: Java writes `zh_TW_#Hant`, POSIX `sr_RS.UTF-8@latin`.
     """
     locale, _, modifier = wish.partition(";")[0].strip().lower().partition("@")
     language, *rest = _renamed(re.split("[-_#]+", locale.partition(".")[0]))
@@ -279,11 +276,9 @@ _VIRAMA: Final = 9
 
 
 def shown_name(peer_name: str) -> str:
-    """Return a name for display: one line without hidden characters, at most 64 code points.
-
-    Removed: controls, format characters (including all bidi controls and tag characters), lone surrogates,
-    private use, noncharacters, marks without a base character, marks beyond 8 in a row. Kept: joiners
-    within a word.
+    """Return a name for display: one line without hidden characters, at most 64 code points. Removed:
+    controls, format characters (including all bidi controls and tag characters), lone surrogates, private
+    use, noncharacters, marks without a base character, marks beyond 8 in a row. Kept: joiners within a word.
     """
     seen = "".join(_seen(character) for character in peer_name[:NAME_READ_CHARACTERS])
     name = _with_few_marks(" ".join(_IDLE_JOINERS.sub("", seen).split()))
@@ -343,9 +338,8 @@ def _is_within_flag(name: str, place: int) -> bool:
 
 
 def _isolated(name: str, *, within_right_to_left: bool) -> str:
-    """Isolate the name if its direction could affect the sentence (UAX #9, sections 2.4 and 2.7).
-
-    Characters that Python does not know yet may be right-to-left, so they are isolated too.
+    """Isolate the name if its direction could affect the sentence (UAX #9, sections 2.4 and 2.7). Characters
+    that Python does not know yet may be right-to-left, so they are isolated too.
     """
     if within_right_to_left or any(bidirectional(each) in ("R", "AL", "AN", "") for each in name):
         return FIRST_STRONG_ISOLATE + name + POP_DIRECTIONAL_ISOLATE

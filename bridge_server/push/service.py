@@ -15,9 +15,7 @@ from bridge_server.kernel.fields import web_origin
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import (
-    LookUp,
     Outcome,
-    Rule,
     Verdict,
     anywhere,
     guarded_client,
@@ -26,12 +24,11 @@ from bridge_server.outbox.guarded_client import (
     public_only,
     read_limited,
 )
-from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
 from bridge_server.push.models import (
     BridgeRefusedError,
     ProviderFailedError,
-    PushClient,
     Registration,
     TokenDeadError,
     TooManyPushesError,
@@ -40,38 +37,24 @@ from bridge_server.push.models import (
 from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
 
-OWN_CHANNEL = "push"
-OWN_WEBHOOK = f"{OWN_CHANNEL}:"
-"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
-
 _PUSHES_AT_ONCE = 256
 
 log = structlog.get_logger()
 
 
 class Bridges:
-    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`).
-
-    Its connections are guarded. Use it as an async context manager.
+    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`). Its connections
+    are guarded. Use it as an async context manager.
     """
 
-    def __init__(
-        self,
-        timeout_seconds: float,
-        allow_private: bool,
-        user_agent: str,
-        *,
-        rule: Rule | None = None,
-        look_up: LookUp = look_up,
-    ) -> None:
+    def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
         self._timeout_seconds = timeout_seconds
-        self._rule = rule or (anywhere if allow_private else public_only)
+        self._rule = anywhere if allow_private else public_only
         self._user_agent = user_agent
-        self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, self._look_up, self._timeout_seconds)
+        self._session = guarded_client(self._rule, look_up, self._timeout_seconds)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -102,7 +85,7 @@ class Bridges:
 
 
 class PushServer:
-    """Registers clients and pushes to them. A registration lasts `lifetime_ms` unless it is renewed."""
+    """Registers clients and pushes to them."""
 
     def __init__(
         self,
@@ -112,22 +95,18 @@ class PushServer:
         clock: Clock,
         ids: IdMaker,
         stopping: Stopping,
-        lifetime_ms: int,
-        webhook_limit: int,
     ) -> None:
         self._store = store
-        self._stopping = stopping
-        self._turns = KeyedLock()
-        self._pushing = 0
         self._sender = sender
         self._bridges = bridges
         self._clock = clock
         self._ids = ids
-        self._lifetime_ms = lifetime_ms
-        self.webhook_limit = webhook_limit
+        self._stopping = stopping
+        self._turns = KeyedLock()
+        self._pushing = 0
 
     async def register(
-        self, client: PushClient, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
+        self, registration: Registration, own_urls: frozenset[str], push_url: str | None
     ) -> None:
         """Register a client for its topic, and subscribe to the topic at the client's bridge.
 
@@ -136,32 +115,20 @@ class PushServer:
         Raises BridgeRefusedError, and then nothing is registered.
         """
         own_places = set(map(_place, own_urls))
-        if _place(address.url) in {f"{place}/push" for place in own_places}:
+        if _place(registration.address.url) in {f"{place}/push" for place in own_places}:
             raise InvalidInputError(
                 "A push to this server's own /push would cause itself again without end.",
                 [Fault("#/token", "is this server's own /push")],
             )
-        registration = Registration(
-            client.topic, client.bridge, client.channel, address, client.peer_name, client.language
-        )
-        async with self._turns.taken(client.topic):
-            is_own = _place(client.bridge) in own_places
+        async with self._turns.taken(registration.topic):
+            is_own = _place(registration.bridge) in own_places
             if not is_own:
-                await self._subscribe(client, push_url)
-            now_ms = self._clock.now_ms()
-            await self._store.register(
-                registration,
-                now_ms,
-                now_ms + self._lifetime_ms,
-                own_webhook=OWN_WEBHOOK,
-                is_own_bridge=is_own,
-                webhook_limit=self.webhook_limit,
-            )
+                await self._subscribe(registration, push_url)
+            await self._store.register(registration, self._clock.now_ms(), is_own)
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:
-        """Push to the topic's client now; returns the provider's answer if it accepted the push.
-
-        `message_id` identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
+        """Push to the topic's client now; returns the provider's answer if it accepted the push. `message_id`
+        identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
         ProviderFailedError, TokenDeadError, TooManyPushesError.
         """
         registration = await self._store.registration(topic, self._clock.now_ms())
@@ -190,13 +157,9 @@ class PushServer:
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the registration of a push whose token the provider calls dead."""
         if message.subject is not None:
-            await self._store.unregister(Topic(message.subject), message.url, OWN_WEBHOOK)
+            await self._store.unregister(Topic(message.subject), message.url)
 
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the expired registrations; returns how many."""
-        return await self._store.sweep(now_ms)
-
-    async def _subscribe(self, client: PushClient, push_url: str | None) -> None:
+    async def _subscribe(self, client: Registration, push_url: str | None) -> None:
         if push_url is None:
             raise BridgeRefusedError("this server has no public_url that it could call")
         try:

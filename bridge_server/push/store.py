@@ -3,10 +3,9 @@
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 from bridge_server.outbox.store import enqueue
 from bridge_server.outbox.topics import Topic, of_topic, remove_webhook, subscribe_webhook
-from bridge_server.push.models import Registration
+from bridge_server.push.models import OWN_WEBHOOK, Registration
 from bridge_server.storage.database import (
     Database,
-    Row,
     Statement,
     Transaction,
     Turns,
@@ -24,7 +23,7 @@ ON CONFLICT (topic) DO UPDATE SET bridge = excluded.bridge, channel = excluded.c
     expires_at_ms = excluded.expires_at_ms
 """
 _REGISTRATION = """
-SELECT topic, bridge, channel, url, lane, peer_name, language
+SELECT bridge, channel, url, lane, peer_name, language
 FROM push_registrations WHERE topic = ? AND expires_at_ms > ?
 """
 _DELETE = "DELETE FROM push_registrations WHERE topic = ? AND url = ?"
@@ -43,43 +42,41 @@ def _of_registration(registration: Registration, *_: object, **__: object) -> Tu
 class PushStore:
     """Durable registrations. Registrations that have expired at `now_ms` are not found."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lifetime_ms: int, webhook_limit: int) -> None:
+        """A registration lasts `lifetime_ms`; a topic has at most `webhook_limit` webhooks."""
         self.database = database
+        self._lifetime_ms = lifetime_ms
+        self.webhook_limit = webhook_limit
 
     @adding_transaction(turns=_of_registration)
-    def register(
-        self,
-        registration: Registration,
-        now_ms: int,
-        expires_at_ms: int,
-        *,
-        own_webhook: str,
-        is_own_bridge: bool,
-        webhook_limit: int,
-    ) -> Transaction[None]:
-        """Store a registration; it replaces an earlier one of the topic.
-
-        The same transaction adds `own_webhook` to the topic if this server's bridge serves it, and otherwise
-        removes it. Raises TooManyWebhooksError.
+    def register(self, registration: Registration, now_ms: int, is_own_bridge: bool) -> Transaction[None]:
+        """Store a registration; it replaces an earlier one of the topic. The same transaction adds this push
+        server's webhook to the topic if this server's bridge serves it, and otherwise removes it. Raises
+        TooManyWebhooksError.
         """
-        topic = registration.topic
+        topic, expires_at_ms = registration.topic, now_ms + self._lifetime_ms
         if is_own_bridge:
-            yield from subscribe_webhook(topic, own_webhook, now_ms, expires_at_ms, webhook_limit)
+            yield from subscribe_webhook(topic, OWN_WEBHOOK, now_ms, expires_at_ms, self.webhook_limit)
         else:
-            yield from remove_webhook(topic, own_webhook)
-        yield Statement(_UPSERT, (*_row(registration), expires_at_ms))
+            yield from remove_webhook(topic, OWN_WEBHOOK)
+        _, bridge, channel, address, peer_name, language = registration
+        row = (topic, bridge, channel, address.url, address.lane, peer_name, language, expires_at_ms)
+        yield Statement(_UPSERT, row)
 
     async def registration(self, topic: Topic, now_ms: int) -> Registration | None:
         """The registration of the topic, or None."""
         rows = await self.database.read(_REGISTRATION, (topic, now_ms))
-        return _registration(rows[0]) if rows else None
+        if not rows:
+            return None
+        bridge, channel, url, lane, peer_name, language = rows[0]
+        return Registration(topic, bridge, channel, DeviceEndpoint(url, lane), peer_name, language)
 
     @transaction(turns=of_topic)
-    def unregister(self, topic: Topic, url: str, own_webhook: str) -> Transaction[None]:
+    def unregister(self, topic: Topic, url: str) -> Transaction[None]:
         """Delete the registration if it still has this address, and its webhook at the own bridge."""
         ((removed,),) = yield Statement(_DELETE, (topic, url))
         if removed:
-            yield from remove_webhook(topic, own_webhook)
+            yield from remove_webhook(topic, OWN_WEBHOOK)
 
     @transaction
     def queue(self, message: OutgoingMessage, now_ms: int) -> Transaction[None]:
@@ -90,20 +87,3 @@ class PushStore:
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired registrations; returns how many rows."""
         return scalar(int, (yield Statement(SWEEP, (now_ms, _SWEEP_SLICE))))
-
-
-def _row(registration: Registration) -> tuple[str | None, ...]:
-    return (
-        registration.topic,
-        registration.bridge,
-        registration.channel,
-        registration.address.url,
-        registration.address.lane,
-        registration.peer_name,
-        registration.language,
-    )
-
-
-def _registration(row: Row) -> Registration:
-    topic, bridge, channel, url, lane, peer_name, language = row
-    return Registration(Topic(topic), bridge, channel, DeviceEndpoint(url, lane), peer_name, language)

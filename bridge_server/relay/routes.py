@@ -256,7 +256,6 @@ def _row(
 
 
 def _who(name: str) -> Literal["client", "dapp", "wallet"]:
-    """The side that usually calls the route."""
     return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"
 
 

@@ -120,10 +120,7 @@ class Relay:
         )
 
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
-        """Remove the webhook that has answered that it is gone, from the notice's session or topic only.
-
-        Other sessions may use the same URL: a push server has one for all its clients.
-        """
+        """Remove the webhook that is gone from the notice's session or topic only: others may use its URL."""
         if notice.subject is not None:
             await self._store.forget_webhook(SessionId(notice.subject), notice.url)
 
@@ -183,9 +180,7 @@ class _Reading(NamedTuple, Generic[Stored]):
 
 
 class RelayReads:
-    """The relay's reads. They give bodies in the protocol's own spelling, or None of those who have waited
-    in vain.
-    """
+    """The relay's reads: bodies in the protocol's spelling, None after a wait in vain."""
 
     def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:
         self._store = store
@@ -215,10 +210,7 @@ class RelayReads:
         return wire.write_payload(call.payload), call.expires_at_ms
 
     def _poll(self, reading: _Reading[Any], any_id: str, wait_seconds: int) -> Awaitable[Cached | None]:
-        """Read the thing of this id: at once, or when it has a value.
-
-        Those who do not wait ask often: that there is no value yet is cached for them.
-        """
+        """Read the thing of this id, at once or when it has a value."""
         key, now_ms = (reading.kind, any_id), self._clock.now_ms()
         remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):

@@ -289,10 +289,7 @@ class RelayStore:
 
 
 def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
-    """Count the listed calls that are pending, and take answered calls off the list if they are many.
-
-    Raises TooManyPendingCallsError.
-    """
+    """Count the listed pending calls, and unlist answered ones if many. Raises TooManyPendingCallsError."""
     ((pending, first_expiry_ms),) = yield Statement(PENDING, (session, now_ms))
     if pending >= limit:
         retry_after = whole_seconds((first_expiry_ms - now_ms) * 1000)

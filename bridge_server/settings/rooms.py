@@ -242,20 +242,20 @@ class PushSettings(BaseModel, defer_build=True):
 
     def _checks(self) -> Iterator[tuple[str, Callable[[], object]]]:
         if self.fcm_credentials is not None:
-            yield "fcm_credentials", lambda: _credentials().check_fcm(text_of(self.fcm_credentials))
+            yield "fcm_credentials", lambda: _keys().ServiceAccount.parse(text_of(self.fcm_credentials))
         if self.apns_key is not None:
             app = (self.apns_key_id, self.apns_team_id, self.apns_topic)
-            server = (self.apns_endpoint, self.apns_ca_file)
-            yield "apns_key", lambda: _credentials().check_apns(text_of(self.apns_key), *app, *server)
+            server = {"endpoint": self.apns_endpoint, "ca_file": self.apns_ca_file}
+            yield "apns_key", lambda: _keys().ApnsSettings(text_of(self.apns_key), *app, **server)
         if self.vapid_private_key is not None:
             key = secret_of(self.vapid_private_key)
-            yield "vapid_private_key", lambda: _credentials().check_vapid_key(key)
-            yield "vapid_subject", lambda: _credentials().check_vapid_subject(self.vapid_subject)
+            yield "vapid_private_key", lambda: _keys().read_private_key(key)
+            yield "vapid_subject", lambda: _keys().checked_subject(self.vapid_subject)
 
 
-def _credentials() -> Any:
+def _keys() -> Any:
     """The checks of credentials: their module loads cryptography that a server without push does not need."""
-    return import_module("bridge_server.push.providers.credentials")
+    return import_module("bridge_server.push.keys")
 
 
 class WalletSettings(StorageSettings, ServerSettings, defer_build=True):

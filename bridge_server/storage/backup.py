@@ -69,7 +69,12 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
         connection.execute("VACUUM INTO ?", (str(partial),))
         _check(partial)
         sync(partial)
-        _name_finished(partial, target)
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            partial.rename(target)
         sync(target.parent)
     finally:
         partial.unlink(missing_ok=True)
@@ -88,15 +93,6 @@ def remove_unfinished(directory: Path, is_target: Callable[[str], object]) -> No
 def _is_being_written(process: str | None) -> bool:
     """Whether the process runs. This process begins now: a file of its number is of an earlier one."""
     return process is not None and int(process) != os.getpid() and is_running(int(process))
-
-
-def _name_finished(partial: Path, target: Path) -> None:
-    try:
-        os.link(partial, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        partial.rename(target)
 
 
 def _check(file: Path) -> None:

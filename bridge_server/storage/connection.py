@@ -108,10 +108,7 @@ def open_here(path: Path, page_cache_kibibytes: int) -> sqlite3.Connection:
 
 
 async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
-    """Run `work` in the connection's thread: one hop, however many statements it executes.
-
-    aiosqlite's other methods hop once a statement, which is dearer than the statement itself.
-    """
+    """Run `work` in the connection's thread: one hop for all statements, where aiosqlite hops for each."""
     results: list[Result] = []
     await connection.set_trace_callback(lambda raw: results.append(work(raw)))
     return results[0]
@@ -184,17 +181,14 @@ class Presence:
                 return
         except OSError:
             pass
-        self._tell()
+        if not self._is_lost:
+            self._is_lost = True
+            log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
         raise UnavailableError(
             "The database file was deleted or replaced while the server runs: nothing is stored. "
             "Its operator must stop the server, put the file back, and start it again.",
             _LOST_RETRY_SECONDS,
         )
-
-    def _tell(self) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            log.error("database_lost", database=str(self._database), advice="stop the server and restore it")
 
 
 def passing_failure(error: BaseException) -> str | None:

@@ -61,10 +61,7 @@ def held(directory: Path) -> Iterator[int | None]:
 
 
 def require_own(directory: Path) -> None:
-    """Keep root from making files in another user's directory, whose server could not open them.
-
-    Raises DataDirectoryError.
-    """
+    """Keep root from making files in another user's directory. Raises DataDirectoryError."""
     if os.geteuid() != 0 or not directory.exists():
         return
     owner = directory.stat().st_uid
@@ -76,10 +73,7 @@ def require_own(directory: Path) -> None:
 
 
 def require_data(database: Path) -> None:
-    """Refuse an empty database file: no server leaves one, and SQLite would take it for a new database.
-
-    Raises DataDirectoryError.
-    """
+    """Refuse an empty file, which SQLite would take for a new database. Raises DataDirectoryError."""
     with suppress(OSError):  # its opening has the reason
         if not database.stat().st_size:
             raise DataDirectoryError(
@@ -129,10 +123,7 @@ def _name_of(user: int) -> str:
 
 
 def _locked_directory(directory: Path) -> int:
-    """The directory with a lock of its own, which stays when somebody deletes the lock file.
-
-    Raises BlockingIOError if another server has it.
-    """
+    """The directory with a lock that outlives its lock file. Raises BlockingIOError if another has it."""
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _lock(lock)
@@ -181,7 +172,6 @@ def _lock(descriptor: int) -> None:
 
 
 def _holder(directory: Path) -> str:
-    """The number of the process that uses the directory, as its lock file names it."""
     with suppress(OSError):
         return (directory / _LOCK_FILE).read_bytes()[:20].decode(errors="replace").strip() or "unknown"
     return "unknown"

@@ -150,80 +150,47 @@ TurnsOf: TypeAlias = Callable[..., Turns]
 """The turns of a transaction, by the arguments of the store's method."""
 
 
-@overload
-def transaction(
-    work: Work[AnyStore, Parameters, Result],
-) -> Method[AnyStore, Parameters, Result]: ...
+class _Decorator(Protocol):
+    """Makes a store's method of a generator, with `turns` if its writes depend on its reads."""
+
+    @overload
+    def __call__(self, work: Work[AnyStore, Parameters, Result]) -> Method[AnyStore, Parameters, Result]: ...
+
+    @overload
+    def __call__(
+        self, *, turns: TurnsOf
+    ) -> Callable[[Work[AnyStore, Parameters, Result]], Method[AnyStore, Parameters, Result]]: ...
 
 
-@overload
-def transaction(
-    *, turns: TurnsOf
-) -> Callable[[Work[AnyStore, Parameters, Result]], Method[AnyStore, Parameters, Result]]: ...
+def _decorator(*, adds: bool) -> _Decorator:
+    def decorated(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
+        return partial(_method, adds, turns) if work is None else _method(adds, turns, work)
+
+    return decorated
 
 
-def transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
-    """Make a store's method of a generator: calling it runs one transaction on the store's database.
-
-    `turns` gives the turns of a transaction whose writes depend on its reads.
-    """
-    return _decorated(work, adds=False, turns_of=turns)
-
-
-@overload
-def adding_transaction(
-    work: Work[AnyStore, Parameters, Result],
-) -> Method[AnyStore, Parameters, Result]: ...
-
-
-@overload
-def adding_transaction(
-    *, turns: TurnsOf
-) -> Callable[[Work[AnyStore, Parameters, Result]], Method[AnyStore, Parameters, Result]]: ...
-
-
-def adding_transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
-    """Make a store's method that stores more on a client's demand: refused while the database is full.
-
-    `turns` names the turns, as for `transaction`.
-    """
-    return _decorated(work, adds=True, turns_of=turns)
-
-
-def _decorated(work: Any, *, adds: bool, turns_of: TurnsOf | None) -> Any:
-    def decorate(work: Work[AnyStore, Parameters, Result]) -> Method[AnyStore, Parameters, Result]:
-        return _method(work, adds) if turns_of is None else _method_with_turns(work, adds, turns_of)
-
-    return decorate if work is None else decorate(work)
-
-
-def _method(work: Work[AnyStore, Parameters, Result], adds: bool) -> Method[AnyStore, Parameters, Result]:
-    def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Awaitable[Result]:
-        return store.database.transaction(partial(work, store, *args, **kwargs), adds=adds)
-
-    return run
-
-
-def _method_with_turns(
-    work: Work[AnyStore, Parameters, Result], adds: bool, turns_of: TurnsOf
+def _method(
+    adds: bool, turns_of: TurnsOf | None, work: Work[AnyStore, Parameters, Result]
 ) -> Method[AnyStore, Parameters, Result]:
     def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Awaitable[Result]:
         database, begin = store.database, partial(work, store, *args, **kwargs)
-        if not database.takes_turns:
+        if turns_of is None or not database.takes_turns:
             return database.transaction(begin, adds=adds)
         return database.transaction(begin, adds=adds, turns=turns_of(*args, **kwargs))
 
     return run
 
 
+transaction = _decorator(adds=False)
+"""Makes a store's method of a generator: calling it runs one transaction on the store's database."""
+adding_transaction = _decorator(adds=True)
+"""`transaction` for what stores more on a client's demand: refused while the database is full."""
+
+
 def reading(
     work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
 ) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Make a store's method of a generator whose statements only read.
-
-    Each statement sees the state of its own moment, on the connections that only read. The generator must
-    yield no event.
-    """
+    """Make a store's method of a generator that reads, each statement at its moment, and yields no event."""
 
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         steps = work(store, *args, **kwargs)
@@ -279,10 +246,7 @@ class Engine(Database, Protocol):
 
 
 class DatabaseRefusedError(Exception):
-    """The database cannot be used, at the start of a server or of a command.
-
-    The text names the reason and the remedy, in one line.
-    """
+    """The database cannot be used; the text names the reason and the remedy, in one line."""
 
 
 class DatabaseAwayError(DatabaseRefusedError):
@@ -343,10 +307,7 @@ class Process(NamedTuple):
 
 
 def checked_url(url: str) -> str:
-    """The URL of a PostgreSQL database, which a driver can take apart.
-
-    Raises ValueError, whose text repeats no part of the URL.
-    """
+    """The URL of a PostgreSQL database. Raises ValueError, whose text repeats no part of the URL."""
     parts = _split_url(url)
     if parts.scheme.lower() not in _URL_SCHEMES:
         raise ValueError(f"must be the URL of a PostgreSQL database, such as {_URL_EXAMPLE}")

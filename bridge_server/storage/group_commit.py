@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import aiosqlite
 import structlog
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.errors import DatabaseFullError, UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
@@ -160,8 +161,7 @@ class GroupCommit:
     def refused(error: UnavailableError) -> asyncio.Future[Any]:
         """The outcome of a transaction that is not queued."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        done.set_exception(error)
-        done.exception()  # a caller that was cancelled never asks
+        settle(done, None, error)
         return done
 
     def add_commit_hook(self, hook: CommitHook) -> None:
@@ -228,28 +228,17 @@ class GroupCommit:
         self.commits += 1
         self.transactions += len(batch)
         for job in batch:
-            self._settle(job)
-
-    def _settle(self, job: Job) -> None:
-        if job.error is None:
-            for event in job.events:
-                self._events.publish(event)
-        if job.done.done():
-            return
-        if job.error is None:
-            job.done.set_result(job.result)
-        else:
-            job.done.set_exception(job.error)
-            job.done.exception()  # a caller that was cancelled never asks
+            if job.error is None:
+                for event in job.events:
+                    self._events.publish(event)
+            settle(job.done, job.result, job.error)
 
 
 def _fail(batch: list[Job], error: BaseException) -> None:
     reason = passing_failure(error)
     answer = unavailable(reason) if reason is not None else error
     for job in batch:
-        if not job.done.done():
-            job.done.set_exception(answer)
-            job.done.exception()
+        settle(job.done, None, answer)
 
 
 class _UncleanError(Exception):

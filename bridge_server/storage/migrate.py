@@ -78,10 +78,7 @@ def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
 
 
 def _create(database: Path, migrations: Sequence[Migration]) -> None:
-    """Make the database under another name, and give it its own when it is whole.
-
-    So a first start that is killed leaves nothing that looks like a database, and the next one begins anew.
-    """
+    """Make the database under another name, renamed when whole: a start that is killed leaves none behind."""
     fresh = database.with_name(f"{database.name}.creating")
     _remove(fresh, "", *COMPANIONS)
     try:

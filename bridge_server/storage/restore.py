@@ -120,7 +120,6 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _tables_of(version: int, migrations: Sequence[Migration]) -> set[str]:
-    """The tables that a database of this schema version has."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in migrations:
             if migration.version <= version:
@@ -147,18 +146,14 @@ def inspected(file: Path) -> Inspected:
     """Read and check a database. Raises InspectionError."""
     try:
         with closing(read_only(file)) as connection:
-            return _inspect(file, connection)
+            size, log_bytes = file.stat().st_size, LogFile(file).size_bytes
+            check = "integrity_check(1)" if size < _WHOLE_CHECK_BYTES else "quick_check(1)"
+            page, pages, free, verdict = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "page_count", "freelist_count", check)
+            )
+            damage = None if verdict == "ok" else " ".join(verdict.split())
+            used = (pages - free) * page + log_bytes
+            return Inspected(size, log_bytes, used, schema_version(connection), damage)
     except (sqlite3.Error, OSError) as error:
         raise InspectionError(str(error)) from error
-
-
-def _inspect(file: Path, connection: sqlite3.Connection) -> Inspected:
-    size, log_bytes = file.stat().st_size, LogFile(file).size_bytes
-    check = "integrity_check(1)" if size < _WHOLE_CHECK_BYTES else "quick_check(1)"
-    page, pages, free, verdict = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_size", "page_count", "freelist_count", check)
-    )
-    damage = None if verdict == "ok" else " ".join(verdict.split())
-    used = (pages - free) * page + log_bytes
-    return Inspected(size, log_bytes, used, schema_version(connection), damage)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import aiosqlite
 import structlog
 
-from bridge_server.kernel.background import running
+from bridge_server.kernel.background import running, settle
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.connection import (
@@ -163,9 +163,7 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """Gauges for the operator: bytes of the file, commits, transactions in them, bytes in the write-ahead
-        log; and with a limit, bytes that are used of it.
-        """
+        """Gauges: bytes of the file and of its log, commits, transactions in them; with a limit, its use."""
         return {
             "bytes": self._presence.size_bytes,
             "commits": self._writer.commits,
@@ -236,14 +234,13 @@ async def _serve_batch(connection: aiosqlite.Connection, batch: list[_Read]) -> 
         await run(connection, lambda raw: _read_all(raw, batch))
     except BaseException as error:  # every caller must have an answer
         for read in batch:
-            if not read.done.done():
-                read.done.set_exception(error)
-                read.done.exception()
+            settle(read.done, None, error)
         if not isinstance(error, Exception):
             raise
         return
     for read in batch:
-        _settle(read)
+        reason = None if read.error is None else passing_failure(read.error)
+        settle(read.done, read.rows, unreadable(reason) if reason is not None else read.error)
 
 
 def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
@@ -261,18 +258,6 @@ def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
     finally:
         if connection.in_transaction:  # some failures end it
             execute("ROLLBACK")
-
-
-def _settle(read: _Read) -> None:
-    if read.done.done():
-        return
-    if read.rows is not None:
-        read.done.set_result(read.rows)
-        return
-    assert read.error is not None
-    reason = passing_failure(read.error)
-    read.done.set_exception(unreadable(reason) if reason is not None else read.error)
-    read.done.exception()
 
 
 class _LookUps:

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import structlog
 
@@ -63,60 +63,184 @@ class _OpenKey(NamedTuple):
     until_us: int | None
 
 
-class OpenKeys:
-    """Keys in memory, by their accounts.
-
-    The `lasting` keys, of the settings, cannot be forgotten; any other has a file, and a passphrase opened
-    it for a time.
+class Derivations:
+    """Derives keys from passphrases one after the other, each in a thread: it is slow and hungry for memory.
+    After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
+    are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
-    def __init__(self, lasting: Mapping[Address, SigningKey], files: KeystoreFiles, clock: Clock) -> None:
-        self._lasting = {address: _OpenKey(key, None) for address, key in lasting.items()}
+    def __init__(self, cost: ScryptCost, pause: Pause = asyncio.sleep) -> None:
+        self.cost = cost
+        """The cost of the key of a new file."""
+        self._pause = pause
+        self._accounts = KeyedLock()
+        self._memory = asyncio.Lock()
+        self._waiting: Counter[str] = Counter()
+
+    async def run(self, account: str, work: Callable[[], Result]) -> Result:
+        """Do the work for an account in its turn, and raise what the work raises. Raises LimitError when too
+        many wait, UnavailableError when there is too little memory. The work is done to its end, and its
+        pause kept, even if the caller is cancelled.
+        """
+        if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
+            raise LimitError(
+                "Too many passphrases wait to be tried: try again in a few seconds.", _RETRY_SECONDS
+            )
+        self._waiting[account] += 1
+        task = asyncio.create_task(self._run(account, work))
+        # asyncio logs an exception that nobody retrieves as a defect, and the caller may have left.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def _run(self, account: str, work: Callable[[], Result]) -> Result:
+        try:
+            async with self._accounts.taken(account):
+                try:
+                    async with self._memory:
+                        return await asyncio.to_thread(work)
+                except PassphraseError:
+                    await self._pause(_PAUSE_SECONDS)
+                    raise
+        except CostError as error:
+            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
+        finally:
+            self._waiting -= Counter((account,))
+
+
+def _open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
+    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
+    try:
+        return read_keystore(content).open(_encoded(passphrase))
+    except PassphraseError:
+        log.warning("wrong_passphrase", account=address)
+        raise
+
+
+def _encoded(passphrase: str) -> bytes:
+    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
+    return passphrase.encode(errors="surrogateescape")
+
+
+class Accounts:
+    """Development accounts and raw keys, which are always open, and key files, which a passphrase opens.
+    `lasting` are keys that are always open, by their source. A key that is known from several places is one
+    account, of the first of them.
+    """
+
+    def __init__(
+        self,
+        lasting: Mapping[AccountSource, Sequence[SigningKey]],
+        files: KeystoreFiles,
+        derivations: Derivations,
+        clock: Clock,
+        ids: IdMaker,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         self._files = files
+        self._derivations = derivations
+        self._ids = ids
+        self._random_bytes = random_bytes
         self._clock = clock
-        self._open = dict(self._lasting)
+        self._sources: dict[Address, AccountSource] = {}
+        self._lasting: dict[Address, _OpenKey] = {}
+        self._unlock_listeners: list[Callable[[], None]] = []
         self._lock_listeners: list[Callable[[], None]] = []
+        for source, keys in lasting.items():
+            for key in keys:
+                self._sources.setdefault(_address(key), source)
+                self._lasting.setdefault(_address(key), _OpenKey(key, None))
+        self._open = dict(self._lasting)
+
+    def on_unlocked(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each unlock."""
+        self._unlock_listeners.append(listener)
 
     def on_locked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after keys were forgotten, on demand or because their time was over."""
         self._lock_listeners.append(listener)
 
-    def key(self, address: Address) -> SigningKey | None:
-        """The account's key, unless its time is over or its file is gone."""
+    def addresses(self) -> list[Address]:
+        """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
+        return [account.address for account in self.accounts()]
+
+    def accounts(self) -> list[WalletAccount]:
+        """The accounts in the order of `addresses`. Raises UnavailableError."""
+        sources = dict(self._sources)
+        for address in self._files.addresses():
+            sources.setdefault(address, AccountSource.KEYSTORE)
+        self._forget_ended()
+        return [
+            WalletAccount(address, source, address in self._open, self._until_ms(address))
+            for address, source in sources.items()
+        ]
+
+    def are_for_development_only(self) -> bool:
+        """Whether all accounts are for development; False without accounts, or with unreadable files."""
+        try:
+            is_any_else = any(address not in self._lasting for address in self._files.addresses())
+        except UnavailableError:
+            return False
+        return not is_any_else and set(self._sources.values()) == {AccountSource.DEVELOPMENT}
+
+    def key(self, address: Address) -> SigningKey:
+        """The account's key. Raises UnknownAccountError, LockedError."""
         opened = self._open.get(address)
         if opened is not None and self._is_good(address, opened):
             return opened.key
         self._open.pop(address, None)
-        return None
+        self._check_known(address)
+        raise LockedError(address)
 
-    def open(self, address: Address, key: SigningKey, seconds: int) -> bool:
-        """Keep a key for some seconds, 0 for as long as the server runs, or give it a new end.
-
-        False if the key is open without an end already.
+    async def key_with(self, address: Address, passphrase: str) -> SigningKey:
+        """The account's key. It stays locked if it was. A key that is always open needs no passphrase. Raises
+        UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
         """
+        if address in self._lasting:
+            return self.key(address)
+        content = self._files.read(address)
+        try:
+            secret = await self._derivations.run(
+                address, lambda: _open_key_file(address, content, passphrase)
+            )
+        except PassphraseError as error:
+            raise WrongPassphraseError(address) from error
+        except KeystoreError as error:
+            raise KeyFileError(address, str(error)) from error
+        key = SigningKey(secret)
+        if _address(key) != address:
+            raise KeyFileError(address, f"its key belongs to {_address(key)}")
+        return key
+
+    async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
+        """Open the account's key for some seconds; None means 300, and 0 until the server stops. An account
+        that is open gets a new end, unless it was opened without one. Raises what `key_with` raises, and
+        InvalidInputError for any other number of seconds.
+        """
+        if seconds is None:
+            seconds = DEFAULT_UNLOCK_SECONDS
+        if not 0 <= seconds <= LONGEST_UNLOCK_SECONDS:
+            raise InvalidInputError(
+                f"An account is unlocked for 1 to {LONGEST_UNLOCK_SECONDS} seconds, "
+                "or for 0: until the server stops."
+            )
+        key = await self.key_with(address, passphrase)
         opened = self._open.get(address)
         if opened is not None and opened.until_us is None:
-            return False
+            return
         until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
         self._open[address] = _OpenKey(key, until_us)
-        return True
-
-    def is_open(self, address: Address) -> bool:
-        """Whether the account's key is in memory."""
-        return address in self._open
-
-    def until_ms(self, address: Address) -> int | None:
-        """The end of an unlock in milliseconds since the Unix epoch; None without an end."""
-        opened = self._open.get(address)
-        if opened is None or opened.until_us is None:
-            return None
-        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
+        log.info("account_unlocked", account=address, seconds=seconds)
+        for listener in self._unlock_listeners:
+            listener()
 
     def lock(self, address: Address) -> bool:
-        """Forget the account's key; False if it is not open."""
-        if self._open.pop(address, None) is None:
+        """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
+        if address in self._lasting:
             return False
-        self._announce_lock()
+        if self._open.pop(address, None) is None:
+            self._check_known(address)
+        else:
+            self._announce_lock()
         return True
 
     def lock_all(self) -> None:
@@ -124,8 +248,53 @@ class OpenKeys:
         self._open = dict(self._lasting)
         self._announce_lock()
 
-    def forget_ended(self) -> int:
+    async def create(self, passphrase: str) -> Address:
+        """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
+        return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
+
+    async def import_key(self, secret: bytes, passphrase: str) -> Address:
+        """Store a key of 32 bytes under a passphrase; the account is locked. Raises InvalidInputError,
+        AccountExistsError, UnavailableError, LimitError.
+        """
+        try:
+            address = _address(SigningKey(secret))
+        except SigningKeyError as error:
+            raise InvalidInputError(f"This is no private key: {error}.") from error
+        if address in self._files.addresses():
+            raise AccountExistsError(address)
+        make_file = partial(
+            make_keystore,
+            secret,
+            _encoded(passphrase),
+            cost=self._derivations.cost,
+            salt=self._random_bytes(SALT_BYTES),
+            iv=self._random_bytes(IV_BYTES),
+            uuid=self._ids.random_uuid(),
+        )
+        await self._derivations.run(address, lambda: self._files.write(address, make_file()))
+        return address
+
+    async def import_file(self, content: bytes, passphrase: str) -> Address:
+        """Store a key file as it is, once the passphrase has opened it; the account is locked. Raises
+        InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
+        UnavailableError, LimitError.
+        """
+        try:
+            keystore = read_keystore(content)
+            secret = await self._derivations.run(
+                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
+            )
+        except KeystoreError as error:
+            raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
+        address = _address(SigningKey(secret))
+        await self._derivations.run(address, lambda: self._files.write(address, content))
+        return address
+
+    async def sweep(self, _: int) -> int:
         """Forget keys whose time is over or whose files are gone; returns how many."""
+        return self._forget_ended()
+
+    def _forget_ended(self) -> int:
         ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
         for address in ended:
             del self._open[address]
@@ -148,241 +317,12 @@ class OpenKeys:
         except UnavailableError:  # the files cannot be listed, so none is known to be gone
             return True
 
-
-class Derivations:
-    """Derives keys from passphrases one after the other, each in a thread: it is slow and hungry for memory.
-
-    After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
-    are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
-    """
-
-    def __init__(self, cost: ScryptCost, pause: Pause = asyncio.sleep) -> None:
-        self.cost = cost
-        """The cost of the key of a new file."""
-        self._pause = pause
-        self._accounts = KeyedLock()
-        self._memory = asyncio.Lock()
-        self._waiting: Counter[str] = Counter()
-
-    async def run(self, account: str, work: Callable[[], Result]) -> Result:
-        """Do the work for an account in its turn, and raise what the work raises.
-
-        Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
-        done to its end, and its pause kept, even if the caller is cancelled.
-        """
-        if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
-            raise LimitError(
-                "Too many passphrases wait to be tried: try again in a few seconds.", _RETRY_SECONDS
-            )
-        self._waiting[account] += 1
-        task = asyncio.create_task(self._run(account, work))
-        task.add_done_callback(_look_at_failure)
-        return await asyncio.shield(task)
-
-    async def _run(self, account: str, work: Callable[[], Result]) -> Result:
-        try:
-            async with self._accounts.taken(account):
-                return await self._try(work)
-        finally:
-            self._waiting -= Counter((account,))
-
-    async def _try(self, work: Callable[[], Result]) -> Result:
-        try:
-            async with self._memory:
-                return await asyncio.to_thread(work)
-        except PassphraseError:
-            await self._pause(_PAUSE_SECONDS)
-            raise
-        except CostError as error:
-            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
-
-
-def _look_at_failure(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
-    if not task.cancelled():
-        task.exception()
-
-
-def open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
-    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
-    try:
-        return read_keystore(content).open(encoded(passphrase))
-    except PassphraseError:
-        log.warning("wrong_passphrase", account=address)
-        raise
-
-
-def encoded(passphrase: str) -> bytes:
-    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
-    return passphrase.encode(errors="surrogateescape")
-
-
-class Accounts:
-    """Development accounts and raw keys, which are always open, and key files, which a passphrase opens.
-
-    `lasting` are keys that are always open, by their source. A key that is known from several places is one
-    account, of the first of them.
-    """
-
-    def __init__(
-        self,
-        lasting: Mapping[AccountSource, Sequence[SigningKey]],
-        files: KeystoreFiles,
-        derivations: Derivations,
-        clock: Clock,
-        ids: IdMaker,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
-        self._files = files
-        self._derivations = derivations
-        self._ids = ids
-        self._random_bytes = random_bytes
-        self._lasting: dict[Address, AccountSource] = {}
-        self._listeners: list[Callable[[], None]] = []
-        by_address: dict[Address, SigningKey] = {}
-        for source, keys in lasting.items():
-            for key in keys:
-                self._lasting.setdefault(_address(key), source)
-                by_address.setdefault(_address(key), key)
-        self._keys = OpenKeys(by_address, files, clock)
-
-    def on_unlocked(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each unlock."""
-        self._listeners.append(listener)
-
-    def on_locked(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after keys were forgotten, on demand or because their time was over."""
-        self._keys.on_locked(listener)
-
-    def addresses(self) -> list[Address]:
-        """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
-        return [account.address for account in self.accounts()]
-
-    def accounts(self) -> list[WalletAccount]:
-        """The accounts in the order of `addresses`. Raises UnavailableError."""
-        sources = dict(self._lasting)
-        for address in self._files.addresses():
-            sources.setdefault(address, AccountSource.KEYSTORE)
-        self._keys.forget_ended()
-        return [self._account(address, source) for address, source in sources.items()]
-
-    def are_for_development_only(self) -> bool:
-        """Whether all accounts are for development; False without accounts, or with unreadable files."""
-        try:
-            is_any_else = any(address not in self._lasting for address in self._files.addresses())
-        except UnavailableError:
-            return False
-        return not is_any_else and set(self._lasting.values()) == {AccountSource.DEVELOPMENT}
-
-    def key(self, address: Address) -> SigningKey:
-        """The account's key. Raises UnknownAccountError, LockedError."""
-        key = self._keys.key(address)
-        if key is not None:
-            return key
-        self._check_known(address)
-        raise LockedError(address)
-
-    async def key_with(self, address: Address, passphrase: str) -> SigningKey:
-        """The account's key. It stays locked if it was. A key that is always open needs no passphrase.
-
-        Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
-        """
-        if address in self._lasting:
-            return self.key(address)
-        content = self._files.read(address)
-        try:
-            secret = await self._derivations.run(address, lambda: open_key_file(address, content, passphrase))
-        except PassphraseError as error:
-            raise WrongPassphraseError(address) from error
-        except KeystoreError as error:
-            raise KeyFileError(address, str(error)) from error
-        key = SigningKey(secret)
-        if _address(key) != address:
-            raise KeyFileError(address, f"its key belongs to {_address(key)}")
-        return key
-
-    async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
-        """Open the account's key for some seconds; None means 300, and 0 until the server stops.
-
-        An account that is open gets a new end, unless it was opened without one. Raises what `key_with`
-        raises, and InvalidInputError for any other number of seconds.
-        """
-        if seconds is None:
-            seconds = DEFAULT_UNLOCK_SECONDS
-        if not 0 <= seconds <= LONGEST_UNLOCK_SECONDS:
-            raise InvalidInputError(
-                f"An account is unlocked for 1 to {LONGEST_UNLOCK_SECONDS} seconds, "
-                "or for 0: until the server stops."
-            )
-        key = await self.key_with(address, passphrase)
-        if not self._keys.open(address, key, seconds):
-            return
-        log.info("account_unlocked", account=address, seconds=seconds)
-        for listener in self._listeners:
-            listener()
-
-    def lock(self, address: Address) -> bool:
-        """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
-        if address in self._lasting:
-            return False
-        if not self._keys.lock(address):
-            self._check_known(address)
-        return True
-
-    def lock_all(self) -> None:
-        """Forget every key that a passphrase has opened."""
-        self._keys.lock_all()
-
-    async def create(self, passphrase: str) -> Address:
-        """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
-        return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
-
-    async def import_key(self, secret: bytes, passphrase: str) -> Address:
-        """Store a key of 32 bytes under a passphrase; the account is locked.
-
-        Raises InvalidInputError, AccountExistsError, UnavailableError, LimitError.
-        """
-        try:
-            address = _address(SigningKey(secret))
-        except SigningKeyError as error:
-            raise InvalidInputError(f"This is no private key: {error}.") from error
-        if address in self._files.addresses():
-            raise AccountExistsError(address)
-        make_file = partial(
-            make_keystore,
-            secret,
-            encoded(passphrase),
-            cost=self._derivations.cost,
-            salt=self._random_bytes(SALT_BYTES),
-            iv=self._random_bytes(IV_BYTES),
-            uuid=self._ids.random_uuid(),
-        )
-        await self._derivations.run(address, lambda: self._files.write(address, make_file()))
-        return address
-
-    async def import_file(self, content: bytes, passphrase: str) -> Address:
-        """Store a key file as it is, once the passphrase has opened it; the account is locked.
-
-        Raises InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
-        UnavailableError, LimitError.
-        """
-        try:
-            keystore = read_keystore(content)
-            secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(encoded(passphrase))
-            )
-        except KeystoreError as error:
-            raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
-        address = _address(SigningKey(secret))
-        await self._derivations.run(address, lambda: self._files.write(address, content))
-        return address
-
-    async def sweep(self, _: int) -> int:
-        """Forget keys whose time is over or whose files are gone; returns how many."""
-        return self._keys.forget_ended()
-
-    def _account(self, address: Address, source: AccountSource) -> WalletAccount:
-        return WalletAccount(address, source, self._keys.is_open(address), self._keys.until_ms(address))
+    def _until_ms(self, address: Address) -> int | None:
+        """The end of an unlock in milliseconds since the Unix epoch; None without an end."""
+        opened = self._open.get(address)
+        if opened is None or opened.until_us is None:
+            return None
+        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():
@@ -401,9 +341,8 @@ class PrivateKeyError(ValueError):
 
 
 def read_private_key(text: str) -> bytes:
-    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without.
-
-    Raises PrivateKeyError.
+    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without. Raises
+    PrivateKeyError.
     """
     spelled = _HEXADECIMAL.fullmatch(text.strip())
     if spelled is None:
@@ -417,9 +356,8 @@ def read_private_key(text: str) -> bytes:
 
 
 def read_private_keys(text: str) -> list[SigningKey]:
-    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment.
-
-    Raises PrivateKeyError.
+    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment. Raises
+    PrivateKeyError.
     """
     words = _COMMENT.sub("", text).replace(",", " ").split()
     keys = []

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
@@ -82,6 +82,9 @@ DELETE FROM wallet_approvals WHERE id IN
 _AFTER_ALL = "~"
 
 
+_Page: TypeAlias = Sequence[tuple[int, ApprovalRequest]]
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalsChanged(DomainEvent):
     """A request waits for a decision, or waits no more."""
@@ -100,7 +103,7 @@ class ApprovalStore:
         """Store a pending request."""
         if self._fence is not None:
             yield from self._fence()
-        yield Statement(_INSERT, _row(approval))
+        yield Statement(_INSERT, (*approval[:4], *approval.caller, *approval[5:8]))  # as _COLUMNS has them
         yield ApprovalsChanged()
 
     async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:
@@ -117,16 +120,12 @@ class ApprovalStore:
         """Pending requests whose time is not over, oldest first."""
         return [_approval(row) for row in await self.database.read(_PENDING, (now_ms,))]
 
-    async def waiting_page(
-        self, now_ms: int, before: int, limit: int
-    ) -> Sequence[tuple[int, ApprovalRequest]]:
+    async def waiting_page(self, now_ms: int, before: int, limit: int) -> _Page:
         """Pending requests with smaller numbers, newest first, with their numbers but without subjects."""
         rows = await self.database.read(_WAITING_PAGE, (now_ms, before, limit))
         return [(row[0], _approval(row[1:])) for row in rows]
 
-    async def settled_page(
-        self, now_ms: int, before: int, limit: int
-    ) -> Sequence[tuple[int, ApprovalRequest]]:
+    async def settled_page(self, now_ms: int, before: int, limit: int) -> _Page:
         """Requests that wait no more, with smaller numbers, newest first, with their numbers but without
         subjects.
         """
@@ -135,9 +134,8 @@ class ApprovalStore:
 
     @transaction
     def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
-        """Settle a pending request; False when it is not pending any more, or its time is over.
-
-        Publishes `Touched`, for the client that waits, perhaps in another process.
+        """Settle a pending request; False when it is not pending any more, or its time is over. Publishes
+        `Touched`, for the client that waits, perhaps in another process.
         """
         if state is ApprovalState.EXPIRED:
             ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
@@ -159,36 +157,12 @@ class ApprovalStore:
         return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
 
 
-def _row(approval: ApprovalRequest) -> tuple[str | bytes | int | None, ...]:
-    caller = approval.caller
-    return (
-        approval.approval_id,
-        approval.method,
-        approval.address,
-        approval.subject,
-        caller.address,
-        caller.origin,
-        caller.request_id,
-        approval.asked_at_ms,
-        approval.expires_at_ms,
-        approval.state,
-    )
-
-
 def _approval(row: Row) -> ApprovalRequest:
-    approval_id, method, address, subject, client, origin, request_id, *rest = row
-    asked_at_ms, expires_at_ms, state, decided_at_ms = rest
+    approval_id, method, address, subject, *caller, asked_at_ms, expires_at_ms, state, decided_at_ms = row
     return ApprovalRequest(
-        ApprovalId(approval_id),
-        method,
-        Address(address),
-        subject or b"",
-        Caller(client, origin, request_id),
-        asked_at_ms,
-        expires_at_ms,
-        ApprovalState(state),
-        decided_at_ms,
-    )
+        approval_id, method, address, subject or b"", Caller(*caller), asked_at_ms, expires_at_ms,
+        ApprovalState(state), decided_at_ms,
+    )  # fmt: skip
 
 
 def not_shown(_: ApprovalRequest) -> AbstractContextManager[None]:
@@ -207,9 +181,8 @@ class ApprovalRules(NamedTuple):
 
 
 class Approvals:
-    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass.
-
-    At most MOST_WAITING requests wait at once.
+    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass. At most
+    MOST_WAITING requests wait at once.
     """
 
     def __init__(
@@ -255,14 +228,16 @@ class Approvals:
                 f"{MOST_WAITING} requests wait to be approved: try again when some are decided.",
                 _TRY_AGAIN_SECONDS,
             )
-        approval = self._asked(method, address, subject, caller)
-        with self._rules.shown(approval), self._wait_of(approval.approval_id):
+        approval_id, now_ms = ApprovalId(self._ids.random_uuid()), self._clock.now_ms()
+        until_ms = now_ms + self._rules.timeout_seconds * 1000
+        approval = ApprovalRequest(approval_id, method, address, subject, caller, now_ms, until_ms)
+        with self._rules.shown(approval), self._wait_of(approval_id):
             state = await self._state_in_time(approval)
             if state is ApprovalState.REJECTED:
                 raise SignatureRejectedError("The request was rejected.")
             if state is not ApprovalState.APPROVED:
                 raise self._not_decided()
-        return approval.approval_id
+        return approval_id
 
     async def some_wait(self) -> None:
         """Return as soon as a request waits for a decision."""
@@ -294,18 +269,6 @@ class Approvals:
         """Delete a slice of old requests; returns how many rows."""
         longest_wait_ms = self._rules.timeout_seconds * 1000
         return await self._store.sweep(now_ms - longest_wait_ms - self._rules.kept_ms, _SWEEP_SLICE)
-
-    def _asked(self, method: str, address: Address, subject: bytes, caller: Caller) -> ApprovalRequest:
-        now_ms = self._clock.now_ms()
-        return ApprovalRequest(
-            ApprovalId(self._ids.random_uuid()),
-            method,
-            address,
-            subject,
-            caller,
-            asked_at_ms=now_ms,
-            expires_at_ms=now_ms + self._rules.timeout_seconds * 1000,
-        )
 
     @contextmanager
     def _wait_of(self, approval_id: ApprovalId) -> Iterator[None]:

@@ -21,7 +21,6 @@ from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageE
 from bridge_server.ethereum.signing_key import personal_message_hash
 from bridge_server.ethereum.transactions import (
     GAS_OF_A_BLOB,
-    Authorization,
     RawTransaction,
     RawTransactionError,
     read_raw_transaction,
@@ -35,6 +34,7 @@ from bridge_server.ethereum.typed_data import (
     signed_part,
 )
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.wallet.parameters import written_access_list
 from bridge_server.wallet.visible_text import (
     ReadCall,
     ether,
@@ -83,36 +83,29 @@ def explain(method: str, subject: bytes, account: str | None = None) -> list[Lin
     `walletChainId`; of a transaction the object with its gaps filled in; of a signed transaction the DATA.
     `account` would sign it.
     """
-    return _folded(_explained(method, subject, account))
-
-
-def _explained(method: str, subject: bytes, account: str | None) -> list[Line]:
     try:
-        return _explained_value(method, json.loads(subject), account)
+        lines = _explained(method, json.loads(subject), account)
     except (ValueError, RecursionError):
         shown = _texts("as it came", subject.decode("utf-8", "replace"))
-        return [("WARNING", "this is no JSON, or too deep"), *shown]
-
-
-def _explained_value(method: str, value: Any, account: str | None) -> list[Line]:
-    try:
-        if method in _MESSAGE_METHODS:
-            return _explain_message(value, account)
-        return _EXPLAINERS.get(method, _unknown)(value)
-    except _NotUnderstoodError as error:
-        return [("WARNING", f"this is not understood: {visible(str(error))}"), *_as_it_came(value)]
-
-
-def _folded(lines: list[Line]) -> list[Line]:
-    """Lines no wider than a terminal, and not too many of them: a last line counts the lines left out."""
+        lines = [("WARNING", "this is no JSON, or too deep"), *shown]
     rows: list[Line] = []
     for label, text in lines:
-        first, *others = folded(text, _COLUMNS)
-        rows += [(label, first), *(("", other) for other in others)]
+        rows += _rows(label, folded(text, _COLUMNS))
     if len(rows) > _MAX_LINES:
         cut = len(rows) - _MAX_LINES
         rows[_MAX_LINES:] = [("WARNING", f"{cut} more lines are not shown here: --json has everything")]
     return rows
+
+
+def _explained(method: str, value: Any, account: str | None) -> list[Line]:
+    try:
+        if method in _MESSAGE_METHODS:
+            return _explain_message(value, account)
+        if method in _EXPLAINERS:
+            return _EXPLAINERS[method](value)
+        return [("WARNING", "what this method signs is not known"), *_as_it_came(value)]
+    except _NotUnderstoodError as error:
+        return [("WARNING", f"this is not understood: {visible(str(error))}"), *_as_it_came(value)]
 
 
 def _explain_message(value: Any, account: str | None) -> list[Line]:
@@ -121,14 +114,10 @@ def _explain_message(value: Any, account: str | None) -> list[Line]:
     try:
         text = message.decode()
     except UnicodeDecodeError:
-        return [*_binary(message), *signed]
+        is_hash = len(message) == _HASH_BYTES
+        hint = "; it may be the hash of something that is not shown" if is_hash else " (UTF-8)"
+        return [("WARNING", f"the message is not text{hint}"), *signed]
     return [*_sign_in(text, account), *_texts("text", text), *signed]
-
-
-def _binary(message: bytes) -> list[Line]:
-    if len(message) == _HASH_BYTES:
-        return [("WARNING", "the message is not text; it may be the hash of something that is not shown")]
-    return [("WARNING", "the message is not text (UTF-8)")]
 
 
 def _sign_in(text: str, account: str | None) -> list[Line]:
@@ -161,7 +150,10 @@ def _sign_in_fields(message: SignInMessage) -> list[Line]:
 
 
 def _explain_typed_data(value: Any) -> list[Line]:
-    document = _parsed(value) if isinstance(value, str) else value
+    try:
+        document = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise _NotUnderstoodError("the string is no JSON") from None
     try:
         typed_data = read_typed_data(document)
     except TypedDataError as error:
@@ -203,22 +195,11 @@ def _explain_raw_transaction(value: Any) -> list[Line]:
         raise _NotUnderstoodError(str(error)) from None
 
 
-def _unknown(value: Any) -> list[Line]:
-    return [("WARNING", "what this method signs is not known"), *_as_it_came(value)]
-
-
 def _data(value: Any) -> bytes:
     try:
         return data_of(value)
     except HexError as error:
         raise _NotUnderstoodError(f"it {error}") from None
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise _NotUnderstoodError("the string is no JSON") from None
 
 
 def _as_it_came(value: Any) -> list[Line]:
@@ -240,16 +221,19 @@ def _rows(label: str, lines: list[str]) -> list[Line]:
 
 def transaction_lines(transaction: Mapping[str, Any]) -> list[Line]:
     """A transaction with all its members, also unknown ones. Members may be missing."""
+    accesses = transaction.get("accessList")
+    if not isinstance(accesses, list):
+        accesses = [] if accesses is None else [accesses]
     return [
         *_purpose(transaction),
         *_recipient(transaction),
         *_cost(transaction),
         *(
-            _plain(label, transaction[name], _number)
+            _plain(label, transaction[name], lambda number: str(quantity_of(number)))
             for name, label in _NUMBERS.items()
             if name in transaction
         ),
-        *_access_list(transaction.get("accessList")),
+        *(("access list", _json(entry)) for entry in accesses),
         *_transaction_data(transaction),
         *(
             ("also", f"{visible(name)}: {_json(value)}")
@@ -268,10 +252,7 @@ def raw_transaction_lines(raw: RawTransaction) -> list[Line]:
         "maxFeePerGas": quantity(raw.max_fee_per_gas),
         "nonce": quantity(raw.nonce),
         "data": hex_of(raw.data),
-        "accessList": [
-            {"address": entry.address, "storageKeys": [hex_of(key) for key in entry.storage_keys]}
-            for entry in raw.access_list
-        ],
+        "accessList": written_access_list(raw.access_list),
     }
     if raw.max_priority_fee_per_gas is not None:
         spelled["maxPriorityFeePerGas"] = quantity(raw.max_priority_fee_per_gas)
@@ -281,7 +262,7 @@ def raw_transaction_lines(raw: RawTransaction) -> list[Line]:
         ("chain", "EVERY chain: it is not bound to one" if raw.chain_id is None else str(raw.chain_id)),
         *transaction_lines(spelled),
         *_blobs(raw),
-        *(("authorizes", _authorization(leave)) for leave in raw.authorizations),
+        *_authorizations(raw),
     ]
 
 
@@ -302,9 +283,11 @@ def _blobs(raw: RawTransaction) -> Iterator[Line]:
         yield "blob", hex_of(named)
 
 
-def _authorization(leave: Authorization) -> str:
-    chain = f"chain {leave.chain_id}" if leave.chain_id else "EVERY chain"
-    return f"{checksummed(leave.address)} to be the code of an account (nonce {leave.nonce}, {chain})"
+def _authorizations(raw: RawTransaction) -> Iterator[Line]:
+    for leave in raw.authorizations:
+        chain = f"chain {leave.chain_id}" if leave.chain_id else "EVERY chain"
+        account = f"the code of an account (nonce {leave.nonce}, {chain})"
+        yield "authorizes", f"{checksummed(leave.address)} to be {account}"
 
 
 def _purpose(transaction: Mapping[str, Any]) -> Iterator[Line]:
@@ -361,12 +344,6 @@ def _cost(transaction: Mapping[str, Any]) -> Iterator[Line]:
         yield "in all", f"at most {ether(value + gas * price)}"
 
 
-def _access_list(value: Any) -> Iterator[Line]:
-    entries = value if isinstance(value, list) else [] if value is None else [value]
-    for entry in entries:
-        yield "access list", _json(entry)
-
-
 def _transaction_data(transaction: Mapping[str, Any]) -> Iterator[Line]:
     given = _given_data(transaction)
     for name, value in given.items():
@@ -403,10 +380,6 @@ def _address(value: Any) -> str:
     return checksummed(address_of(value))
 
 
-def _number(value: Any) -> str:
-    return str(quantity_of(value))
-
-
 def _json(value: Any) -> str:
     return visible(json.dumps(value, ensure_ascii=False))
 
@@ -429,7 +402,6 @@ def message_lines(document: Document) -> list[str]:
 
 def permits(document: Document) -> list[str]:
     """The spender and the amount of a token's permit, a line for each token; nothing for other messages.
-
     Permits are defined by EIP-2612, by DAI, and by Permit2 for a single token or several.
     """
     message = document["message"]

@@ -68,27 +68,27 @@ class KeystoreFiles:
             return _content(file)
 
     def write(self, address: Address, content: bytes) -> None:
-        """Store a new account's file, on disk when this returns. May run in a thread.
-
-        Raises AccountExistsError, UnavailableError.
+        """Store a new account's file, on disk when this returns. May run in a thread. Raises
+        AccountExistsError, UnavailableError.
         """
         moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
         name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
         with self._access():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.mkdir(mode=0o700, exist_ok=True)
-            with _locked(self._path):
+            with _opened(self._path) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # keeps other writers out
                 if address in _names(_look_at(self._path, self._seen)):
                     raise AccountExistsError(address)
                 _write(self._path / _PARTIAL, content)
                 (self._path / _PARTIAL).rename(self._path / name)
-                for directory in (self._path, self._path.parent):
-                    _sync(directory)
+                os.fsync(descriptor)
+                with _opened(self._path.parent) as parent:
+                    os.fsync(parent)
 
     def _look(self) -> None:
-        """Read the directory again, unless nothing in it can have changed since the last time.
-
-        Two changes may be so close that the directory's time of change is the same.
+        """Read the directory again, unless nothing in it can have changed since the last time. Two changes
+        may be so close that the directory's time of change is the same.
         """
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns
@@ -175,19 +175,6 @@ def _address(file: Path) -> Address | None:
 def _content(file: Path) -> bytes:
     with file.open("rb") as stream:
         return stream.read(LARGEST_FILE_BYTES + 1)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Keep other writers out of the directory."""
-    with _opened(directory) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-def _sync(directory: Path) -> None:
-    with _opened(directory) as descriptor:
-        os.fsync(descriptor)
 
 
 @contextmanager

@@ -100,9 +100,8 @@ class StoredTransaction(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """A signature: of which hash, by which method, with the key of which account, for which client.
-
-    A transaction has a hash of its own, by which nodes know it.
+    """A signature: of which hash, by which method, with the key of which account, for which client. A
+    transaction has a hash of its own, by which nodes know it.
     """
 
     at_ms: int

@@ -4,9 +4,10 @@ A wrong value is refused with its place, such as `params[1]`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from bridge_server.ethereum.address import HexError, address_of, data_of, quantity, quantity_of
+from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.transactions import MAX_CHAIN_ID, STORAGE_KEY_BYTES, AccessList, AccessListEntry
 from bridge_server.kernel.errors import Fault
 from bridge_server.wallet.models import Address, InvalidParamsError
@@ -39,29 +40,32 @@ def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]
     """One value for each name. After the `least`, a value may be left out: None."""
     if type(params) is list and len(params) == len(names):
         return params
+    listed = f"[{', '.join(names)}]"
     if isinstance(params, dict):
-        raise InvalidParamsError(f"params must be an array: {method} takes {_listed(names)}.")
+        raise InvalidParamsError(f"params must be an array: {method} takes {listed}.")
     given = params or []
     if not least <= len(given) <= len(names):
         count = "1 value" if len(given) == 1 else f"{len(given)} values"
-        raise InvalidParamsError(f"params has {count}, and {method} takes {_listed(names)}.")
+        raise InvalidParamsError(f"params has {count}, and {method} takes {listed}.")
     return [*given, *[None] * (len(names) - len(given))]
+
+
+def checked(read: Callable[[Any], Value], value: object, place: str, hint: str = "") -> Value:
+    """The value as `read` returns it. Raises InvalidParamsError, which names the place, for a HexError."""
+    try:
+        return read(value)
+    except HexError as error:
+        raise InvalidParamsError(f"{place} {error}.{hint}") from None
 
 
 def address(value: object, place: str) -> Address:
     """An address, in lower case."""
-    try:
-        return Address(address_of(value))
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}.") from None
+    return Address(checked(address_of, value, place))
 
 
 def data(value: object, place: str, size: int | None = None) -> bytes:
     """DATA."""
-    try:
-        return data_of(value, size)
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}.") from None
+    return checked(partial(data_of, size=size), value, place)
 
 
 def text(value: object, place: str) -> str:
@@ -76,10 +80,6 @@ def nothing(method: str, params: Params) -> None:
     arguments(method, params, 0)
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return f"[{', '.join(names)}]"
-
-
 # The fields of a transaction object, each read strictly. A fault names its place.
 
 
@@ -90,7 +90,8 @@ class RequestFields:
         self._values = values
         self._faults: list[Fault] = []
         if not _NOT_SIGNED.keys().isdisjoint(values):
-            self._refuse_other_transactions()
+            for name in filter(self.has, _NOT_SIGNED):
+                self.fault(name, f"{_NOT_SIGNED[name]}.")
 
     def has(self, name: str) -> bool:
         """Whether the field is there."""
@@ -125,11 +126,6 @@ class RequestFields:
         if self._faults:
             sentences = [f"{fault.pointer} {fault.detail}" for fault in self._faults]
             raise InvalidParamsError(" ".join(sentences), self._faults)
-
-    def _refuse_other_transactions(self) -> None:
-        for name, reason in _NOT_SIGNED.items():
-            if self.has(name):
-                self.fault(name, f"{reason}.")
 
 
 class _InnerError(HexError):
@@ -172,23 +168,27 @@ def access_list(value: Any) -> AccessList:
     return tuple(_access_list_entry(f"[{position}]", entry) for position, entry in enumerate(value))
 
 
+def written_access_list(entries: AccessList) -> list[dict[str, Any]]:
+    """An access list as JSON-RPC spells it."""
+    return [
+        {"address": entry.address, "storageKeys": [hex_of(key) for key in entry.storage_keys]}
+        for entry in entries
+    ]
+
+
 def _access_list_entry(place: str, value: Any) -> AccessListEntry:
     if not isinstance(value, dict):
         raise _InnerError(place, "must be an object {address, storageKeys}")
     keys = value.get("storageKeys", [])
     if not isinstance(keys, list):
         raise _InnerError(f"{place}.storageKeys", "must be an array of DATA")
-    address = _inner(f"{place}.address", address_of, value.get("address"))
     return AccessListEntry(
-        address,
+        _inner(f"{place}.address", address_of, value.get("address")),
         tuple(
-            _inner(f"{place}.storageKeys[{position}]", _storage_key, key) for position, key in enumerate(keys)
+            _inner(f"{place}.storageKeys[{position}]", partial(data_of, size=STORAGE_KEY_BYTES), key)
+            for position, key in enumerate(keys)
         ),
     )
-
-
-def _storage_key(value: Any) -> bytes:
-    return data_of(value, STORAGE_KEY_BYTES)
 
 
 def _inner(place: str, read: Callable[[Any], Value], value: Any) -> Value:

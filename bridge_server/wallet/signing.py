@@ -102,16 +102,13 @@ class AuditLog:
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
             try:
-                await self._keep()
+                if not self._is_in_place():
+                    await asyncio.to_thread(_sync_and_close, self._use(self._open()))
+                elif self._is_unsynced:
+                    self._is_unsynced = False
+                    await asyncio.to_thread(os.fsync, self._file)
             except OSError as error:
                 log.warning("audit_log_not_synced", file=str(self._path), reason=error.strerror)
-
-    async def _keep(self) -> None:
-        if not self._is_in_place():
-            await asyncio.to_thread(_sync_and_close, self._use(self._open()))
-        elif self._is_unsynced:
-            self._is_unsynced = False
-            await asyncio.to_thread(os.fsync, self._file)
 
     def _is_in_place(self) -> bool:
         try:
@@ -147,18 +144,12 @@ def _sync_and_close(file: int) -> None:
 
 
 def _line(entry: AuditEntry) -> bytes:
-    caller = entry.caller
+    at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
     fields = {
-        "at": rfc3339(entry.at_ms),
-        "method": entry.method,
-        "account": entry.address,
-        "hash": entry.signed_hash,
-        "transaction_hash": entry.transaction_hash,
-        "client": caller.address,
-        "origin": caller.origin,
-        "request_id": caller.request_id,
-        "approval": entry.approval_id,
-    }
+        "at": rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
+        "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
+        "request_id": caller.request_id, "approval": approval_id,
+    }  # fmt: skip
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -170,9 +161,8 @@ def _unwritten(reason: str | None) -> UnavailableError:
 
 
 class AuditPage(NamedTuple):
-    """Lines of the log, newest first, as they were written.
-
-    `rest` is the place in the file before which more lines stand, None at its beginning.
+    """Lines of the log, newest first, as they were written. `rest` is the place in the file before which more
+    lines stand, None at its beginning.
     """
 
     entries: Sequence[dict[str, Any]]
@@ -180,10 +170,9 @@ class AuditPage(NamedTuple):
 
 
 def read_history(path: Path, before: int | None, limit: int, most_bytes: int = MOST_BYTES) -> AuditPage:
-    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread.
-
-    A line that was not written whole is left out. A page may be short although more lines stand before it.
-    Raises UnavailableError when the file cannot be read.
+    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread. A line that
+    was not written whole is left out. A page may be short although more lines stand before it. Raises
+    UnavailableError when the file cannot be read.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -248,7 +237,6 @@ class TypedDataScheme(StrEnum):
 
 class Signing:
     """Signs for accounts whose keys are open, or with a passphrase. Signatures are 65 bytes: r, s and v.
-
     Transactions are signed by their service, with `key`, `approved` and `record`.
     """
 
@@ -279,9 +267,7 @@ class Signing:
         self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
     ) -> ApprovalId | None:
         """Return the approval's id once it is given; None when none is required. `subject` makes the JSON
-        that the person is shown.
-
-        Raises as `Approvals.approved` does.
+        that the person is shown. Raises as `Approvals.approved` does.
         """
         if not self._approvals.is_on:
             return None
@@ -300,40 +286,27 @@ class Signing:
         )  # fmt: skip
 
     def sign_message(
-        self,
-        method: str,
-        address: Address,
-        message: bytes,
-        caller: Caller,
-        passphrase: str | None = None,
+        self, method: str, address: Address, message: bytes, caller: Caller, passphrase: str | None = None
     ) -> Awaitable[bytes]:
-        """Sign a message (EIP-191, 0x45).
-
-        Raises UnknownAccountError, LockedError, WrongPassphraseError, SignatureRejectedError;
-        UnavailableError when the log cannot be written.
+        """Sign a message (EIP-191, 0x45). Raises UnknownAccountError, LockedError, WrongPassphraseError,
+        SignatureRejectedError; UnavailableError when the log cannot be written.
         """
         return self._sign(method, address, personal_message_hash(message), message, caller, passphrase)
 
     def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
     ) -> Awaitable[bytes]:
-        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from.
-
-        Raises what `sign_message` raises.
+        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from. Raises what
+        `sign_message` raises.
         """
         is_message = self._scheme is TypedDataScheme.EIP191
         digest = personal_message_hash(typed_data.preimage) if is_message else typed_data.digest
         return self._sign(method, address, digest, document, caller, None)
 
     async def _sign(
-        self,
-        method: str,
-        address: Address,
-        digest: bytes,
-        subject: Any,
-        caller: Caller,
+        self, method: str, address: Address, digest: bytes, subject: Any, caller: Caller,
         passphrase: str | None,
-    ) -> bytes:
+    ) -> bytes:  # fmt: skip
         if passphrase is None:
             key = self._accounts.key(address)
         else:

@@ -26,13 +26,14 @@ def visible(text: str) -> str:
     """The text on one line, with its unseen characters as `<U+202E>`."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_visible_character, text))
+    return "".join(
+        each if each.isprintable() and _BLANK.match(each) is None else f"<U+{ord(each):04X}>" for each in text
+    )
 
 
 def folded(text: str, columns: int) -> list[str]:
-    """The lines of a visible text, of at most so many columns, broken after a space where there is one.
-
-    A terminal that had to break them itself would begin with the rest where only labels begin.
+    """The lines of a visible text, of at most so many columns, broken after a space where there is one. A
+    terminal that had to break them itself would begin with the rest where only labels begin.
     """
     lines, start, mark = [], 0, ""
     while (end := _end_of_line(text, start, columns - len(mark))) < len(text):
@@ -49,12 +50,6 @@ def _end_of_line(text: str, start: int, columns: int) -> int:
         if columns < 0:
             return position
     return len(text)
-
-
-def _visible_character(character: str) -> str:
-    if character.isprintable() and _BLANK.match(character) is None:
-        return character
-    return f"<U+{ord(character):04X}>"
 
 
 # Amounts of wei in words, exactly.
@@ -113,17 +108,21 @@ _ALL_TOKENS = "the operator can take EVERY token of this contract from the accou
 
 
 class KnownCall(NamedTuple):
-    """A function: its arguments as types and names, and its meaning in words."""
+    """A function: its declaration, as Solidity has it, and its meaning in words."""
 
-    name: str
-    arguments: tuple[tuple[str, str], ...]
+    declaration: str
     meaning: str
     warning: Callable[[list[int]], str | None] = lambda words: None
 
     @property
+    def arguments(self) -> list[list[str]]:
+        """The type and the name of each argument."""
+        return [argument.split() for argument in self.declaration[:-1].partition("(")[2].split(", ")]
+
+    @property
     def signature(self) -> str:
         """Its name and the types of its arguments."""
-        return f"{self.name}({','.join(kind for kind, _ in self.arguments)})"
+        return f"{self.declaration.partition('(')[0]}({','.join(kind for kind, _ in self.arguments)})"
 
 
 class ReadCall(NamedTuple):
@@ -141,19 +140,18 @@ def read_call(data: bytes) -> ReadCall | None:
     known = _by_selector().get(data[:_SELECTOR_BYTES])
     if known is None:
         return None
-    arguments = data[_SELECTOR_BYTES:]
-    heads = len(known.arguments) * _WORD_BYTES
+    arguments, declared = data[_SELECTOR_BYTES:], known.arguments
+    heads = len(declared) * _WORD_BYTES
     if len(arguments) < heads:
         return _unreadable(known, f"it has {len(arguments)} bytes of arguments, and needs {heads}")
     words = [arguments[start : start + _WORD_BYTES] for start in range(0, heads, _WORD_BYTES)]
     try:
         shown = [
-            (name, _READERS[kind](name, word))
-            for (kind, name), word in zip(known.arguments, words, strict=True)
+            (name, _READERS[kind](name, word)) for (kind, name), word in zip(declared, words, strict=True)
         ]
     except ValueError as error:
         return _unreadable(known, str(error))
-    if len(arguments) > heads and "bytes" not in _kinds(known):
+    if len(arguments) > heads and not known.signature.endswith("bytes)"):
         shown.append(("and", f"{len(arguments) - heads} bytes more, which the call does not need"))
     numbers = [int.from_bytes(word) for word in words]
     return ReadCall(known.signature, known.meaning, shown, known.warning(numbers))
@@ -161,10 +159,6 @@ def read_call(data: bytes) -> ReadCall | None:
 
 def _unreadable(known: KnownCall, fault: str) -> ReadCall:
     return ReadCall(known.signature, known.meaning, [], fault=fault)
-
-
-def _kinds(known: KnownCall) -> list[str]:
-    return [kind for kind, _ in known.arguments]
 
 
 def _read_address(name: str, word: bytes) -> str:
@@ -203,55 +197,45 @@ _READERS: dict[str, Callable[[str, bytes], str]] = {
     "bytes": lambda name, word: "(in the data below)",
 }
 
-_FROM_TO = (("address", "from"), ("address", "to"))
 _KNOWN = (
-    KnownCall("transfer", (("address", "to"), ("uint256", "amount")), "send a token (ERC-20)"),
+    KnownCall("transfer(address to, uint256 amount)", "send a token (ERC-20)"),
     KnownCall(
-        "approve",
-        (("address", "spender"), ("uint256", "amount")),
+        "approve(address spender, uint256 amount)",
         "let another spend a token (ERC-20), or, with a token's number for the amount, take it (ERC-721)",
         _allowance(1),
     ),
     KnownCall(
-        "increaseAllowance",
-        (("address", "spender"), ("uint256", "added")),
+        "increaseAllowance(address spender, uint256 added)",
         "let another spend more of a token (ERC-20)",
         _allowance(1),
     ),
     KnownCall(
-        "decreaseAllowance",
-        (("address", "spender"), ("uint256", "subtracted")),
-        "let another spend less of a token (ERC-20)",
+        "decreaseAllowance(address spender, uint256 subtracted)", "let another spend less of a token (ERC-20)"
     ),
     KnownCall(
-        "transferFrom",
-        (*_FROM_TO, ("uint256", "amount")),
+        "transferFrom(address from, address to, uint256 amount)",
         "send a token of somebody who allowed it (ERC-20), or a single one, by its number (ERC-721)",
     ),
     KnownCall(
-        "permit",
-        (
-            *(("address", "owner"), ("address", "spender"), ("uint256", "value"), ("uint256", "deadline")),
-            *(("uint8", "v"), ("bytes32", "r"), ("bytes32", "s")),
-        ),
+        "permit(address owner, address spender, uint256 value, uint256 deadline, "
+        "uint8 v, bytes32 r, bytes32 s)",
         "let another spend the owner's token, by the owner's signature (EIP-2612)",
         _allowance(2),
     ),
     KnownCall(
-        "setApprovalForAll",
-        (("address", "operator"), ("bool", "approved")),
+        "setApprovalForAll(address operator, bool approved)",
         "let another take all tokens, or no longer (ERC-721, ERC-1155)",
         lambda words: _ALL_TOKENS if words[1] else None,
     ),
-    KnownCall("safeTransferFrom", (*_FROM_TO, ("uint256", "token")), "send a token by its number (ERC-721)"),
     KnownCall(
-        "safeTransferFrom",
-        (*_FROM_TO, ("uint256", "token"), ("bytes", "data")),
+        "safeTransferFrom(address from, address to, uint256 token)", "send a token by its number (ERC-721)"
+    ),
+    KnownCall(
+        "safeTransferFrom(address from, address to, uint256 token, bytes data)",
         "send a token by its number (ERC-721)",
     ),
     KnownCall(
-        "safeTransferFrom",
-        (*_FROM_TO, ("uint256", "token"), ("uint256", "amount"), ("bytes", "data")),
+        "safeTransferFrom(address from, address to, uint256 token, uint256 amount, bytes data)",
         "send a token by its number (ERC-1155)",
     ),
 )

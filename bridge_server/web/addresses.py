@@ -50,9 +50,7 @@ class ClientAddresses:
         return bool(self._trusted_proxies)
 
     def bucket_key(self, request: web.Request) -> str | None:
-        """The key of the client's buckets, or None when the client is exempt from them. IPv6 clients count by
-        their /64, the least that one customer is given.
-        """
+        """The key of the client's buckets, None if it is exempt; IPv6 clients count by their /64."""
         if self._peers_tell:
             try:
                 key = peer_key_of(request)
@@ -123,9 +121,7 @@ def _parse(text: str) -> IpAddress | None:
 
 
 class Hosts:
-    """The hosts that a request may name: this machine, the address it came to, and `names` without ports. By
-    DNS rebinding a web page's own host name can lead to this machine: such a host is not admitted.
-    """
+    """The hosts that a request may name, against DNS rebinding: this machine, its address, and `names`."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = frozenset(name.strip("[]").lower() for name in names if name)
@@ -162,7 +158,6 @@ def _name_of(host: str) -> str:
 
 
 def _is_own_address(request: web.Request, host: str) -> bool:
-    """Whether the host is the address that the connection came to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     try:
         return isinstance(own, tuple) and parse_ip_address(_name_of(host)) == parse_ip_address(own[0])

@@ -98,18 +98,13 @@ def noted_of(request: Any) -> tuple[str, str, str]:
 
 
 def peer_key_of(request: Any) -> str | None:
-    """The key of the buckets of a guarded connection's peer, None if it is exempt; AttributeError for any
-    other connection.
-    """
+    """The key of the buckets of a guarded connection's peer, None if exempt. Raises AttributeError."""
     key: str | None = request._protocol.peer_key
     return key
 
 
 def take_body(request: web.Request) -> bytes | None:
-    """The whole body, which `request.read()` gives from now on, too; None while some of it is on its way.
-
-    Raises what aiohttp found wrong with it, such as RequestPayloadError.
-    """
+    """The whole body, None while some of it is on its way. Raises what aiohttp found wrong with it."""
     if not _HAS_KNOWN_REQUESTS or not request.content.is_eof():
         return None
     found: bytes | None = request._read_bytes
@@ -245,10 +240,7 @@ def quick_routes(
     fixed: Iterable[tuple[str, web.AbstractRoute]],
     otherwise: Callable[[Any], Awaitable[web.StreamResponse]],
 ) -> Callable[[Any], Awaitable[web.StreamResponse]]:
-    """Handles requests to these routes at once, and all others by `otherwise`: aiohttp's router.
-
-    `fixed` are the routes without an id, by their paths, which win: the id of `/session/{id}` is never `new`.
-    """
+    """Handles requests to these routes at once, others by `otherwise`; `fixed` ones, without an id, win."""
     table = {(each.route.method, each.first, each.rest): (each.name, each.route) for each in routes}
     whole = {(route.method, path): route for path, route in fixed}
     paths = {path for _, path in whole}
@@ -279,10 +271,7 @@ def quick_routes(
 def made_when_asked(
     add: Callable[[_Handler], web.AbstractRoute], make: Callable[[], _Handler]
 ) -> web.AbstractRoute:
-    """The route that `add` adds, with the handler that `make` makes at its first request.
-
-    A server has hundreds of routes, of which a process seldom serves all: a start makes no handler.
-    """
+    """The route that `add` adds, whose handler `make` makes at its first request: few are ever used."""
     made: _Handler | None = None
 
     async def first(request: web.Request) -> web.StreamResponse:

@@ -178,7 +178,6 @@ class WholeAnswer(ReadyResponse):
         return None
 
     def _written(self, body: bytes) -> bytes:
-        """The whole answer."""
         if self.own_headers is not None:
             head, fields = _lines(self._status, self._reason, self.own_headers).encode(), ""
         else:
@@ -300,10 +299,7 @@ def no_content() -> web.Response:
 
 
 class StreamedAnswer(web.StreamResponse):
-    """200 with JSON that is too long to be made before it is sent, in pieces.
-
-    If the pieces end too early, the connection ends as well, so that no reader takes a part for the whole.
-    """
+    """200 with JSON in pieces. If they end too early, the connection ends: no part passes for the whole."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         super().__init__(headers=_JSON)
@@ -420,10 +416,7 @@ class _Written:
 
 
 class DocumentPage:
-    """Answers a JSON document that does not change until the server ends; 304 to a client that has it.
-
-    `make` makes the values of the document when it is first asked for, in a thread.
-    """
+    """Answers the JSON document of `make`, made in a thread when first asked for; 304 to one that has it."""
 
     def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
@@ -459,10 +452,7 @@ STYLESHEET = Path(__file__).parent / "pages.css"
 
 
 class StaticFiles:
-    """Scripts and stylesheets of pages, read once. `root` is the path below which they are answered.
-
-    Their names hold a digest, so that browsers keep them for long.
-    """
+    """Scripts and stylesheets below `root`, read once; browsers keep them, since names hold a digest."""
 
     def __init__(self, root: str, files: Iterable[Path]) -> None:
         self._root = root
@@ -497,11 +487,7 @@ class StaticFiles:
 
 
 def page_headers(**policy: str) -> CIMultiDictProxy[str]:
-    """The headers of an HTML page, which runs scripts of this server alone, stands in no frame and is not
-    cached.
-
-    `policy` are further directives of its Content-Security-Policy, by name.
-    """
+    """The headers of an HTML page that runs only scripts from here, in no frame; `policy` adds directives."""
     directives = _PAGE_POLICY | {name.replace("_", "-"): value for name, value in policy.items()}
     return ready_made(
         {

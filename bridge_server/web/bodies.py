@@ -211,10 +211,7 @@ AnyShape = TypeVar("AnyShape", bound=Shape)
 
 
 def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = ()) -> AnyShape:
-    """Return the values in that shape; raise InvalidInputError with every fault otherwise.
-
-    `found` are faults that the caller has found already.
-    """
+    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`."""
     faults = list(found)
     try:
         checked = shape.model_validate(values)
@@ -228,9 +225,7 @@ def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] 
 
 
 def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]:
-    """Unknown members that differ from a known one only in case and punctuation: a sender of `notificationId`
-    would not notice that it was ignored.
-    """
+    """Unknown members that differ from a known one only in case and punctuation, as typing errors do."""
     if not isinstance(values, dict):
         return []
     names, inner = _names_of(shape)
@@ -282,10 +277,7 @@ def _sentence(kind: str, message: str) -> str:
 
 
 class OpaqueBodies:
-    """Reads bodies that are mostly stored as they are; large ones one after the other, beside the event loop.
-
-    However many values they have, no other request is delayed.
-    """
+    """Reads bodies that are mostly stored as they are; large ones in turn, beside the event loop."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

@@ -161,7 +161,6 @@ def _handle_error(
 
 
 def _refusal_of(status: int, error: BaseException | None) -> tuple[int, str]:
-    """The status for an error, and its detail."""
     if isinstance(error, LineTooLong):
         return _too_long(error)
     if isinstance(error, BadHttpMethod):

@@ -73,11 +73,7 @@ class Charge(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """The charges of one request.
-
-    `kept_at` is the number of the charge, which `TokenBuckets.is_kept` compares with what is on disk; 0 if
-    the charge is not worth saving.
-    """
+    """The charges of one request. `kept_at` is their number for `is_kept`, 0 if not worth saving."""
 
     charges: list[Charge]
     kept_at: int = 0
@@ -115,10 +111,7 @@ def _in_words(limit: Limit) -> str:
 
 
 def declare(charges: list[Charge], response: web.StreamResponse) -> None:
-    """Add the RateLimit and RateLimit-Policy header fields for these charges.
-
-    Headers about other limits stay.
-    """
+    """Add the fields RateLimit and RateLimit-Policy for these charges to those of other limits."""
     if not charges:
         return
     policy = _policy_of(charge.limit for charge in charges)
@@ -185,10 +178,7 @@ class TokenBuckets(Protocol):
     """
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """Spend one token of each limit, and return the charges, at once or `later`.
-
-        Raises QuotaError, and then has spent none.
-        """
+        """Spend one token of each limit, or none; the charges, at once or `later`. Raises QuotaError."""
         ...
 
     def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
@@ -216,10 +206,7 @@ class TokenBuckets(Protocol):
         ...
 
     def charge_costs(self, costs: Sequence[Cost]) -> Awaitable[None] | None:
-        """Charge several buckets: at once (None), or when the awaitable that is returned was awaited.
-
-        Raises QuotaError, and then has charged none.
-        """
+        """Charge several buckets, or none: at once (None), or in the awaitable. Raises QuotaError."""
         ...
 
     async def hold(self, costs: Sequence[Cost]) -> None:
@@ -252,10 +239,7 @@ class TokenBuckets(Protocol):
 
 
 class Quotas:
-    """Buckets in memory, which are saved with the next commit.
-
-    A bucket that is full again within a second is not saved: it would be full by then.
-    """
+    """Buckets in memory, which are saved with the next commit unless they are full within a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -270,10 +254,7 @@ class Quotas:
         self._kept = 0
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """Spend one token of each limit, and return the charges.
-
-        Raises QuotaError, and then has spent none.
-        """
+        """Spend one token of each limit, or none, and return the charges. Raises QuotaError."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
         full_at_us = self._full_at_us
@@ -297,9 +278,7 @@ class Quotas:
         return Charged(charges, self._charged if is_worth_saving else 0)
 
     def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
-        """Spend one token of each limit, if all buckets are full again so soon that they are not worth
-        saving; else None.
-        """
+        """Spend one token of each limit if all are full again too soon to be worth saving; else None."""
         now_us, full_at_us, taken, resets_us = self._clock.now_us(), self._full_at_us, {}, []
         for limit in limits:
             bucket, reset_us = (limit.name, key), limit.token_us
@@ -435,9 +414,7 @@ class Quotas:
         self._being_saved.clear()
 
     def saved(self) -> None:
-        """Note that the buckets of the last `take_unsaved` are on disk; until then each call returns them
-        again.
-        """
+        """Note that the buckets of the last `take_unsaved` are on disk; until then it returns them again."""
         self._being_saved.clear()
         self._kept = self._taken
 
@@ -537,10 +514,7 @@ class StoredBytes:
         return self._per_address
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
-        """Charge the client's bucket and the bucket of all clients, at once or when `late` was awaited.
-
-        Raises QuotaError, and then charges neither.
-        """
+        """Charge the client's bucket and all clients', or neither, now or when `late` was awaited."""
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes, self._shown)
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
@@ -624,10 +598,7 @@ class Bill:
                 self._quotas.give_back(self._costs(size_bytes))
 
     def afford(self, size_bytes: int) -> None:
-        """Charge further stored bytes. Raises QuotaError.
-
-        The transaction calls this in its own thread, perhaps again when it is run again.
-        """
+        """Charge further stored bytes, in the transaction's thread, at each run. Raises QuotaError."""
         self._quotas.require_costs(self._costs(size_bytes))
         self._loop.call_soon_threadsafe(self._pay, size_bytes)
 

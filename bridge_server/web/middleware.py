@@ -101,10 +101,7 @@ class Layer(NamedTuple):
 
 
 def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Handler:
-    """The handler behind the layers, the first of which is the outermost: the coroutine of each request.
-
-    Every error is answered with a problem; only a client's departure is raised again.
-    """
+    """The handler behind the layers, outermost first. Errors are answered, but for a client's departure."""
     each = [layer for layer in layers if layer is not None]
     enters = list(filter(None, (layer.enter for layer in each)))
     leaves = list(filter(None, (layer.leave for layer in reversed(each))))
@@ -341,7 +338,6 @@ def rate_limits(
 def _charging_addresses(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets
 ) -> Callable[[Passage], Awaitable[None] | None]:
-    """Charges a request to the buckets of its client's address."""
     limits, charge, bucket_key, charge_far = (
         row.limits, quotas.charge, addresses.bucket_key, far_from(row.limits, quotas)
     )  # fmt: skip
@@ -363,7 +359,6 @@ def _charging_addresses(
 
 
 def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], Awaitable[None] | None]:
-    """Charges a request to the buckets of its caller."""
     limits, dry_run_limits, charge = row.caller_limits, row.dry_run_limits, quotas.charge
 
     def enter(passage: Passage) -> Awaitable[None] | None:
@@ -473,10 +468,7 @@ def _too_large(limit_bytes: int) -> TooLargeError:
 
 
 class RequestFault(NamedTuple):
-    """A fault of one request: it is delayed, and then its connection is closed or a status answered.
-
-    Without a status and a drop it is only delayed.
-    """
+    """A fault of one request: a delay, then perhaps a status, or a closed connection (`drop`)."""
 
     delay_ms: int = 0
     drop: bool = False
@@ -495,9 +487,7 @@ class _OrderedAnswer(Exception):  # noqa: N818 - it is no error: the test has or
 
 
 def faults(row: Route, strike: Strike | None) -> Layer | None:
-    """Have ordered faults strike the route; None outside of test mode, and for routes that only
-    observe.
-    """
+    """Have ordered faults strike the route; None outside of test mode, and for routes that only observe."""
     if strike is None or row.only_observes:
         return None
     route = row.name

@@ -154,9 +154,7 @@ class Connections:
         return list(self._open)
 
     def admit(self, connection: Guarded) -> bool:
-        """Register a new connection; False if its address has too many. Call `forget` for each that was
-        admitted.
-        """
+        """Register a new connection, for which `forget` is called; False if its address has too many."""
         key = connection.peer_key
         if key is not None:
             if self._open_from[key] >= self._limits.per_address:
@@ -197,9 +195,7 @@ class Connections:
         }
 
     def stop(self) -> None:
-        """Begin the stop: each answer is the last one of its connection, and after some seconds all are
-        cut off.
-        """
+        """Begin the stop: each answer is its connection's last, and after some seconds all are cut off."""
         if not self.is_stopping:
             self.is_stopping = True
             self._refusals.tell()
@@ -209,9 +205,7 @@ class Connections:
             asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
 
     async def bodies_received(self, grace_seconds: float = _BODY_GRACE_SECONDS) -> None:
-        """Wait until no body is on its way; requests whose bodies take longer are answered 503 without
-        them.
-        """
+        """Wait until no body is on its way; bodies that take longer are answered 503."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_seconds
         while receiving := [connection for connection in self._open if connection.is_receiving]:
@@ -237,9 +231,7 @@ class Connections:
             self._look_later(max(earliest - latest, self._limits.head_seconds / 10))
 
     def _look_later(self, pause_seconds: float) -> None:
-        """Look for silent connections after the pause, or after a second: the limit may be lowered
-        meanwhile.
-        """
+        """Look for silent connections after the pause, at most a second: the limit may be lowered."""
         pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
@@ -260,9 +252,7 @@ class Connections:
         return None
 
     def _old_idle(self) -> Guarded | None:
-        """An idle connection among the first 64. Each that was checked goes to the end, so that all have
-        a turn.
-        """
+        """An idle connection among the first 64; each that was checked goes to the end."""
         for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
             del self._open[connection]
             self._open[connection] = None
@@ -301,9 +291,7 @@ class Backlog:
 
 
 class _Account:
-    """The unread bytes of one address, or of all. A body counts once, on however many connections it is
-    sent.
-    """
+    """The unread bytes of one address, or of all. A body counts once for all connections."""
 
     __slots__ = ("bodies", "total_bytes")
 
@@ -414,9 +402,7 @@ class Unread:
         self._most_patience_seconds = min(self._most_patience_seconds, patience_seconds)
 
     def move(self, backlog: Backlog, address: str | None) -> None:
-        """Count a proxy's connection to another client from now on, unless bytes of the last one are
-        unread.
-        """
+        """Count a proxy's connection to another client, unless bytes of the last one are unread."""
         if not backlog.is_waiting and backlog.body is None:
             backlog.address = address
 
@@ -490,10 +476,6 @@ class Unread:
     def _forget_cut(self) -> None:
         self._just_cut_bytes = 0
 
-    @property
-    def _patience_seconds(self) -> float:
-        return min(self._limits.patience_seconds, self._most_patience_seconds)
-
     def _look_later(self) -> None:
         pause_seconds = min(_LOOK_EVERY_SECONDS, self._limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
@@ -506,7 +488,7 @@ class Unread:
             size_bytes = backlog.writer.get_write_buffer_size()
             if size_bytes < backlog.counted_bytes:
                 backlog.since = now
-            if now - backlog.since >= self._patience_seconds:
+            if now - backlog.since >= min(self._limits.patience_seconds, self._most_patience_seconds):
                 self._cut(backlog)
             else:
                 self._count(backlog, size_bytes)
@@ -515,10 +497,7 @@ class Unread:
 
 
 class _Tally:
-    """Counts an event by client address, and logs the sums: the first after a second, then one line a minute.
-
-    The lines would come by the thousand otherwise.
-    """
+    """Counts an event by client address, and logs the sums after a second, then once a minute."""
 
     def __init__(self, event: str, advice: Callable[[], str]) -> None:
         self._event = event

@@ -39,10 +39,7 @@ _granted = lru_cache(maxsize=1_024)(Wait)
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
-    """The wait that a request asks for, capped. Raises InvalidInputError for a malformed `?wait=`.
-
-    A malformed Prefer header is ignored, as the RFC has it.
-    """
+    """The wait that a request asks for, capped. Raises InvalidInputError for a malformed `?wait=` alone."""
     if is_plain(request):
         return _AT_ONCE
     if PREFER in request.headers:

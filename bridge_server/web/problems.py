@@ -76,10 +76,7 @@ _STATUSES = frozenset(HTTPStatus)
 
 
 class RequestIds:
-    """Takes over the request id that a client sent if it is sane, and makes one otherwise.
-
-    Made ids are a random prefix, so that two runs of the server differ, and a counter.
-    """
+    """Takes over a client's sane request id, or makes one: a random prefix of this run, and a counter."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._prefix = random_bytes(5).hex()
@@ -174,10 +171,9 @@ def _written(
         "status": status,
         "detail": detail,
         "instance": request_id,
+        **extras,
     }
-    return web.Response(
-        body=orjson.dumps({**body, **extras}), status=status, headers=_headers(code, has_help)
-    )
+    return web.Response(body=orjson.dumps(body), status=status, headers=_headers(code, has_help))
 
 
 @lru_cache(maxsize=_MOST_CODES)

@@ -144,7 +144,10 @@ class Clients:
         period = self._number_of_period()
         if period == self._period:
             return
-        _add_to(self._before, self.now)
+        for address, figures in self.now.items():
+            self._before.setdefault(address, ClientFigures()).add(figures)
+        if len(self._before) > MOST_ADDRESSES:
+            _keep_the_heaviest(self._before)
         self._periods.append(self.now)
         for _ in range(min(PERIODS, period - self._period - 1)):
             self._periods.append({})
@@ -152,9 +155,7 @@ class Clients:
         self._period = period
 
     def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:
-        """The addresses with the most of a figure, and none with 0: of the last seconds, or since the
-        start (None).
-        """
+        """The addresses with the most of a figure, above 0: of the last seconds, or since the start."""
         table = self._table(last_seconds)
         found = nlargest(limit, table.items(), key=lambda item: getattr(item[1], by))
         return [self._client(address, each) for address, each in found if getattr(each, by)]
@@ -196,13 +197,6 @@ def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigur
         for address, figures in table.items():
             total.setdefault(address, ClientFigures()).add(figures)
     return total
-
-
-def _add_to(total: dict[str, ClientFigures], more: Mapping[str, ClientFigures]) -> None:
-    for address, figures in more.items():
-        total.setdefault(address, ClientFigures()).add(figures)
-    if len(total) > MOST_ADDRESSES:
-        _keep_the_heaviest(total)
 
 
 def _keep_the_heaviest(table: dict[str, ClientFigures]) -> None:
@@ -259,10 +253,7 @@ _ID_IN_PATH = re.compile(r"\{(session_id|call_id):")
 
 @dataclass(slots=True)
 class Activity:
-    """A session as its requests showed it. Times are microseconds of the clock's elapsed time.
-
-    `prefix` begins the names of the routes that it uses, see `prefix_of`.
-    """
+    """A session as its requests showed it, at elapsed microseconds; `prefix` begins its routes' names."""
 
     prefix: str
     dapp_at_us: int | None = None
@@ -305,9 +296,7 @@ class Activities:
         self._old = {}
 
     def see_of(self, row: Route) -> See | None:
-        """The function to call with the ids in the paths of the route; None for a route of no side, or of no
-        session. All routes of a side share one.
-        """
+        """The function to call with the ids in the route's paths, shared by its side; None without any."""
         if row.who not in ("dapp", "wallet") or not id_in(row):
             return None
         prefix = prefix_of(row.name)
@@ -378,10 +367,7 @@ _NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, Held
 
 
 class Observer:
-    """Counts the requests of clients, and records them unless `record` is None.
-
-    Requests of the sides in LEFT_OUT, such as operators and tests, are neither counted nor recorded.
-    """
+    """Counts requests of clients, and records them unless `record` is None; none of the sides in LEFT_OUT."""
 
     def __init__(
         self,
@@ -411,10 +397,7 @@ class Observer:
             record.before_reading = self.drain
 
     def of_route(self, row: Route) -> tuple[Begin | None, Note | None]:
-        """The functions to call with the requests of this route: before the handler, and when they are over.
-
-        None in the place of a function that is not needed.
-        """
+        """The functions to call before and after the route's requests; None where none is needed."""
         if row.who in LEFT_OUT:
             return None, None
         return (self._begin_of(row) if row.waits else None), self._note_of(row)
@@ -470,9 +453,7 @@ class Observer:
         return note
 
     def drain(self) -> None:
-        """Count and record the requests that were put off. Every reader of the record or the figures calls it
-        first.
-        """
+        """Count and record the requests that were put off; every reader of the record calls it first."""
         if not self._pending:
             return
         kinds, paths, began, took, addresses = (
@@ -493,9 +474,7 @@ class Observer:
                 ids.clear()
 
     def _rare_of(self, row: Route) -> Note:
-        """A function that counts and records a request at once: it made something, waited, failed or sent
-        a body.
-        """
+        """Records a request that made something, waited, failed or sent a body, at once."""
         makes, name, note_end = made_by(row.name), row.name, self._note_end_of(row)
         clients, addresses, see, note_made = (
             self._clients, self._addresses, self._activities.see_of(row), self._note_made

@@ -43,11 +43,7 @@ class RefusalReport(NamedTuple):
 
 
 class Refusals:
-    """Counts requests that were answered 429, by address; `report_forever` writes one line about them a
-    minute.
-
-    An attack from everywhere must not fill memory or the log: the number of addresses counted is limited.
-    """
+    """Counts requests that were answered 429, by a limited number of addresses; one line a minute tells."""
 
     def __init__(self, most_addresses: int = _MOST_ADDRESSES) -> None:
         self._most_addresses = most_addresses
@@ -225,7 +221,11 @@ class TurnedAway:
         """Note a request that was refused with this error, whose text names the remedy."""
         reason = self._not_authenticated if isinstance(error, NotAuthenticatedError) else error.detail
         key = (reason, self._addresses.client(request))
-        self._begin_window()
+        elapsed_us = self._clock.elapsed_us()
+        if elapsed_us >= self._until_us:
+            self._until_us = elapsed_us + _WINDOW_US
+            self._untold, self._untold_before = Counter(), self._untold
+            self._told.clear()
         if key in self._told:
             self._untold[key] += 1
         elif len(self._told) >= _MOST_LINES:
@@ -233,13 +233,6 @@ class TurnedAway:
         else:
             self._told.add(key)
             self._write(key)
-
-    def _begin_window(self) -> None:
-        elapsed_us = self._clock.elapsed_us()
-        if elapsed_us >= self._until_us:
-            self._until_us = elapsed_us + _WINDOW_US
-            self._untold, self._untold_before = Counter(), self._untold
-            self._told.clear()
 
     def _write(self, key: tuple[str, str]) -> None:
         reason, client = key

@@ -20,9 +20,7 @@ _OBSERVERS = frozenset({"test", "console", "reader"})
 
 
 class AllowedOrigins:
-    """The origins whose web pages may call an endpoint: `named` ones, and others that the rule `admits`
-    when asked.
-    """
+    """The origins whose pages may call an endpoint: `named` ones, and others that the rule `admits`."""
 
     def __init__(self, named: Iterable[str] = (), admits: Callable[[str], bool] | None = None) -> None:
         self._named = frozenset(named)
@@ -189,10 +187,7 @@ class Route(NamedTuple):
 
     @property
     def only_observes(self) -> bool:
-        """Whether the route is for testing or watching the server, or for reading about it.
-
-        No ordered fault strikes it, and its requests are not recorded.
-        """
+        """Whether it tests, watches or documents the server: no fault strikes it, nothing is recorded."""
         return self.who in _OBSERVERS
 
 

@@ -27,7 +27,6 @@ _ATTEMPTS = 3
 
 
 def _lease_tokens(limit: Limit) -> int:
-    """The number of tokens that a process leases at once."""
     return max(1, limit.burst // _SHARE)
 
 
@@ -86,9 +85,7 @@ class _Lease:
         self.ends_us = own_us + max(now_us, spent_until_us, known_us)
 
     def give_back(self, limit: Limit, tokens: int, now_us: int) -> None:
-        """Take back a charge whose tokens are returned to the database: the rest of the lease lapses earlier
-        by that.
-        """
+        """Take back a charge whose tokens return to the database: the rest of the lease lapses earlier."""
         price_us = limit.price_us(tokens)
         self.full_at_us -= price_us
         own_us = limit.price_us(self.usable(limit, now_us))
@@ -167,9 +164,7 @@ class SharedQuotas:
         await asyncio.gather(*(self._have(limit, key, tokens) for key, limit, tokens in costs))
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
-        """Judge by what the database said last and by what was spent here since; the database is not
-        asked.
-        """
+        """Judge by the database's last word and what was spent here since; it is not asked."""
         now_us = self._clock.now_us()
         charges = []
         for key, limit, tokens in costs:

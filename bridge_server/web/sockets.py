@@ -59,10 +59,7 @@ class Party(Protocol):
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """Process a message of the client, from a text frame or a binary one; it need not be UTF-8.
-
-        If an awaitable is returned, the client's next message waits for it.
-        """
+        """Process a message, perhaps no UTF-8. The next one waits for an awaitable that is returned."""
         ...
 
     async def settle(self) -> None:

@@ -104,9 +104,7 @@ def contents(headers: Mapping[str, str], body: bytes) -> Contents:
 
 
 def summary_of(route: str, status: int, sent: bytes, body: bytes) -> str:
-    """The first fault of a failed request; of another, a summary of both bodies in a few words. `route` is
-    the name of the request's route.
-    """
+    """The first fault of a failed request; else both bodies in a few words. `route` is its route's name."""
     try:
         if status >= FIRST_FAILURE:
             return _first_fault(body)[:_LONGEST_SUMMARY]
@@ -234,9 +232,7 @@ class Batch:
         return self.first + len(self._kinds) - 1
 
     def newest_first(self, counter_began_at_ms: float) -> Iterator[Recorded]:
-        """The entries of its requests. `counter_began_at_ms` is the time of day at which the performance
-        counter was 0.
-        """
+        """The entries of its requests, by the time of day at which the performance counter was 0."""
         paths, times, size = self._paths.split(_BETWEEN_PATHS), memoryview(self._times).cast("d"), len(self)
         for index in range(size - 1, -1, -1):
             exchange = _exchange(self._kinds[index], paths[index], times[size + index])
@@ -247,9 +243,7 @@ class Batch:
 def batch_of(
     first: int, kinds: Sequence[Kind], paths: Sequence[str], began: Sequence[float], took: Sequence[float]
 ) -> Batch:
-    """A batch of one request or more, given in columns; `began` are times of the performance counter, `took`
-    are seconds.
-    """
+    """A batch of requests, given in columns; `began` are times of the performance counter, `took` seconds."""
     return Batch(first, kinds, _BETWEEN_PATHS.join(paths), pack(f"{2 * len(kinds)}d", *began, *took))
 
 
@@ -353,9 +347,7 @@ class TrafficLog:
         return recorded
 
     def finish(self, recorded: Recorded, exchange: Exchange) -> None:
-        """Record the end of a long poll, which was answered as the exchange says, or whose client has
-        left.
-        """
+        """Record the end of a long poll: its answer, or that its client has left."""
         self.before_reading()
         self._waiting.pop(recorded.number, None)
         self.last_number += 1
@@ -385,9 +377,7 @@ class TrafficLog:
         return max(0, self._clock.now_ms() - recorded.at_ms) / 1_000
 
     async def after(self, number: int, wait_seconds: float) -> Sequence[Recorded]:
-        """The exchanges answered after this change, oldest first. If there is none, wait for one up to
-        `wait_seconds`.
-        """
+        """The exchanges answered after this change, oldest first; waits for one up to `wait_seconds`."""
 
         async def read() -> Sequence[Recorded] | None:
             return [*self.answered_after(number)][::-1] or None
@@ -397,9 +387,7 @@ class TrafficLog:
     async def news(
         self, read: Callable[[], Awaitable[Sequence[Recorded] | None]], wait_seconds: float
     ) -> Sequence[Recorded] | None:
-        """The result of `read`, called at once and after each news until it finds something; None after
-        `wait_seconds`.
-        """
+        """What `read` finds, at once or after some news; None after `wait_seconds`."""
         if wait_seconds <= 0:
             return await read()
         self._followers += 1
@@ -460,9 +448,7 @@ class TrafficLog:
                 yield each
 
     def _beginning_of_counter_ms(self) -> float:
-        """The time of day at which the performance counter was 0. Setting the clock moves it, and jitter
-        does not.
-        """
+        """The time of day at which the performance counter was 0, which moves when the clock is set."""
         began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
         if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
             self._counter_began_at_ms = began_at_ms
@@ -485,10 +471,7 @@ def exchange_line(
     path_columns: int = 0,
     is_waiting: bool = False,
 ) -> str:
-    """A request and its answer on one line, for people. A status of 0 stands for no answer.
-
-    The path has at least `path_columns` columns.
-    """
+    """A request and its answer on one line; status 0 is none. The path has `path_columns` or more."""
     head = f"{who:<7} {method:<6} {path:<{path_columns}}"
     outcome = "waits" if is_waiting else _outcome(status, milliseconds, waited_seconds)
     return f"{head}  {outcome}  {summary}".rstrip()

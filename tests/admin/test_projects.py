@@ -19,7 +19,7 @@ SECRETS = "/admin/projects/app/secrets"
 LIMIT = "/admin/projects/app/account-limit"
 PROJECT = "/admin/projects/app"
 _STAYS = {"irn_id_blocks", "accounts", "outbox", "buckets"}
-"""What knows nothing of projects."""
+"""Tables that know nothing of projects."""
 
 
 async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> None:

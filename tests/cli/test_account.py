@@ -21,8 +21,7 @@ from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
-from tests.cli.conftest import Invoke, SetUp
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, Operating, SetUp
 from tests.support.programs import fork_server
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient

@@ -15,12 +15,11 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, Operating
 from tests.ethereum.typed_data_examples import mail
 from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
-from tests.wallet.approval_desk import open_desk
+from tests.wallet.rig import open_desk
 
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -47,7 +46,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(data_dir: Path) -> Iterator[ExitStack]:
-    """What a server does for these commands: it holds the directory, until it is closed."""
+    """A server as far as these commands see it: it holds the directory, until it is closed."""
     with ExitStack() as stack:
         stack.enter_context(held(data_dir))
         settings = settings_over(data_dir)
@@ -100,7 +99,7 @@ async def store(data_dir: Path, request: ApprovalRequest) -> None:
 
 
 def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
-    """What has become of a request."""
+    """The state of a request."""
 
     async def read() -> ApprovalState:
         async with operations(settings_over(data_dir)) as opened:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.storage.backup import read_record
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating, damaged
+from tests.cli.conftest import Invoke, Operating, damaged
 from tests.support.command import run_command, watched_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer

@@ -17,8 +17,7 @@ import orjson
 import pytest
 
 from bridge_server.kit.testing.server import ServerProcess
-from tests.cli.conftest import Invoke, SetUp
-from tests.cli.operating import Attended, Operating, attended_server
+from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
 from tests.support.command import WatchedServer, run_command, running_command, watched_server
 from tests.support.server import server_process

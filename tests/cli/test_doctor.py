@@ -23,8 +23,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup import LastBackup, write_record
-from tests.cli.conftest import Invoke, SetUp
-from tests.cli.operating import Attended, Operating, attended_server, damaged
+from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server, damaged
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.programs import free_ports
@@ -424,7 +423,7 @@ def running_proxy(kind: str, more: str, folder: Path, port: int, server: str) ->
 
 
 async def examined_behind(kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp) -> Findings:
-    """What the doctor finds behind a proxy."""
+    """The doctor's findings behind a proxy."""
     port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     settings = {"max_wait": 2, "trusted_proxies": "127.0.0.1"}

@@ -166,7 +166,7 @@ def test_at_level_debug_the_database_does_not_tell_of_each_operation(tmp_path: P
 
 
 def secrets(services: PushServices) -> set[str]:
-    """What nobody may read in a log."""
+    """Texts that nobody may read in a log."""
     subscription = orjson.loads(services.subscription)
     key = services.fcm.service_account()["private_key"].splitlines()[1]
     apns_key = services.apns.key.splitlines()[1]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Attended, attended_server
+from tests.cli.conftest import Attended, Invoke, attended_server
 from tests.client.gate import gate_before, losing_the_answer
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.command import running_command

@@ -19,8 +19,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.data_directory import held
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating, attended_server
+from tests.cli.conftest import Invoke, Operating, attended_server
 from tests.support import fcm_service
 from tests.support.admin_client import ETHEREUM
 from tests.support.clock import ManualClock

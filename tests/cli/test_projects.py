@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Invoke, SetUp
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, Operating, SetUp
 from tests.support.command import run_command
 from tests.support.engines import database_of, engine_environment, settings_over
 from tests.support.rows import each_row

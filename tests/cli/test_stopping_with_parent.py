@@ -79,14 +79,14 @@ class StartedByStarter:
     directory: Path
 
     def until_ready(self) -> dict[str, Any]:
-        """What the ready file says, once it is there."""
+        """The facts of the ready file, once it is there."""
         ready_file = self.directory / "ready"
         until(ready_file.exists, lambda: f"the server did not become ready: {self.log()}")
         facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
         return facts
 
     def log(self) -> str:
-        """What both have written to standard error."""
+        """The text that both have written to standard error."""
         return (self.directory / "log").read_text("utf-8")
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
-from tests.cli.operating import Operating
+from tests.cli.conftest import Invoke, Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
 from tests.support.needs import slow

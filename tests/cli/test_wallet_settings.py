@@ -189,7 +189,7 @@ SOUND_VAPID = {"vapid_private_key": VAPID_KEY, "vapid_subject": "mailto:you@exam
 
 
 def complaints(invoke: Invoke, **settings: object) -> list[str]:
-    """What `config check` says of settings that it must refuse."""
+    """The words of `config check` about settings that it must refuse."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(f"BRIDGE_{name.upper()}", str(value))

@@ -8,34 +8,18 @@ import pytest
 from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
-from tests.headless.dapps import relay_at, to_the_present
+from tests.headless.conftest import _shared_relay, relay
 from tests.support.asking import METRICS_TOKEN
-from tests.support.project import App, opened_app
-from tests.support.server import RunningServer
+from tests.support.project import App
 from tests.support.webhook_receiver import WebhookReceiver
+
+__all__ = ["_shared_relay", "relay"]
 
 
 @pytest.fixture(scope="module")
-async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
-    settings: dict[str, Any] = {"test": True, "allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
-    folder = tmp_path_factory.mktemp("relay") / "data"
-    async with relay_at(folder, **settings) as server:
-        yield server
-
-
-@pytest.fixture
-async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
-    """A server for clients of all generations, empty and at the present: it checks their tokens."""
-    to_the_present(_shared_relay)
-    yield _shared_relay
-    await _shared_relay.reset()
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    """A project of the server, with its secret."""
-    async with opened_app(server) as app:
-        yield app
+def relay_settings() -> dict[str, Any]:
+    """The settings of `relay` by name."""
+    return {"allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ async def test_the_wallet_of_the_documentation_signs_in(relay: RunningServer) ->
 
 
 async def _output(program: str, url: str) -> list[str]:
-    """What a program of the page prints when it runs against the server at that URL."""
+    """The output of a program of the page that runs against the server at that URL."""
     assert _PRINTED_URL in program
     printed = await asyncio.to_thread(output_of_program, program.replace(_PRINTED_URL, url))
     return printed.splitlines()

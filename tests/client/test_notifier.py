@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.client import (
     BadAnswerError,
     BadPairingError,
@@ -34,8 +33,7 @@ from tests.support.project import (
     account,
     accounts,
     look,
-    operator_beside,
-    subscribe,
+    project_with_subscribers,
     subscribe_crowd,
 )
 from tests.support.rows import each_row
@@ -453,11 +451,8 @@ async def test_a_killed_program_is_taken_up_again_by_its_id(app: App, notifier: 
 async def test_a_killed_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
-        async with operator_beside(settings, SystemClock()) as operator:
-            project, secret = await operator.projects.create("App", "app")
-            await operator.projects.add_type("app", "News", NEWS)
-            await subscribe(operator, "app", accounts(3_000))
-        async with Notifier(process.url, project.project_id, secret.secret, pace=BRISK) as notifier:
+        secret = await project_with_subscribers(settings, 3_000)
+        async with Notifier(process.url, "app", secret, pace=BRISK) as notifier:
             last, waited = await _walk_with_a_crash(notifier, process.kill, process.start)
 
         assert (last.accounts, last.sent) == (3_000, 3_000)

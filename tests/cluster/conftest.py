@@ -6,11 +6,20 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, irn_socket, processes_over
+from tests.cluster.processes import (
+    UNBOUNDED,
+    ClusterProcess,
+    Pair,
+    cluster_url,
+    irn_socket,
+    known_to_each_other,
+    processes_over,
+)
 from tests.support.asking import METRICS_TOKEN
 from tests.support.postgres import PostgresServer
 from tests.support.socket_client import Identity, IrnClient, SocketClient
 from tests.support.socket_client import connected as socket_connected
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 Client: TypeAlias = SocketClient | IrnClient
 Connect: TypeAlias = Callable[[ClusterProcess], Awaitable[SocketClient]]
@@ -39,6 +48,24 @@ async def pair(
         url, folder, **{**UNBOUNDED, "metrics_token": METRICS_TOKEN, **cluster_settings}
     ) as (first, second):
         yield first, second
+
+
+@pytest.fixture
+async def numbers(pair: Pair) -> list[int]:
+    """The numbers of both processes, which know of each other."""
+    return await known_to_each_other(pair)
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    """An empty database for a test's own processes."""
+    return await cluster_url(postgres, "own")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver
 
 
 @pytest.fixture

@@ -128,12 +128,6 @@ async def test_tls_that_the_database_server_does_not_have_is_a_setting(
 Lines = list[MutableMapping[str, Any]]
 
 
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "refused")
-
-
 @asynccontextmanager
 async def full_disk(url: str) -> AsyncIterator[None]:
     """New sessions find no room, as on a full disk; small changes of what is there do."""

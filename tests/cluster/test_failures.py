@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import aiohttp
-import pytest
 
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
@@ -42,12 +41,6 @@ END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
 """
-
-
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "failures")
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,9 @@ from tests.support.console_client import ConsoleClient
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver, status
+from tests.support.webhook_receiver import WebhookReceiver, status
 
-pytestmark = needs_postgres
+pytestmark = [needs_postgres, pytest.mark.usefixtures("numbers")]
 
 SETTINGS: dict[str, Any] = {
     **UNBOUNDED,
@@ -55,18 +54,6 @@ FROM generate_series(0, 4) AS n
 @pytest.fixture(scope="module")
 def cluster_settings() -> dict[str, Any]:
     return SETTINGS
-
-
-@pytest.fixture(autouse=True)
-async def numbers(pair: Pair) -> list[int]:
-    """The numbers of both processes, which know of each other."""
-    return await known_to_each_other(pair)
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver
 
 
 async def test_figures_are_added_up_and_each_process_is_named(pair: Pair) -> None:

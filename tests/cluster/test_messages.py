@@ -5,7 +5,7 @@ import os
 import signal
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import pytest
@@ -49,6 +49,16 @@ _names = count()
 def topic() -> str:
     """Another topic for each test."""
     return topic_of(f"topic {next(_names)}")
+
+
+Tabs: TypeAlias = tuple[IrnClient, IrnClient, IrnClient]
+
+
+@pytest.fixture
+async def tabs(pair: Pair, join: Join) -> Tabs:
+    """A client of 2.x at the first process, and a socket of another client at each process."""
+    identity = Identity()
+    return await join(pair[0]), await join(pair[0], identity), await join(pair[1], identity)
 
 
 async def taken(client: Client, topic: str) -> str:
@@ -335,11 +345,9 @@ async def test_the_share_of_a_client_is_one_for_all_processes(pair: Pair, join: 
 
 
 async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_message(
-    pair: Pair, join: Join, topic: str
+    tabs: Tabs, topic: str
 ) -> None:
-    one, two = pair
-    identity = Identity()
-    dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
+    dapp, tab, other_tab = tabs
     await tab.subscribe(topic)
     await other_tab.subscribe(topic)
 
@@ -351,12 +359,10 @@ async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_messag
 
 
 async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
-    pair: Pair, join: Join, topic: str
+    pair: Pair, join: Join, tabs: Tabs, topic: str
 ) -> None:
-    one, two = pair
-    identity = Identity()
-    dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
-    stranger = await join(two)
+    dapp, tab, other_tab = tabs
+    stranger = await join(pair[1])
     await tab.subscribe(topic)
     for number in range(4):
         await dapp.publish(topic, str(number))
@@ -376,17 +382,17 @@ async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
     assert [each["message"] for each in left["messages"]] == ["1", "3"]
 
 
-async def test_many_receipts_at_one_process_count_at_the_other(pair: Pair, join: Join, topic: str) -> None:
-    one, two = pair
-    identity = Identity()
-    dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
+async def test_many_receipts_at_one_process_count_at_the_other(
+    pair: Pair, join: Join, tabs: Tabs, topic: str
+) -> None:
+    dapp, tab, other_tab = tabs
     await tab.subscribe(topic)
     for first in range(0, MANY, MOST_OF_A_CLIENT):
         messages = [
             {"topic": topic, "message": str(first + each), "ttl": 60} for each in range(MOST_OF_A_CLIENT)
         ]
         await dapp.ask("irn_batchPublish", {"messages": messages})
-        dapp = await join(one)
+        dapp = await join(pair[0])
     sent = [await tab.request() for _ in range(MANY)]
 
     receipts = [{"topic": topic, "message_id": each["id"]} for each in sent]

@@ -4,17 +4,15 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, processes_over
 from tests.support.bridge_client import BridgeClient
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import connected, needs_postgres
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
+from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 pytestmark = needs_postgres
 
@@ -29,18 +27,6 @@ TAKEN_OVER_SECONDS = 11 + 6 + 60  # the lease, the next recount, and two busy co
 AT_ONCE = 4
 LEASED = "SELECT count(*) FROM outbox_lanes"
 OWED = "SELECT count(*) FROM outbox"
-
-
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "outbox")
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver
 
 
 async def watched_session(process: ClusterProcess, receiver: WebhookReceiver) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bridge_server.storage.database import DatabaseRefusedError
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, processes_over
 from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.loads import Ledger, PatientLoad
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.postgres import needs_postgres
 from tests.support.postgres_cluster import (
     keeps_prepared_statements,
     needs_kept_statements,
@@ -33,12 +33,6 @@ TAKES_SETTINGS = {
     "tcp_user_timeout, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, "
     "synchronous_commit, default_transaction_read_only"
 }
-
-
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "pgbouncer")
 
 
 async def wait_across(pair: Sequence[ClusterProcess]) -> None:
@@ -80,7 +74,7 @@ async def test_two_processes_work_through_a_pooler(url: str, tmp_path: Path, mod
 
 
 async def refusal_of(tmp_path: Path, **settings: Any) -> str:
-    """What a server says that does not start with these settings."""
+    """The error of a server that does not start with these settings."""
     with pytest.raises(DatabaseRefusedError) as caught:
         async with running_server(tmp_path / "data", **settings):
             pass

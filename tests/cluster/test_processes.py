@@ -29,14 +29,8 @@ pytestmark = needs_postgres
 # The processes of a database know of each other, and an upgrade ends those that it leaves behind.
 
 
-@pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "operation")
-
-
 def listed(url: str, *arguments: str) -> str:
-    """What `bridge-server processes` prints."""
+    """The output of `bridge-server processes`."""
     done = run_command("processes", *arguments, environment={"BRIDGE_DATABASE": url})
     assert done.exit_code == 0, done.err
     return done.out

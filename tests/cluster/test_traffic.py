@@ -16,7 +16,6 @@ import pytest
 from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
-    Pair,
     answer_of_all,
     cluster_url,
     known_to_each_other,
@@ -44,12 +43,6 @@ PATIENCE_SECONDS = 20.0
 def cluster_settings() -> dict[str, Any]:
     """Each test looks at requests of its own."""
     return SETTINGS
-
-
-@pytest.fixture
-async def numbers(pair: Pair) -> list[int]:
-    """The numbers of both processes, which know of each other."""
-    return await known_to_each_other(pair)
 
 
 class Reader:

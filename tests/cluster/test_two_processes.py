@@ -1,7 +1,9 @@
 """A write at one process can be read at the other, and wakes the clients that wait there."""
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,7 +14,7 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.inbox_client import InboxClient, open_stream, sign_in
-from tests.support.needs import slow
+from tests.support.needs import PACKAGES, needs_node, slow
 from tests.support.postgres import needs_postgres
 from tests.support.project import NEWS, a_notification, account
 
@@ -140,7 +142,12 @@ PROJECT = "app"
 
 @pytest.fixture(scope="module")
 def cluster_settings() -> dict[str, Any]:
-    return {"admin_token": ADMIN_TOKEN, "account_burst": 1_000, "quota_exempt": '["127.0.0.1/32"]'}
+    return {
+        "admin_token": ADMIN_TOKEN,
+        "account_burst": 1_000,
+        "quota_exempt": '["127.0.0.1/32"]',
+        "allow_private_webhooks": True,  # a wallet has a push server on this machine
+    }
 
 
 @pytest.fixture(scope="module")
@@ -257,3 +264,58 @@ async def test_no_stream_misses_or_repeats_one_of_ten_thousand_notifications_of_
     everything = sorted(f"{project} {number}" for project in secrets for number in range(SENDINGS))
     assert all(sorted(titles) == everything for titles in found)
     assert all(titles == found[0] for titles in found)
+
+
+# The published clients of every generation, unmodified: dapps at one process, their wallets at the other.
+
+
+_PATIENCE_SECONDS = 240
+
+
+async def played(script: str, dapps_at: str, wallets_at: str, folder: Path) -> Any:
+    """The output of the script. It leaves its files in the folder."""
+    process = await asyncio.create_subprocess_exec(
+        "node", str(PACKAGES / script), dapps_at, cwd=folder, stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "WALLET_URL": wallets_at},
+    )  # fmt: skip
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), _PATIENCE_SECONDS)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return orjson.loads(output)
+
+
+@needs_node
+async def test_clients_of_generation_0_7(pair: Pair, tmp_path: Path) -> None:
+    outcomes = await played("v07_run.js", pair[0].url, pair[1].url, tmp_path)
+
+    assert len(outcomes) > 10
+    failed = {name: failure for name, failure in outcomes.items() if failure}
+    assert failed.keys() == {"pairing by URI"}, failed  # it wants the wallet to use the URI's own server
+
+
+@needs_node
+async def test_clients_of_generation_1_x(pair: Pair, tmp_path: Path) -> None:
+    results = await played("v1_scenes.js", pair[0].url, pair[1].url, tmp_path)
+
+    messages = [f"0x{number}" for number in range(20)]
+    assert results["pairing"]["connected"]["chainId"] == 5
+    assert sorted(results["pendingCalls"]["asked"]) == sorted(messages)
+    assert results["pendingCalls"]["answered"] == messages
+    assert results["refusedCall"] == "rejected by the user"
+    assert (results["killedByWallet"], results["killedByDapp"]) == ([False, False], [False, False])
+    assert results["walletOffline"]["order"] == ["0x01", "0x02", "0x03"]
+    assert results["walletOffline"]["answered"] == ["0x01", "0x02", "0x03"]
+
+
+@needs_node
+async def test_clients_of_generation_2_x(pair: Pair, tmp_path: Path) -> None:
+    one, two = (process.url.replace("http", "ws") for process in pair)
+
+    session = (await played("v2_pairing.js", one, two, tmp_path))["session"]
+
+    assert (session["peer"], session["signed"]) == ("wallet", "0x68656c6c6f")
+    assert (session["event"], session["accounts"]) == ({"name": "chainChanged", "data": 1}, 2)
+    assert (session["ended"], session["left"]) == (True, 0)

@@ -38,12 +38,6 @@ WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> p
 
 
 @pytest.fixture
-async def url(postgres: PostgresServer) -> str:
-    """Of an empty database."""
-    return await cluster_url(postgres, "wallets")
-
-
-@pytest.fixture
 async def node() -> AsyncIterator[FakeNode]:
     async with open_fake_node() as node:
         yield node

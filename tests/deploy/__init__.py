@@ -1,1 +1,1 @@
-"""What deploy/ has, and what scripts/build makes."""
+"""The files of deploy/, and those that scripts/build makes."""

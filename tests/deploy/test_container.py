@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kit.testing.server import environment_without_settings
-from tests.deploy.pairing import ANSWERED, pair_over
+from tests.deploy.programs import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.needs import LAZY_PIP, slow
 from tests.support.programs import free_ports
@@ -38,7 +38,7 @@ def has_docker() -> bool:
 
 @dataclass
 class Image:
-    """What the lines of a Dockerfile make, in a directory."""
+    """The files that the lines of a Dockerfile make, in a directory."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)

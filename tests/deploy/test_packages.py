@@ -21,7 +21,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.version import REPOSITORY, VERSION
-from tests.deploy.pairing import ANSWERED, pair_over
+from tests.deploy.programs import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.needs import LAZY_PIP, slow
 from tests.support.rows import each_row
@@ -44,7 +44,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What scripts/build made; the tests are skipped where it cannot install its tools."""
+    """The files of scripts/build; the tests are skipped where it cannot install its tools."""
     if _MADE_ALREADY is not None:
         return Path(_MADE_ALREADY)
     target = tmp_path_factory.mktemp("dist")
@@ -190,7 +190,7 @@ class Environment:
     folder: Path
 
     def run(self, *arguments: str | Path, cwd: Path | None = None) -> str:
-        """What its Python prints, which must succeed."""
+        """The output of its Python, which must succeed."""
         return _output_of(self.folder / "bin" / "python", *arguments, cwd=cwd or self.folder)
 
     def pip(self, *arguments: str) -> str:

@@ -148,7 +148,7 @@ class Machine:
         self.answers("true")
 
     def answers(self, commands: str) -> None:
-        """What systemctl does after it has kept its arguments."""
+        """Have systemctl keep its arguments, and run these commands."""
         self.systemctl.write_text(f'#!/bin/sh\necho "$*" >>"{self.calls}"\n{commands}\n')
         self.systemctl.chmod(0o755)
 

@@ -21,6 +21,7 @@ from bridge_server.cli import dev as module
 from bridge_server.cli.dev import dev_command
 from bridge_server.cli.process import lan_address
 from bridge_server.kit.testing.server import environment_without_settings, facts_once_ready
+from tests.support.node_project import in_browser, run_specification
 from tests.support.programs import folder_of_command, fork_server
 from tests.support.waiting import until
 
@@ -276,3 +277,29 @@ def test_every_option_is_on_the_page() -> None:
     options = [each.opts[0] for each in dev_command.params if isinstance(each, Option)]
 
     assert [option for option in options if option not in PAGE and option != "--stop-with-parent"] == []
+
+
+# The quickstart in Debian's Chromium: from the links of the banner to a notification.
+
+
+@in_browser
+def test_a_reader_of_the_quickstart_sees_a_notification(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```sh\n(curl .*?)```", PAGE, re.DOTALL)
+    with running(tmp_path) as dev:
+        until_printed(dev, "  stop ")
+        shown = links(dev.printed())
+        variables = {
+            "INBOX": shown["inbox"],
+            "CONSOLE": shown["console"],
+            "EXAMPLE": example,
+            "URL": shown["bridge"],
+            "SECRET": dev.facts["project"]["secret"],
+        }
+
+        output = run_specification(
+            tmp_path / "specification",
+            Path(__file__).parent / "browser" / "quickstart.spec.js",
+            environment=variables,
+        )
+
+    assert "2 passed" in output

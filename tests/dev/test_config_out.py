@@ -1,4 +1,4 @@
-"""What `dev` leaves, and when it goes: the file of `--config-out`, temporary directories, signals."""
+"""Files of `dev` and when they go: the file of `--config-out`, temporary directories, and signals."""
 
 import asyncio
 import os
@@ -148,7 +148,7 @@ def test_nothing_else_is_removed(place: Path) -> None:
 
 @pytest.fixture
 async def handlers(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], None]]:
-    """What the loop would do at each signal."""
+    """The handlers that were registered, by signal."""
     found: dict[int, Callable[[], None]] = {}
     monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", found.__setitem__)
     return found
@@ -156,7 +156,7 @@ async def handlers(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], No
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done at once."""
+    """The exits that were made at once."""
     done: list[str] = []
     monkeypatch.setattr(os, "_exit", lambda code: done.append(f"exit {code}"))
     return done

@@ -1,14 +1,17 @@
 """The examples of the pages by task run as they stand: quickstart, dapps with packages from npm, wallets."""
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import socket
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from bridge_server.ethereum.address import hex_of
@@ -16,11 +19,13 @@ from bridge_server.kit.client import BadPairingError
 from bridge_server.kit.headless.wallet import generation_of
 from bridge_server.kit.testing.fake_node import ETHER, Chain, open_fake_node
 from bridge_server.settings.settings import Settings
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.command import run_command
 from tests.support.needs import PACKAGES, needs_node
 from tests.support.programs import folder_of_command, output_of
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, server_process
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.server import RunningServer, running_server, server_process
 from tests.support.waiting import until
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -259,3 +264,55 @@ def test_an_address_in_use_is_reported_as_the_page_says(tmp_path: Path) -> None:
     assert finished.exit_code == 2
     assert f"cannot listen on 127.0.0.1 port {port} (Address already in use)" in finished.err
     assert "cannot listen on 127.0.0.1 port 8080 (Address already in use)" in _PARTS["Address in use"]
+
+
+# Requests with curl on the pages about the admin API and notifications.
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+
+
+def _requests_on(page: str) -> list[str]:
+    """The commands with curl in the shell blocks of a page."""
+    blocks = re.findall(r"```sh\n(.*?)```", (_DOCS / page).read_text("utf-8"), re.DOTALL)
+    lines = [line for block in blocks for line in re.split(r"(?<!\\)\n(?=curl )", block.strip())]
+    return [line for line in lines if line.startswith("curl ")]
+
+
+async def _answered(server: RunningServer, command: str, **variables: str) -> Any:
+    """The output of the command, which must be JSON."""
+    environment = {**os.environ, "URL": server.url, "ADMIN_TOKEN": ADMIN_TOKEN, **variables}
+    process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=environment, stdout=PIPE)
+    async with asyncio.timeout(60):
+        printed, _ = await process.communicate()
+    assert process.returncode == 0, command
+    return orjson.loads(printed)
+
+
+@needs_curl
+async def test_the_requests_of_the_admin_api_are_answered(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path / "data", admin_token=ADMIN_TOKEN, admin_wallet=True, dev_accounts=True, traffic=True
+    ) as server:
+        admin = AdminClient(server)
+        await admin.create("app", "news")
+        await admin.subscribe("app", ETHEREUM)
+        await RpcClient(server).call("personal_sign", "0x00", DEVELOPMENT_ADDRESS)
+
+        answers = [await _answered(server, command) for command in _requests_on("admin.md")]
+
+    assert len(answers) >= 8
+    assert all(isinstance(answer, dict) for answer in answers)
+
+
+@needs_curl
+async def test_the_requests_for_notifications_are_answered(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN) as server:
+        admin = AdminClient(server)
+        secret = await admin.create("example-app", "price-alert")
+        await admin.subscribe("example-app", ETHEREUM)
+
+        sent, dry_run = [
+            await _answered(server, command, SECRET=secret) for command in _requests_on("notify.md")
+        ]
+
+    assert sent == dry_run == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None, "total": 1}

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from aiohttp import web
 from bridge_server.assembly.application import build_app, every_route
 from bridge_server.cli.commands import commands
 from bridge_server.description.markdown import Markdown, open_library
-from bridge_server.description.site import Problem, Site, every_problem
+from bridge_server.description.site import FOLDER, Problem, Site, every_problem, swagger_ui_files
 from bridge_server.kernel.version import REPOSITORY
 from bridge_server.kit.headless.control import control_api
 from bridge_server.kit.headless.wallet import HeadlessWallet
@@ -30,6 +31,7 @@ from bridge_server.web.serving import runner_of
 from tests.dev.conftest import running_dev
 from tests.support.asking import Answer, ask
 from tests.support.described import every_failure
+from tests.support.node_project import in_browser, run_specification
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
@@ -509,3 +511,22 @@ async def test_the_wallets_control_api_links_nothing() -> None:
     ):
         assert (answer.status, answer.content_type) == (401, "application/problem+json")
         assert "Link" not in answer.headers
+
+
+# The pages in Debian's Chromium, by Playwright and axe-core.
+
+
+_SPECIFICATION = Path(__file__).parent / "browser" / "docs.spec.js"
+_TESTS = 9
+
+
+@in_browser
+async def test_a_reader_uses_the_pages(tmp_path: Path) -> None:
+    # Without npm's registry the page says how to get Swagger UI, and one test fewer runs.
+    await asyncio.to_thread(subprocess.run, [_ROOT / "scripts" / "swagger_ui"], check=False)
+    has_swagger_ui = bool(swagger_ui_files(FOLDER))
+    async with running_server(tmp_path / "data", test=True) as server:
+        variables = {"DOCS_URL": f"{server.url}/docs", "HAS_SWAGGER_UI": str(int(has_swagger_ui))}
+        output = await asyncio.to_thread(run_specification, tmp_path, _SPECIFICATION, environment=variables)
+
+    assert f"{_TESTS - (not has_swagger_ui)} passed" in output

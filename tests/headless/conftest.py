@@ -1,6 +1,7 @@
 """Fixtures of the headless wallet's tests."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -10,14 +11,22 @@ from tests.support.server import RunningServer
 
 
 @pytest.fixture(scope="module")
-async def _shared_relay(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
-    async with relay_at(tmp_path_factory.mktemp("relay") / "data", test=True) as server:
+def relay_settings() -> dict[str, Any]:
+    """The settings of `relay` by name; another folder replaces them."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+async def _shared_relay(
+    tmp_path_factory: pytest.TempPathFactory, relay_settings: dict[str, Any]
+) -> AsyncIterator[RunningServer]:
+    async with relay_at(tmp_path_factory.mktemp("relay") / "data", test=True, **relay_settings) as server:
         yield server
 
 
 @pytest.fixture
 async def relay(_shared_relay: RunningServer) -> AsyncIterator[RunningServer]:
-    """A bridge of all generations, empty and at the present."""
+    """A server for clients of all generations, empty and at the present: it checks their tokens."""
     to_the_present(_shared_relay)
     yield _shared_relay
     await _shared_relay.reset()

@@ -89,7 +89,7 @@ class WalletProcess:
         return {"Authorization": f"Bearer {self.facts['token']}"}
 
     def lines(self) -> list[str]:
-        """What it has printed, without the times."""
+        """The lines that it has printed, without the times."""
         return [line[10:] for line in self.out_file.read_text("utf-8").splitlines()]
 
     def resident_mib(self) -> float:

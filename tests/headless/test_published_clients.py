@@ -42,7 +42,7 @@ RULES = [
 async def _played(
     relay: RunningServer, wallet: WalletProcess, generation: str, calls: list[Any], hanging: Any = None
 ) -> dict[str, Any]:
-    """What the dapp of a generation has seen."""
+    """The facts that the dapp of a generation reports."""
     orders = {"generation": generation, "bridge": relay.url, "calls": calls, "hanging": hanging}
     async with (
         asyncio.timeout(PATIENCE_SECONDS),

@@ -1,13 +1,12 @@
 """Fixtures of the inbox's tests."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.asking import METRICS_TOKEN
 from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.project import App, opened_app
+from tests.support.project import App
 from tests.support.server import RunningServer
 
 
@@ -15,13 +14,6 @@ from tests.support.server import RunningServer
 def server_settings() -> dict[str, Any]:
     """The server tells its figures and calls webhooks on this machine."""
     return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "account_burst": 100_000}
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    """A project with two types, news and offers, that publishes."""
-    async with opened_app(server) as app:
-        yield app
 
 
 @pytest.fixture

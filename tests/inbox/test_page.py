@@ -16,6 +16,7 @@ from bridge_server.web.addresses import origins_of_socket
 from tests.support.asking import Answer, ask
 from tests.support.inbox_client import log_in, sign_in
 from tests.support.needs import needs_node_alone
+from tests.support.node_project import in_browser, run_specification
 from tests.support.rows import each_row
 from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer, running_server
@@ -306,3 +307,31 @@ def test_another_address_of_loopback_is_one_name_more() -> None:
 )
 def test_the_origin_of_a_url_is_what_browsers_call_it(url: str, origin: str | None) -> None:
     assert origin_of_url(url) == origin
+
+
+# The component in Debian's Chromium, by Playwright and the JavaScript kit's wallet.
+
+
+_HERE = Path(__file__).parent / "browser"
+_EXAMPLE_PAGE = _HERE.parents[2] / "docs" / "notify.md"
+_FILE = re.compile(r"```(?:html|js|css)\n(?:// |<!-- |/\* )([\w.]+)(?: -->| \*/)?\n(.*?)```", re.DOTALL)
+_POLICY = re.compile(r"^Content-Security-Policy: [^`]*", re.MULTILINE)
+
+
+@in_browser
+def test_an_account_uses_its_inbox(tmp_path: Path) -> None:
+    specifications = sorted(_HERE.glob("*.spec.js"))
+    files = {"shop.js": (_HERE / "shop.js").read_text("utf-8"), **_example()}
+
+    output = run_specification(tmp_path, *specifications, files=files)
+
+    assert re.search(r"^\s*[1-9][0-9]* passed", output, re.MULTILINE)
+
+
+def _example() -> dict[str, str]:
+    """The files of the documentation's example, and the header with its policy."""
+    text = _EXAMPLE_PAGE.read_text("utf-8")
+    files = {f"page-{name}": content for name, content in _FILE.findall(text)}
+    assert set(files) == {"page-shop.html", "page-shop.js", "page-shop.css"}
+    (policy,) = _POLICY.findall(text)
+    return {**files, "policy.txt": " ".join(policy.split())}

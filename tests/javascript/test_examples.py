@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.javascript.pages import files_of, section
-from tests.support.needs import needs_chromium, needs_node_alone, needs_test_runners, slow
+from tests.support.needs import needs_chromium, needs_test_runners, slow
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 
 _NODE_FILE = "session-test.js"
@@ -51,47 +51,16 @@ def test_vitest_and_node_take_each_its_own_of_the_files_of_the_page(tmp_path: Pa
 
 @needs_test_runners
 @needs_chromium
-def test_the_suite_for_playwright_passes(tmp_path: Path) -> None:
-    project = NodeProject(tmp_path, "@playwright/test")
-    project.write(files_of("Playwright"))
-
-    output = project.run(project.program("@playwright/test"), "test")
-
-    assert "1 passed" in output
-
-
-@needs_test_runners
-@needs_chromium
-def test_a_wallet_refuses_in_the_page_and_scans_its_qr_code(tmp_path: Path) -> None:
+def test_specifications_for_playwright_pass(tmp_path: Path) -> None:
+    """One server, one browser: the suite of docs/test.md, a QR code in a page, the injected provider."""
     project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
-    configuration = files_of("Playwright")["playwright.config.js"]
-    files = {file.name: file.read_text("utf-8") for file in _SCAN.iterdir()}
-    project.write({"playwright.config.js": configuration, **files})
+    suite, injected = files_of("Playwright"), PACKAGE / "tests" / "injected.spec.js"
+    others = {f"other-{file.name}": file.read_text("utf-8") for file in (*_SCAN.iterdir(), injected)}
+    project.write({**suite, **others})
 
-    output = project.run(project.program("@playwright/test"), "test")
+    output = project.run(project.program("@playwright/test"), "test", "--workers=1")
 
-    assert "2 passed" in output
-
-
-@needs_test_runners
-@needs_chromium
-def test_the_provider_in_a_page_is_that_of_the_wallet(tmp_path: Path) -> None:
-    project = NodeProject(tmp_path, "@playwright/test")
-    specification = (PACKAGE / "tests" / "injected.spec.js").read_text("utf-8")
-    configuration = files_of("Playwright")["playwright.config.js"]
-    project.write({"playwright.config.js": configuration, "injected.spec.js": specification})
-
-    output = project.run(project.program("@playwright/test"), "test")
-
-    assert "4 passed" in output
-
-
-@needs_node_alone
-def test_the_suite_for_node_passes(tmp_path: Path) -> None:
-    project = NodeProject(tmp_path)
-    project.write({_NODE_FILE: files_of("vitest")[_NODE_FILE]})
-
-    project.run("--test", _NODE_FILE)
+    assert "7 passed" in output  # 1 of the page, 2 of the QR code, 4 of the provider
 
 
 @needs_test_runners

@@ -42,7 +42,7 @@ class System:
 
     @property
     def calls(self) -> list[str]:
-        """What programs were called with, but for questions."""
+        """The calls of programs, but for questions."""
         return [line for line in self._calls.read_text("utf-8").splitlines() if line.startswith("apt-get")]
 
 

@@ -263,6 +263,16 @@ async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> N
     await eventually(lambda: len(jumps_in(events)) >= jumps)
 
 
+async def until_an_hour_is_over(clock: ManualClock, rubbish: Rubbish, pass_time: PassTime) -> None:
+    """Nothing is swept until the last second of an hour, and everything after it."""
+    clock.advance(HOUR - 1)
+    for _ in range(5):
+        await pass_time(INTERVAL_SECONDS)
+    assert rubbish.slices == []
+    clock.advance(1)
+    await eventually(rubbish.is_gone)
+
+
 @pytest.mark.parametrize("jump", [3, 59 * 60, HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
 async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed_time(
     jump: int, pass_time: PassTime
@@ -274,12 +284,7 @@ async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed
     with capture_logs() as events:
         async with running(sweeping.run_forever()):
             await until_told_of(events, 1)
-            clock.advance(HOUR - 1)
-            for _ in range(5):
-                await pass_time(INTERVAL_SECONDS)
-            assert rubbish.slices == []
-            clock.advance(1)
-            await eventually(rubbish.is_gone)
+            await until_an_hour_is_over(clock, rubbish, pass_time)
 
     assert jumps_in(events) == [jump]
 
@@ -295,12 +300,7 @@ async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
             clock.advance(HOUR - 1)
             clock.set_by(-2 * HOUR)
             await until_told_of(events, 2)
-            clock.advance(HOUR - 1)
-            for _ in range(5):
-                await pass_time(INTERVAL_SECONDS)
-            assert rubbish.slices == []
-            clock.advance(1)
-            await eventually(rubbish.is_gone)
+            await until_an_hour_is_over(clock, rubbish, pass_time)
 
 
 @each_row(("correction", "asleep"), [(2, 0), (-2, 0), (-1, 0), (0, 2 * HOUR), (0, 365 * 24 * HOUR)])

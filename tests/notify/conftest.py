@@ -1,25 +1,17 @@
 """Fixtures of the notification service's tests."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.asking import METRICS_TOKEN
-from tests.support.project import App, create_app, opened_app
-from tests.support.server import RunningServer
+from tests.support.project import App, create_app
 
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
     """The server tells its figures and calls webhooks on this machine."""
     return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    async with opened_app(server) as app:
-        yield app
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.store import InboxStore
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.kit.testing.server import place_schema
 from bridge_server.notify.history import DeliveryOutcome, HistoryStore, OutcomeCursor
 from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.service import NotificationLifetimes, Notifications
@@ -26,7 +26,6 @@ from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import ProjectId, Publisher, TypeId
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.asking import METRICS_TOKEN, Answer
 from tests.support.clock import ManualClock
@@ -41,6 +40,7 @@ from tests.support.project import (
     look,
     opened_app,
     operator_beside,
+    project_with_subscribers,
     subscribe,
 )
 from tests.support.rows import each_row
@@ -177,10 +177,7 @@ async def test_a_server_that_is_killed_between_calls_and_within_one_sends_to_eve
 ) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
-        async with operator_beside(settings, SystemClock()) as operator:
-            _, secret = await operator.projects.create("App", "app")
-            await operator.projects.add_type("app", "News", NEWS)
-            await subscribe(operator, "app", accounts(2_000))
+        secret = await project_with_subscribers(settings, 2_000)
         after: str | None = ""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as client:
             for call in range(12):
@@ -190,7 +187,7 @@ async def test_a_server_that_is_killed_between_calls_and_within_one_sends_to_eve
                     "audience": "all",
                     "after": after,
                 }
-                answering = asyncio.create_task(_sent(client, process.url, secret.secret, fields))
+                answering = asyncio.create_task(_sent(client, process.url, secret, fields))
                 if call % 3 == 0:  # the server dies with the call on its way
                     await asyncio.wait([answering], timeout=0.01 * (call % 4))
                     process.kill()
@@ -381,13 +378,14 @@ async def test_the_call_after_a_dry_run_answers_the_very_same(frugal: App, runs:
     await app.subscribe(account(3), types=[NEWS])
     await app.subscribe(account(4), types=[OFFERS])
     for number, run in enumerate(runs):
-        for type_id, notification_id, wanted, seconds in run:
+        for step, (type_id, notification_id, wanted, seconds) in enumerate(run, 1):
             app.server.clock.advance(seconds + 1)
             key = None if notification_id is None else f"{notification_id} {number}"
             call = a_call([account(each) for each in wanted], key, type_id)
-            before = everything(app.server)
+            is_compared = step == len(run)  # reading every row is most of what an example costs
+            before = everything(app.server) if is_compared else None
             dry = await ask_dry(app, call)
-            assert everything(app.server) == before
+            assert not is_compared or everything(app.server) == before
             assert (await app.post(call)).body == dry.body
 
 
@@ -412,7 +410,7 @@ def test_figures_follow_from_the_outcomes(history: list[tuple[Any, ...]]) -> Non
 async def _figures_agree(history: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as directory:
         file, clock = Path(directory) / "bridge.sqlite3", ManualClock()
-        migrate(file, packaged_migrations())
+        place_schema(file)
         database = SqliteDatabase(file, Events())
         lifetimes = NotificationLifetimes(YEAR_MS, YEAR_MS, YEAR_MS)
         publishing = Notifications(NotifyStore(database), clock, LIMITS, lifetimes)
@@ -426,7 +424,9 @@ async def _figures_agree(history: list[tuple[Any, ...]]) -> None:
             publisher = Publisher(project, digest(secret.secret))
             for step in history:
                 await _do(step, publishing, publisher, InboxStore(database), clock)
-                await _compare(HistoryStore(database))
+                if step == ("mark all",):
+                    await _compare(HistoryStore(database))
+            await _compare(HistoryStore(database))
 
 
 async def _do(

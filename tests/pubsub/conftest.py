@@ -1,4 +1,4 @@
-"""What the tests of sockets start from."""
+"""Fixtures of the tests of sockets."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

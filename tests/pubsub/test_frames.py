@@ -1,4 +1,4 @@
-"""What sockets carry is in the record of requests, where one is kept: with short topics, and no payload."""
+"""Frames of sockets in the record of requests, where one is kept: with short topics, and no payload."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -47,7 +47,7 @@ async def line_of(process: asyncio.subprocess.Process) -> bytes:
 
 @pytest.fixture(scope="module")
 async def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What came of every scene."""
+    """The outcome of every scene."""
     folder = tmp_path_factory.mktemp("published")
     async with (
         running_server(folder / "data") as server,
@@ -128,7 +128,7 @@ async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_a
 
 
 async def played(script: str, tmp_path: Path, **settings: str) -> Any:
-    """What came of every scene of a script; settings by their environment variables."""
+    """The outcome of every scene of a script; settings by their environment variables."""
     with server_process(tmp_path / "data", environment=settings) as server:
         async with node(script, server.url.replace("http", "ws"), tmp_path) as process:
             return orjson.loads(await line_of(process))

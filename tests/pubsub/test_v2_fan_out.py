@@ -62,7 +62,7 @@ async def test_a_message_for_many_clients_is_one_row(server: RunningServer, join
 
 
 class Model:
-    """What waits for whom, as the protocol page says."""
+    """The messages that wait for each client, as the protocol page says."""
 
     def __init__(self) -> None:
         self.subscribed: dict[str, set[int]] = {topic: set() for topic in TOPICS}

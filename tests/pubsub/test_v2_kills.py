@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from bridge_server.kit.testing.server import ServerProcess
 from tests.support.clock import ManualClock
 from tests.support.needs import SLOW
 from tests.support.rows import each_row
@@ -32,64 +33,60 @@ async def joined(session: aiohttp.ClientSession, url: str, identity: Identity) -
         yield client
 
 
+@asynccontextmanager
+async def served(
+    data_dir: Path, dapp_identity: Identity, wallet_identity: Identity
+) -> AsyncIterator[tuple[ServerProcess, IrnClient, IrnClient]]:
+    """A server over the directory and two clients of it, until the end of the block."""
+    async with aiohttp.ClientSession() as session:
+        with server_process(data_dir) as server:
+            async with (
+                joined(session, server.url, dapp_identity) as dapp,
+                joined(session, server.url, wallet_identity) as wallet,
+            ):
+                yield server, dapp, wallet
+
+
 async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
     dapp_identity, wallet_identity = Identity(), Identity()
-    async with aiohttp.ClientSession() as session:
-        with server_process(tmp_path / "data") as server:
-            async with (
-                joined(session, server.url, dapp_identity) as dapp,
-                joined(session, server.url, wallet_identity) as wallet,
-            ):
-                await wallet.subscribe(TOPIC)
-                for number in range(3):
-                    await dapp.publish(TOPIC, str(number), request_id=number)
-                sent = [await wallet.request() for _ in range(3)]
-                receipt = {"topic": TOPIC, "message_id": sent[1]["id"]}
-                await wallet.ask("irn_batchReceive", {"receipts": [receipt]})
-                server.kill()
-        with server_process(tmp_path / "data") as server:
-            async with (
-                joined(session, server.url, dapp_identity) as dapp,
-                joined(session, server.url, wallet_identity) as wallet,
-            ):
-                for number in range(3):
-                    await dapp.publish(TOPIC, str(number), request_id=number)
-                await wallet.subscribe(TOPIC)
+    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (server, dapp, wallet):
+        await wallet.subscribe(TOPIC)
+        for number in range(3):
+            await dapp.publish(TOPIC, str(number), request_id=number)
+        sent = [await wallet.request() for _ in range(3)]
+        receipt = {"topic": TOPIC, "message_id": sent[1]["id"]}
+        await wallet.ask("irn_batchReceive", {"receipts": [receipt]})
+        server.kill()
+    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (_, dapp, wallet):
+        for number in range(3):
+            await dapp.publish(TOPIC, str(number), request_id=number)
+        await wallet.subscribe(TOPIC)
 
-                assert await wallet.messages(2) == ["0", "2"]
-                ids = {request["id"] for request in [*sent, *wallet.requests]}
-                assert len(ids) == 5
+        assert await wallet.messages(2) == ["0", "2"]
+        ids = {request["id"] for request in [*sent, *wallet.requests]}
+        assert len(ids) == 5
 
 
 async def test_messages_answered_under_load_are_delivered_once(tmp_path: Path) -> None:
     dapp_identity, wallet_identity = Identity(), Identity()
     received: list[str] = []
     answered: list[int] = []
-    async with aiohttp.ClientSession() as session:
-        with server_process(tmp_path / "data") as server:
-            async with (
-                joined(session, server.url, dapp_identity) as dapp,
-                joined(session, server.url, wallet_identity) as wallet,
-            ):
-                await wallet.subscribe(TOPIC)
-                receiving = asyncio.create_task(receive(wallet, received))
-                enough = asyncio.Event()
-                publishing = asyncio.create_task(publish_all(dapp, answered, enough))
-                await enough.wait()
-                server.kill()
-                await asyncio.gather(receiving, publishing, return_exceptions=True)
-        with server_process(tmp_path / "data") as server:
-            async with (
-                joined(session, server.url, dapp_identity) as dapp,
-                joined(session, server.url, wallet_identity) as wallet,
-            ):
-                await wallet.subscribe(TOPIC)
-                again: list[str] = []
-                receiving = asyncio.create_task(receive(wallet, again))
-                for number in answered:  # as clients do that heard no answer
-                    await publish_number(dapp, number)
-                await dapp.publish(TOPIC, "end")
-                await asyncio.wait_for(receiving, 30)
+    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (server, dapp, wallet):
+        await wallet.subscribe(TOPIC)
+        receiving = asyncio.create_task(receive(wallet, received))
+        enough = asyncio.Event()
+        publishing = asyncio.create_task(publish_all(dapp, answered, enough))
+        await enough.wait()
+        server.kill()
+        await asyncio.gather(receiving, publishing, return_exceptions=True)
+    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (_, dapp, wallet):
+        await wallet.subscribe(TOPIC)
+        again: list[str] = []
+        receiving = asyncio.create_task(receive(wallet, again))
+        for number in answered:  # as clients do that heard no answer
+            await publish_number(dapp, number)
+        await dapp.publish(TOPIC, "end")
+        await asyncio.wait_for(receiving, 30)
 
     assert len(answered) >= _CALLS // 4
     assert {str(number) for number in answered} <= {*received, *again}

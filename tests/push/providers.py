@@ -12,10 +12,9 @@ from typing import Any
 import orjson
 
 from bridge_server.outbox.guarded_client import Outcome, Verdict
-from bridge_server.push.keys import new_vapid_keys
+from bridge_server.push.keys import ApnsSettings, ServiceAccount, new_vapid_keys
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.apns import ApnsProvider
-from bridge_server.push.providers.credentials import ApnsSettings, ServiceAccount
 from bridge_server.push.providers.fcm import FcmProvider, FcmSettings
 from bridge_server.push.providers.webpush import WebPushSettings
 from tests.support.apns_service import ApnsService, running_apns_service

@@ -12,8 +12,8 @@ from Crypto.PublicKey import ECC, RSA
 
 from bridge_server.kernel import base64url
 from bridge_server.outbox.guarded_client import Outcome, Verdict
+from bridge_server.push.keys import ApnsSettings
 from bridge_server.push.providers.apns import ApnsProvider, ProviderToken, ProviderTokens
-from bridge_server.push.providers.credentials import ApnsSettings
 from tests.push.providers import DELIVERED, NOTICE, OTHER_TOKEN, Apns, opened_apns
 from tests.support.apns_service import ApnsService, ServerStream, refusal, taken
 from tests.support.clock import ManualClock

@@ -13,7 +13,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.models import DueMessage
 from bridge_server.outbox.store import OutboxStore
-from bridge_server.push.service import OWN_CHANNEL
+from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.store import PushStore
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.clock import ManualClock

@@ -9,7 +9,7 @@ from aiohttp import web
 from Crypto.PublicKey import ECC, RSA
 
 from bridge_server.outbox.guarded_client import Outcome, Verdict
-from bridge_server.push.providers.credentials import ServiceAccount
+from bridge_server.push.keys import ServiceAccount
 from tests.push.providers import DELIVERED, NOTICE, Fcm, opened_fcm
 from tests.support.clock import PassTime
 from tests.support.fcm_service import (

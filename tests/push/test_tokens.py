@@ -9,7 +9,10 @@ import pytest
 import structlog
 from aiohttp import web
 from Crypto.PublicKey import ECC, RSA
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from bridge_server.kernel import base64url
@@ -24,13 +27,37 @@ from bridge_server.push.keys import (
     rs256,
 )
 from tests.push.providers import KEYS, SUBJECT, Fcm, opened_fcm
-from tests.support import credentials, jwt_check
 from tests.support.clock import PassTime
+from tests.support.credentials import checked, verified
 from tests.support.fcm_service import FcmService, answered, hang, refusal, reset, rsa_key, unauthenticated
 from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 from tests.support.webpush_service import Browser, from_base64url
+
+# Tokens are verified with another library than the one that the server signs with.
+
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+
+
+def verified_by_cryptography(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the claims of a token that the key's owner signed. Raises ValueError."""
+    algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+    return checked(token, algorithm, lambda text, signature: _verify(text, signature, key))
+
+
+def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
+    try:
+        if isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature, text, padding.PKCS1v15(), SHA256())
+            return
+        if len(signature) != 64:
+            raise ValueError("the signature must be r and s, 32 bytes each")
+        numbers = int.from_bytes(signature[:32]), int.from_bytes(signature[32:])
+        key.verify(encode_dss_signature(*numbers), text, ec.ECDSA(SHA256()))
+    except InvalidSignature:
+        raise ValueError("the signature does not fit") from None
+
 
 HOUR = 3_600
 
@@ -328,14 +355,14 @@ Verified = Callable[[str, Key], tuple[dict[str, Any], dict[str, Any]]]
 
 
 def by_service(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
-    return credentials.verified(token, key.public_key())
+    return verified(token, key.public_key())
 
 
 def by_another_library(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
     exported = key.public_key().export_key(format="PEM")
     public = load_pem_public_key(exported if isinstance(exported, bytes) else exported.encode())
-    assert isinstance(public, jwt_check.PublicKey)
-    return jwt_check.verified(token, public)
+    assert isinstance(public, PublicKey)
+    return verified_by_cryptography(token, public)
 
 
 by_both = each_row("verified", [by_service, by_another_library])
@@ -428,7 +455,7 @@ def claims(authorization: str) -> dict[str, Any]:
     """The claims of a header whose signature must hold."""
     token, key = authorization.removeprefix("vapid t=").split(", k=")
     public_key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), from_base64url(key))
-    header, fields = jwt_check.verified(token, public_key)
+    header, fields = verified_by_cryptography(token, public_key)
     assert header == {"typ": "JWT", "alg": "ES256"}
     return fields
 

@@ -1,4 +1,4 @@
-"""What the bridge's tests start from."""
+"""Fixtures of the bridge's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

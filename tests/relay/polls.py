@@ -21,7 +21,7 @@ class Poll:
     happen: Callable[[], Awaitable[bytes]]
     """Make the change that is waited for; returns the body that the read has from then on."""
     empty: tuple[int, bytes]
-    """What is said when nothing has happened: status and body."""
+    """The answer when nothing has happened: status and body."""
 
     async def read(self, query: str = "", **headers: str) -> Answer:
         return await self.bridge.get(self.path + query, headers)

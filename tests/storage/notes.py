@@ -17,7 +17,7 @@ Begin = Callable[[], Transaction[str]]
 
 
 class NoteError(Exception):
-    """What a transaction raises of its own accord."""
+    """An error that a transaction raises of its own accord."""
 
 
 def put(name: str, text: str) -> Begin:
@@ -65,7 +65,7 @@ def break_a_rule_after_writing() -> Transaction[str]:
 
 
 async def text_of(database: Database, name: str) -> Value:
-    """What the note says; None when there is none."""
+    """The text of the note; None when there is none."""
     rows = await database.read(TEXT, (name,))
     return rows[0][0] if rows else None
 

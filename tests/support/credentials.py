@@ -4,6 +4,7 @@ import json
 import secrets
 import ssl
 from base64 import encodebytes, urlsafe_b64decode
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -169,15 +170,22 @@ PublicKey: TypeAlias = RsaKey | EccKey
 
 def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
     """Verify a token with a public key; returns its header and claims. Raises ValueError."""
+    algorithm = "RS256" if isinstance(key, RsaKey) else "ES256"
+    return checked(token, algorithm, lambda text, signature: _verify(text, signature, key))
+
+
+def checked(
+    token: str, algorithm: str, verify: Callable[[bytes, bytes], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the claims of a token whose signature `verify` accepts. Raises ValueError."""
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("a token has three parts")
-    header, claims, signature = (_bytes(part) for part in parts)
-    _verify(f"{parts[0]}.{parts[1]}".encode(), signature, key)
-    fields = _object(header), _object(claims)
-    expected = "RS256" if isinstance(key, RsaKey) else "ES256"
-    if fields[0].get("alg") != expected:
-        raise ValueError(f"alg must be {expected}")
+    header, claims, signature = (_bytes_of(part) for part in parts)
+    verify(f"{parts[0]}.{parts[1]}".encode(), signature)
+    fields = _object_of(header), _object_of(claims)
+    if fields[0].get("alg") != algorithm:
+        raise ValueError(f"alg must be {algorithm}")
     return fields
 
 
@@ -191,13 +199,13 @@ def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
         raise ValueError("the signature does not fit") from None
 
 
-def _bytes(part: str) -> bytes:
+def _bytes_of(part: str) -> bytes:
     if "=" in part:
         raise ValueError("base64url in tokens has no padding")
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def _object_of(text: bytes) -> dict[str, Any]:
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("a JSON object is needed")

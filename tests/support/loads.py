@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import orjson
@@ -219,17 +219,6 @@ FROM deliveries JOIN accounts ON accounts.id = deliveries.account
 JOIN sendings ON sendings.id = deliveries.sending JOIN projects ON projects.id = sendings.project
 JOIN notifications ON notifications.id = sendings.notification GROUP BY 1, 2, 3
 """
-
-
-class OwedWrites(Protocol):
-    """One kind of writes, and what the server owes for them."""
-
-    kind: str
-    answers: int
-
-    async def run(self, process: ClusterProcess) -> None: ...
-
-    async def losses(self, process: ClusterProcess) -> list[str]: ...
 
 
 class Notifications:

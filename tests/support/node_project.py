@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 import pytest
@@ -20,6 +21,7 @@ PACKAGE = ROOT / "javascript" / "test"
 SERVER = Path(sys.executable).with_name("bridge-server")
 
 _SECONDS = 240.0
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class NodeProject:
@@ -76,6 +78,13 @@ _CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js
 
 BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(600)]
 """The marks of a module whose tests run a whole specification, dozens of steps, beside other workers."""
+
+
+def in_browser(test: Test) -> Test:
+    """Give a test the marks of such a module."""
+    for mark in BROWSER_MARKS:
+        test = mark(test)
+    return test
 
 
 def run_specification(

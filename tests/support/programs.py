@@ -200,7 +200,7 @@ _SECONDS = 240
 
 
 def output_of_program(program: str) -> str:
-    """What a program in Python, which must succeed, prints in a forked process, as that of `python -c`."""
+    """The output of a program in Python, which must succeed, in a forked process, like `python -c`."""
     with TemporaryFile() as out, TemporaryFile() as err:
         process = fork_server().start((), os.environ, err, out, program=program)
         try:
@@ -214,7 +214,7 @@ def output_of_program(program: str) -> str:
 
 
 async def output_of(*command: str, folder: Path, **variables: str) -> str:
-    """What the command prints in the folder; it must succeed. The variables are added to the environment."""
+    """The output of the command, which must succeed, in the folder. The variables join the environment."""
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env={**os.environ, **variables}, stdout=PIPE
     )
@@ -233,7 +233,7 @@ async def output_of(*command: str, folder: Path, **variables: str) -> str:
 
 
 def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> str:
-    """What a command, which must succeed, writes to a terminal that is its input and output."""
+    """The text that a command, which must succeed, writes to a terminal that is its input and output."""
     ours, its = pty.openpty()
     variables = {**environment_without_settings(), "COLUMNS": "200", **(environment or {})}
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from bridge_server.assembly.command_line import OperatorServices, operations
-from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
@@ -50,6 +50,15 @@ async def subscribe(
     chosen = None if types is None else tuple(TypeId(type_id) for type_id in types)
     new = [NewSubscription(parse_account(account_id), chosen) for account_id in wanted]
     await operator.subscriptions.subscribe_all(project_id, new)
+
+
+async def project_with_subscribers(settings: Settings, count: int) -> str:
+    """Make the project `app` with a type and so many subscribers beside a server; returns its secret."""
+    async with operator_beside(settings, SystemClock()) as operator:
+        _, secret = await operator.projects.create("App", "app")
+        await operator.projects.add_type("app", "News", NEWS)
+        await subscribe(operator, "app", accounts(count))
+    return secret.secret
 
 
 async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -> int:

@@ -21,7 +21,7 @@ def _message(kind: bytes, severity: bytes) -> bytes:
 
 
 _LAST_WORDS = _message(b"N", b"WARNING") + _message(b"E", b"FATAL")
-"""What a server that is shut down sends, after a notice, which tells a client that they have arrived."""
+"""The message of a server that is shut down, after a notice, which tells a client that they have arrived."""
 
 
 class CuttingProxy:

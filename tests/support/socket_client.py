@@ -231,7 +231,7 @@ class IrnClient(HeardSocket):
         return await self.ask("irn_batchSubscribe", {"topics": topics})
 
     async def fetch(self, *topics: str) -> Any:
-        """What waits on topics."""
+        """The messages that wait on topics."""
         return await self.ask("irn_batchFetchMessages", {"topics": topics})
 
     async def request(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""The wallet without its HTTP face, over a real database file, put together as the server does it."""
+"""The wallet without its HTTP face, put together as the server does it; and one whose operator approves."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -8,18 +9,22 @@ from typing import Any
 
 import orjson
 
+from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
 from bridge_server.kernel.background import Stopping, running
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.testing.server import place_schema
 from bridge_server.settings.settings import Settings
 from bridge_server.wallet.approvals import ApprovalStore
-from bridge_server.wallet.models import Caller, StoredTransaction
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState, Caller, StoredTransaction
 from tests.support.clock import ManualClock
 from tests.support.engines import engine_settings
+from tests.support.rpc_client import RpcClient
+from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
 
 ZERO_HASH = "0x" + "00" * 32
@@ -147,3 +152,69 @@ async def open_rig(
         finally:
             stopping.close()
             foundation.signals.close()
+
+
+# The person who approves, on a connection of its own as the commands are, and the waiting clients.
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A wallet that asks before it signs, a client of it, and its approvals."""
+
+    server: RunningServer
+    rpc: RpcClient
+    opened: OperatorServices
+
+    def asks(self, method: str, *params: Any) -> "asyncio.Task[Any]":
+        """A client that waits for its answer."""
+        return asyncio.create_task(self.rpc.call(method, *params))
+
+    async def pending(self, count: int = 1) -> list[ApprovalRequest]:
+        """The requests that wait, once they are so many."""
+        found: list[ApprovalRequest] = []
+
+        async def enough() -> bool:
+            found[:] = await self.opened.approvals.pending(self.server.clock.now_ms())
+            return len(found) == count
+
+        await eventually(enough)
+        return found
+
+    async def decide(self, approval: ApprovalRequest, state: ApprovalState) -> bool:
+        """Decide; whether that counts."""
+        return await self.opened.approvals.decide(approval.approval_id, state, self.server.clock.now_ms())
+
+    async def decide_next(self, state: ApprovalState) -> ApprovalRequest:
+        """Decide the only request that waits, once there is one."""
+        [approval] = await self.pending()
+        assert await self.decide(approval, state)
+        return approval
+
+    async def state(self, approval: ApprovalRequest) -> ApprovalState | None:
+        """The state of a request; None when it was deleted."""
+        found = await self.opened.approvals.get(approval.approval_id)
+        return None if found is None else found.state
+
+    async def until(self, approval: ApprovalRequest, state: ApprovalState | None) -> None:
+        """Wait until that has become of it."""
+
+        async def holds() -> bool:
+            return await self.state(approval) is state
+
+        await eventually(holds)
+
+    @property
+    def audit_log(self) -> bytes:
+        """The result of the signature."""
+        return self.server.settings.audit_file.read_bytes()
+
+
+@asynccontextmanager
+async def open_desk(data_dir: Path, **settings: Any) -> AsyncIterator[Desk]:
+    """A desk over the directory, until the block is left. Its clock stands still at the present, which is
+    the time of commands too.
+    """
+    chosen = {"dev_accounts": True, "light_kdf": True, "approve": "queue", **settings}
+    clock = ManualClock(SystemClock().now_ms())
+    async with running_server(data_dir, clock, **chosen) as server, operations(server.settings) as opened:
+        yield Desk(server, RpcClient(server), opened)

@@ -123,16 +123,8 @@ async def anvil(tmp_path: Path) -> AsyncIterator[Anvil]:
 
 
 @pytest.fixture
-async def rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, anvil.url) as rig:
-        yield rig
-
-
-@pytest.fixture
-async def idle_rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
-    """Nothing is sent or looked at but by a send."""
-    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
-        yield rig
+def node_url(anvil: Anvil) -> str:
+    return anvil.url
 
 
 @pytest.fixture

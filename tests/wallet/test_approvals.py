@@ -12,15 +12,14 @@ import pytest
 import structlog
 
 from bridge_server.assembly.command_line import operations
-from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.clock import PassTime
 from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
-from tests.wallet.approval_desk import Desk, open_desk
-from tests.wallet.rig import open_rig
+from tests.wallet.rig import Desk, open_desk, open_rig
 
 ADDRESS = DEVELOPMENT_ADDRESS
 OTHER = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
@@ -40,9 +39,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as node:
-        yield node
+def node(fake: FakeNode) -> FakeNode:
+    return fake
 
 
 async def refusal(asking: "asyncio.Task[Any]") -> RpcError:

@@ -18,7 +18,7 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.ethereum.signing_key import recover_address
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode
 from bridge_server.wallet import signing
 from bridge_server.wallet.models import Address, AuditEntry, Caller
 from bridge_server.wallet.signing import MOST_BYTES, AuditLog, read_history
@@ -53,11 +53,10 @@ def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[FakeNode]:
+def node(fake: FakeNode) -> FakeNode:
     """A node on the chain that the typed data is for."""
-    async with open_fake_node() as node:
-        node.results["eth_chainId"] = "0x1"
-        yield node
+    fake.results["eth_chainId"] = "0x1"
+    return fake
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Failures of the database are patched in: no client can order them at this moment
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +23,6 @@ from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
 from tests.support.waiting import eventually
 from tests.wallet.rig import ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, fake.url) as rig:
-        yield rig
-
-
-@pytest.fixture
-async def idle_rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
-    """Nothing is sent in the background unless the test begins it."""
-    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        yield rig
 
 
 @pytest.fixture
@@ -479,6 +459,7 @@ async def test_the_node_is_left_alone_while_an_approval_is_pending(fake: FakeNod
         assert await rig.send() == ZERO_HASH
         await rig.wallet.worker.work()
         assert (await rig.queued())["error"] == "It waits to be approved."
+        await pending(rig, 1)  # all that it takes has been asked of the node
         rig.clock.advance(61)
         await rig.wallet.worker.work()
         asked = len(fake.requests)

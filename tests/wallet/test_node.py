@@ -45,12 +45,6 @@ JSON = st.recursive(
 )
 
 
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as fake:
-        yield fake
-
-
 @asynccontextmanager
 async def node_at(
     url: str | None, chain_id: int | None = None, timeout_seconds: float = 5.0

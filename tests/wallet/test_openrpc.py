@@ -35,7 +35,7 @@ def server_settings() -> dict[str, Any]:
 
 
 def faults(value: Any, schema: dict[str, Any]) -> list[str]:
-    """What in the value breaks a JSON Schema of the document."""
+    """The faults of the value by a JSON Schema of the document."""
     judge = Draft202012Validator({**schema, "components": _DOCUMENT["components"]})
     return [error.message for error in judge.iter_errors(value)]
 
@@ -103,7 +103,7 @@ def test_every_code_has_a_meaning() -> None:
 
 
 def test_the_document_is_openrpc() -> None:
-    """What the meta schema of OpenRPC 1.3 asks of the parts that the document has."""
+    """The meta schema of OpenRPC 1.3, as far as the document has its parts."""
     assert _DOCUMENT.keys() == {"openrpc", "info", "servers", "methods", "components", "externalDocs"}
     assert re.fullmatch(r"1\.3\.\d+", _DOCUMENT["openrpc"])
     assert _DOCUMENT["info"].keys() == {"title", "version", "description", "license"}

@@ -3,16 +3,15 @@
 The worker works when a test says so: no client sees in which look a transaction is sent.
 """
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, drop, open_fake_node, says
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, drop, says
 from bridge_server.wallet.models import Address, NodeError, NoNodeError, RpcCall, TransactionId
-from bridge_server.wallet.node.failures import says_not_at_this_price
+from bridge_server.wallet.transactions.broadcasting import says_not_at_this_price
 from bridge_server.wallet.transactions.states import DropPauses
 from tests.support.clock import ManualClock
 from tests.support.rows import each_row
@@ -20,16 +19,9 @@ from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewh
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
+def rig(idle_rig: Rig) -> Rig:
     """Nothing is sent in the background."""
-    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        yield rig
+    return idle_rig
 
 
 async def nonces(rig: Rig, *values: str) -> list[str | None]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bridge_server.ethereum.address import data_of
 from bridge_server.ethereum.transactions import RawTransaction, read_raw_transaction
 from bridge_server.kernel.events import Events
-from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure, open_fake_node
+from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure
 from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import (
@@ -235,21 +235,14 @@ def test_any_json_is_a_request_or_an_invalid_params_error(value: Any) -> None:
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeNode]:
-    async with open_fake_node() as fake:
-        fake.results |= {
-            "eth_gasPrice": "0x64",
-            "eth_maxPriorityFeePerGas": "0x5",
-            "eth_getBlockByNumber": {"baseFeePerGas": "0x32"},
-            "eth_getTransactionCount": "0x9",
-        }
-        yield fake
-
-
-@pytest.fixture
-async def rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, fake.url) as rig:
-        yield rig
+def fake(fake: FakeNode) -> FakeNode:
+    fake.results |= {
+        "eth_gasPrice": "0x64",
+        "eth_maxPriorityFeePerGas": "0x5",
+        "eth_getBlockByNumber": {"baseFeePerGas": "0x32"},
+        "eth_getTransactionCount": "0x9",
+    }
+    return fake
 
 
 async def signed(rig: Rig, **fields: Any) -> RawTransaction:

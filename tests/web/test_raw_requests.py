@@ -278,9 +278,6 @@ async def test_an_unknown_subprotocol_is_declined(server: RunningServer, faults:
     await assert_unharmed(server, faults)
 
 
-_UPGRADE = (b"Connection: Upgrade", b"Upgrade: h2c")
-
-
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()

@@ -1,7 +1,7 @@
 """The client library: `Dapp` and `Wallet` for programs and tests, `Notifier` for the backend of an app.
 
-The server does not import it. Both sides of a session are in `v07` for the plain bridge and generation 0.7,
-over HTTP, and in `v1` and `v2` for generations 1.x and 2.x, over a WebSocket. `notifier` is the side of the
+The server does not import it. Both sides of a session are in `http` for the plain bridge and generation 0.7,
+and in `v1` and `v2` for generations 1.x and 2.x, over a WebSocket. `notifier` is the side of the
 backend.
 """
 

@@ -60,10 +60,7 @@ class Authentication:
         return message_of(self._payload(account))
 
     def cacao(self, account: str, signature: str) -> dict[str, Any]:
-        """The signed answer for `approve(cacaos=...)`: `signature` is the account's, of `message(account)`.
-
-        Raises ValueError.
-        """
+        """The signed answer for `approve(cacaos=...)`, with the signature of `message`. Raises ValueError."""
         signed = {"t": "eip191", "s": signature}
         return {"h": {"t": "caip122"}, "p": self._payload(account), "s": signed}
 
@@ -313,10 +310,7 @@ def requested(resources: Iterable[str], methods: Iterable[str], chains: Sequence
 
 
 def granted(resources: Sequence[str], chains: Sequence[str]) -> list[str]:
-    """The resources as a wallet signs them: every method of Ethereum that was asked for, on these chains.
-
-    Raises BadPayloadError.
-    """
+    """The resources as a wallet signs them: every asked method on these chains. Raises BadPayloadError."""
     recap = read_recap(resources)
     if recap is None or _ETHEREUM not in recap:
         return list(resources)

@@ -9,7 +9,7 @@ import aiohttp
 
 from bridge_server.kit.client.authentication import Authentication
 from bridge_server.kit.client.errors import BadPairingError, Pace, UnsupportedError
-from bridge_server.kit.client.http import HttpBridge
+from bridge_server.kit.client.http import HttpBridge, PollingDapp, PollingWallet
 from bridge_server.kit.client.pairing import Pairing, parse_pairing, sound_bridge_url, sound_name
 from bridge_server.kit.client.payloads import (
     REJECTION,
@@ -21,7 +21,6 @@ from bridge_server.kit.client.payloads import (
     Push,
     peer_metadata,
 )
-from bridge_server.kit.client.v07 import PollingDapp, PollingWallet
 from bridge_server.kit.client.v1 import SocketDapp, SocketWallet
 from bridge_server.kit.client.v2 import RelayDapp, RelayWallet
 from bridge_server.kit.client.v2_protocol import ETHEREUM, is_relay_pairing, parse_relay_pairing
@@ -184,17 +183,11 @@ class Dapp:
         await self._side.ping(timeout)
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """Yield the wallet's approvals after the first one as they arrive, until the session ends.
-
-        Raises UnsupportedError over HTTP.
-        """
+        """Yield the wallet's later approvals, until the session ends. Raises UnsupportedError over HTTP."""
         return self._side.updates()
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events of a session of generation 2.x as they arrive, until it ends.
-
-        Raises UnsupportedError in other generations.
-        """
+        """Yield the session's events until it ends. Raises UnsupportedError but in generation 2.x."""
         return self._side.events()
 
     async def end(self) -> None:

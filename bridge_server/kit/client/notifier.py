@@ -291,10 +291,7 @@ class NotifyCalls:
         yield self.progress
 
     async def call_all(self) -> AsyncGenerator[NotifyProgress]:
-        """Send to all subscribers that follow the account of the progress, whom the server walks through.
-
-        Yields and raises what `call` does.
-        """
+        """Send to all subscribers behind the account of the progress, as the server walks through them."""
         after: str | None = self.progress.after
         begins = not after
         while after is not None:
@@ -443,7 +440,6 @@ class Listing:
             yield page
 
     def _following(self, accounts: list[str]) -> list[str]:
-        """The accounts behind the last one."""
         following = [account for account in accounts if account > self._after]
         self._after = following[-1] if following else self._after
         return following

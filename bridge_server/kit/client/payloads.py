@@ -91,10 +91,7 @@ class Push:
 
 
 class PayloadIds:
-    """Ids of JSON-RPC requests, as the published clients make them.
-
-    An id is the milliseconds since the epoch times 1,000, plus a random number. Ids always increase.
-    """
+    """Ids of JSON-RPC requests: epoch milliseconds times 1,000, plus a random number, always increasing."""
 
     def __init__(self) -> None:
         self._last = 0

@@ -138,16 +138,6 @@ class SocketSession(SocketSide, ABC):
             raise SessionEndedError("There is no session yet: the dapp has not asked for one.")
         return self.peer_id
 
-    def _heard(self, payload: str) -> None:
-        """Handle a message. A message that cannot be read is logged and ignored."""
-        try:
-            content = self._cipher.open(payload)
-            if not isinstance(content, dict):
-                raise BadPayloadError("The message is no JSON object.")
-            (self.requested if "method" in content else self.responded)(content)
-        except BadPayloadError as error:
-            _log.warning("a message cannot be read: %s", error)
-
     # Topics: subscribe, publish, acknowledge. A publication has no answer of its own. A ping follows it:
     # its pong says that the bridge has the message.
 
@@ -185,7 +175,13 @@ class SocketSession(SocketSide, ABC):
             _log.warning("the bridge sent a frame that is no message")
             return
         if topic in self._subscribed:
-            self._heard(payload)
+            try:
+                content = self._cipher.open(payload)
+                if not isinstance(content, dict):
+                    raise BadPayloadError("The message is no JSON object.")
+                (self.requested if "method" in content else self.responded)(content)
+            except BadPayloadError as error:
+                _log.warning("a message cannot be read: %s", error)
         self.line.post(_frame(topic, "ack"))
 
     def ponged(self, data: bytes) -> None:

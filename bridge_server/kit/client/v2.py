@@ -140,12 +140,10 @@ class RelayDapp(RelaySession):
         return proposal
 
     def _is_awaited(self, content: dict[str, Any], request_id: int) -> bool:
-        """Whether this is the answer to a request, and the session is not decided yet."""
         is_decided = self.key is not None or self.conversation.approval is not None
         return content.get("id") == request_id and not is_decided
 
     def _authenticated(self, content: dict[str, Any]) -> None:
-        """Handle the answer to a `wc_sessionAuthenticate`."""
         error = content.get("error")
         if self._one_click is None or not self._is_awaited(content, self._one_click_id):
             return

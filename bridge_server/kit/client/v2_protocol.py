@@ -134,10 +134,7 @@ def seal_from(sender: KeyPair, receiver_public: bytes, content: Any) -> str:
 
 
 def open_from_sender(receiver: KeyPair, envelope: object) -> tuple[bytes, Any]:
-    """Decrypt an envelope of type 1; returns the sender's public key and the content.
-
-    Raises BadPayloadError.
-    """
+    """Open an envelope of type 1: the sender's public key and the content. Raises BadPayloadError."""
     kind, rest = _decoded(envelope)
     if kind != _TYPE_1 or len(rest) < KEY_BYTES:
         raise BadPayloadError("The envelope is not of type 01, which names its sender's public key.")

@@ -177,10 +177,7 @@ class RelaySession(SocketSide, ABC):
         await self.call_relay("irn_publish", {**parameters, "prompt": how.prompt})
 
     async def call_relay(self, method: str, parameters: dict[str, Any]) -> Any:
-        """Call the relay, on every connection until it answers; returns the result.
-
-        Raises RequestRefusedError.
-        """
+        """Call the relay, on every connection until it answers; its result. Raises RequestRefusedError."""
         call_id = time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
         call = self._calls[call_id] = Pending(_frame(call_id, method=method, params=parameters))
         self.line.post(call.frame)

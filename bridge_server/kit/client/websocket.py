@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 from aiohttp import WSMsgType
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.kit.client.errors import (
     AnswerTimeoutError,
@@ -182,17 +183,13 @@ class Line(TimeLimits):
             elif message.type is WSMsgType.PONG:
                 speaker.ponged(bytes(message.data))
             elif message.type is not WSMsgType.BINARY:
-                self._note_end(socket, message)
+                reason = str(message.extra or "") if message.type is WSMsgType.CLOSE else ""
+                code = socket.close_code
+                if code is not None and code in _FOR_GOOD:
+                    raise RequestRefusedError(code, reason or "the connection was closed for good")
+                self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
                 return heard
             heard = True
-
-    def _note_end(self, socket: aiohttp.ClientWebSocketResponse, last: aiohttp.WSMessage) -> None:
-        """Store why the connection ended. Raises RequestRefusedError for a code that forbids a retry."""
-        reason = str(last.extra or "") if last.type is WSMsgType.CLOSE else ""
-        code = socket.close_code
-        if code is not None and code in _FOR_GOOD:
-            raise RequestRefusedError(code, reason or "the connection was closed for good")
-        self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         try:
@@ -217,12 +214,7 @@ class Pending:
 
     def settle(self, outcome: Any = None) -> None:
         """Give the first answer, or the first error, to the waiting task."""
-        if self.answer.done():
-            return
-        if isinstance(outcome, Exception):
-            self.answer.set_exception(outcome)
-        else:
-            self.answer.set_result(outcome)
+        settle(self.answer, outcome, outcome if isinstance(outcome, Exception) else None)
 
 
 class Conversation:

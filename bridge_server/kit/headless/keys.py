@@ -85,10 +85,7 @@ class KeySource:
 
 
 class OwnKeys:
-    """A signer with keys in memory.
-
-    Without a node a transaction is answered by its hash and kept; nonces count up from 0.
-    """
+    """A signer with keys in memory. Without a node it keeps transactions, and nonces count up from 0."""
 
     def __init__(self, keys: Sequence[SigningKey], chain_id: int | None, node_url: str | None) -> None:
         self._keys = {key.address.lower(): key for key in keys}
@@ -185,7 +182,6 @@ class OwnKeys:
         return hex_of(raw), hex_of(transaction_hash), nonce
 
     async def _hand_over(self, raw: str) -> None:
-        """Send the transaction, or keep it."""
         if self._node.exists:
             await self._forwarded("eth_sendRawTransaction", [raw])
         else:
@@ -295,17 +291,10 @@ SIGNING = frozenset((*MESSAGES, *TYPED_DATA, *TRANSACTIONS))
 AUTHENTICATE = "wc_sessionAuthenticate"
 """The sign-in that a dapp of generation 2.x asks for with its session: a call of its own to the rules."""
 
-CONNECTING = frozenset(("eth_requestAccounts", "wallet_requestPermissions"))
+CONNECTING = frozenset(("eth_requestAccounts", "wallet_requestPermissions", "wallet_revokePermissions"))
 CHANGING_CHAIN = frozenset(("wallet_switchEthereumChain", "wallet_addEthereumChain"))
 STATE = frozenset(
-    (
-        "eth_accounts",
-        "eth_chainId",
-        "net_version",
-        "web3_clientVersion",
-        "wallet_getPermissions",
-        "wallet_revokePermissions",
-    )
+    ("eth_accounts", "eth_chainId", "net_version", "web3_clientVersion", "wallet_getPermissions")
 )
 """The methods by which a dapp learns what it may know already."""
 QUIET = STATE | CONNECTING | READING_METHODS

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bridge_server.ethereum.address import quantity
+from bridge_server.kernel.background import settle
 from bridge_server.kit.client import (
     AnswerTimeoutError,
     Authentication,
@@ -51,7 +52,7 @@ _NOT_ASKED = "The dapp did not ask for a session: have it show a new URI while i
 
 _ETHEREUM = "eip155"
 _CHAIN = re.compile(rf"{_ETHEREUM}:([0-9]{{1,19}})")
-_NAMESPACES = ("requiredNamespaces", "optionalNamespaces")
+_NAMESPACES = ("requiredNamespaces", "optionalNamespaces")  # in this order
 
 _log = logging.getLogger(__name__)
 
@@ -120,9 +121,10 @@ class BridgeSession(HeadlessSession):
                 await self._begin(await self._proposal(proposal_seconds))
                 if self.state is SessionState.APPROVED:
                     async for call in self._client.calls():
-                        self._called(call)
-                    dapp_ended = ("dapp", "The dapp ended the self.")
-                    self._finish(*(("wallet", _ENDED_BY_WALLET) if self._is_leaving else dapp_ended))
+                        chain_id = _chain_number(call.chain) or self.chain_id
+                        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
+                    ended_by_dapp = ("dapp", "The dapp ended the session.")
+                    self._finish(*(("wallet", _ENDED_BY_WALLET) if self._is_leaving else ended_by_dapp))
         except BridgeClientError as error:
             self._failed(error)
         except TimeoutError:
@@ -147,7 +149,9 @@ class BridgeSession(HeadlessSession):
     async def _begin(self, proposal: Proposal) -> None:
         self.dapp = DappFacts(proposal.name, proposal.url)
         self.origin = _origin_of(proposal.url) or proposal.name
-        asked = _asked_chains(proposal)
+        texts = [text for name in _NAMESPACES for text in _chain_texts(proposal.content.get(name))]
+        numbers = map(_chain_number, texts)
+        asked = list(dict.fromkeys(number for number in numbers if number is not None))
         self.chain_id = _chosen_chain(self.chain_id, asked)
         self._other_chains = [chain for chain in asked if chain != self.chain_id]
         self.tell("paired")
@@ -174,8 +178,7 @@ class BridgeSession(HeadlessSession):
         decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def decide(outcome: Outcome) -> None:
-            if not decided.done():
-                decided.set_result(outcome)
+            settle(decided, outcome)
 
         numbers = [number for number in map(_chain_number, asked.chains) if number is not None]
         chain_id = _chosen_chain(self.chain_id, numbers)
@@ -206,8 +209,7 @@ class BridgeSession(HeadlessSession):
     def _decide_as(self, state: SessionState) -> None:
         self.state = state
         self.tell("session")
-        if not self.decided.done():
-            self.decided.set_result(None)
+        settle(self.decided, None)
 
     async def _publish(self, cacaos: Sequence[Any] = ()) -> None:
         """Publish the accounts on the session's chain; in generation 2.x on all that were asked for."""
@@ -217,10 +219,6 @@ class BridgeSession(HeadlessSession):
             for account in self.accounts
         ]
         await self._client.approve(ids or self.accounts, chain_id=self.chain_id, cacaos=cacaos)
-
-    def _called(self, call: Call) -> None:
-        chain_id = _chain_number(call.chain) or self.chain_id
-        self._take(self, call.method, call.params, chain_id, partial(self._deliver, call))
 
     def _failed(self, error: BridgeClientError) -> None:
         if not self.decided.done():
@@ -236,7 +234,6 @@ class BridgeSession(HeadlessSession):
 
 
 async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Try again as long as the bridge cannot be reached."""
     while True:
         try:
             await attempt()
@@ -247,13 +244,6 @@ async def _until_it_is_back(attempt: Callable[[], Coroutine[Any, Any, None]]) ->
 
 
 # The chains that a dapp asks for: only generation 2.x names them in its proposal.
-
-
-def _asked_chains(proposal: Proposal) -> list[int]:
-    """The Ethereum chains of a proposal, required ones first, each once."""
-    texts = [text for name in _NAMESPACES for text in _chain_texts(proposal.content.get(name))]
-    numbers = (_chain_number(text) for text in texts)
-    return list(dict.fromkeys(number for number in numbers if number is not None))
 
 
 def _chain_texts(namespaces: Any) -> list[Any]:
@@ -336,16 +326,15 @@ class PageSession(HeadlessSession):
 
     def lose(self, call: HeadlessCall) -> None:
         answer = self._answers.get(call.id)
-        if answer is not None and not answer.done():
-            answer.set_result(Failure(DISCONNECTED, _DISCONNECTED))
+        if answer is not None:
+            settle(answer, Failure(DISCONNECTED, _DISCONNECTED))
 
     async def request(self, method: str, params: Any, take: TakeCall) -> Outcome:
         """Have a call taken, and wait for its outcome."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def deliver(outcome: Outcome) -> None:
-            if not answer.done():
-                answer.set_result(outcome)
+            settle(answer, outcome)
 
         call = take(self, method, params, self.chain_id, deliver)
         self._answers[call.id] = answer
@@ -360,6 +349,5 @@ class PageSession(HeadlessSession):
     def _finish(self, state: SessionState, event: SessionEvent) -> None:
         if not self.is_over:
             self.end(state, "wallet")
-            if not self.decision.done():
-                self.decision.set_result(False)
+            settle(self.decision, False)
             self.tell(event)

@@ -79,10 +79,7 @@ class Offer:
         self.feed = feed
 
     def named(self, accounts: Sequence[int | str]) -> tuple[str, ...]:
-        """The addresses: a number is a place in their order, an address may have any case.
-
-        Raises UnknownIndexError.
-        """
+        """The addresses of numbers and of addresses in any case. Raises UnknownIndexError."""
         return tuple(map(self._named, accounts))
 
     def _named(self, account: int | str) -> str:
@@ -163,10 +160,7 @@ class HeadlessSession(ABC):
         self._decide(is_approved=False)
 
     async def switch_account(self, *accounts: int | str) -> None:
-        """Give the dapp other accounts, by number or address.
-
-        Raises UnknownIndexError, SessionStateError, BridgeClientError.
-        """
+        """Give the dapp these accounts. Raises UnknownIndexError, SessionStateError, BridgeClientError."""
         await self.change(accounts=accounts)
 
     async def switch_chain(self, chain_id: int) -> None:

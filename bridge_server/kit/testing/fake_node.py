@@ -257,7 +257,10 @@ class Chain:
             self.blocks.append(block)
             for place, transaction in enumerate(chosen):
                 self._mined[hex_of(transaction.hash)] = block, place
-                self._pay(transaction)
+                cost = transaction.value + _GAS_USED * _price(transaction)
+                self.set_balance(transaction.sender, self.balance(transaction.sender) - cost)
+                if transaction.to is not None:
+                    self.set_balance(transaction.to, self.balance(transaction.to) + transaction.value)
 
     def methods(self) -> dict[str, Any]:
         """The methods of JSON-RPC that the chain answers: values, and functions of the params."""
@@ -320,12 +323,6 @@ class Chain:
         self.pending = [transaction for transaction in self.pending if transaction not in chosen]
         return tuple(chosen)
 
-    def _pay(self, transaction: RawTransaction) -> None:
-        cost = transaction.value + _GAS_USED * _price(transaction)
-        self.set_balance(transaction.sender, self.balance(transaction.sender) - cost)
-        if transaction.to is not None:
-            self.set_balance(transaction.to, self.balance(transaction.to) + transaction.value)
-
     def _mined_count(self, address: str) -> int:
         return sum(transaction.sender == address.lower() for transaction in self.transactions)
 
@@ -354,13 +351,11 @@ class Chain:
 
 
 def _price(transaction: RawTransaction) -> int:
-    """The price that the sender pays for a unit of gas."""
     tip = transaction.max_priority_fee_per_gas
     return transaction.max_fee_per_gas if tip is None else min(transaction.max_fee_per_gas, _BASE_FEE + tip)
 
 
 def _contract_address(transaction: RawTransaction) -> str | None:
-    """The address of the contract that the transaction creates."""
     if transaction.to is not None:
         return None
     creator = bytes.fromhex(transaction.sender[2:])
@@ -415,7 +410,6 @@ def _transaction_object(
 
 
 def _receipt_object(block: Block, place: int) -> dict[str, Any]:
-    """The receipt of the transaction at this place of the block."""
     transaction = block.transactions[place]
     return {
         "transactionHash": hex_of(transaction.hash),
@@ -436,5 +430,4 @@ def _receipt_object(block: Block, place: int) -> dict[str, Any]:
 
 
 def _hash_of(content: bytes) -> str:
-    """The Keccak-256 of the bytes, in hexadecimal."""
     return hex_of(keccak256(content))

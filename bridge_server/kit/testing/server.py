@@ -105,10 +105,7 @@ class ControlRefusedError(Exception):
 
 
 class Control:
-    """A server in test mode, between `open` and `close`, or inside `async with`.
-
-    `url` and `token` are `url` and `test_token` of the server's ready file.
-    """
+    """A server in test mode, inside `async with`; `url` and `token` are in the server's ready file."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/") + "/_test"
@@ -170,10 +167,7 @@ class Control:
         query: Mapping[str, str] | None = None,
         wait_seconds: float = 0,
     ) -> dict[str, Any]:
-        """Send a request below `/_test`; returns the answer's document.
-
-        Raises ControlRefusedError, or aiohttp's ClientError without an answer.
-        """
+        """Send a request below `/_test`; the answer's document. Raises ControlRefusedError, ClientError."""
         if self._http is None:
             raise RuntimeError("Use it inside `async with`, or call open().")
         async with self._http.request(
@@ -234,7 +228,6 @@ class ServerFaults:
 
 
 def _clock_reading(document: Mapping[str, Any]) -> ClockReading:
-    """The reading in an answer of the clock's route."""
     swept, delivered = document.get("swept", 0), document.get("delivered", 0)
     return ClockReading(datetime.fromisoformat(document["now"]), document["frozen"], swept, delivered)
 

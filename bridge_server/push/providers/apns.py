@@ -13,9 +13,8 @@ from Crypto.PublicKey.ECC import EccKey
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, judge_error
-from bridge_server.push.keys import es256
+from bridge_server.push.keys import ApnsSettings, es256, signing_key
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.credentials import ApnsSettings, signing_key
 from bridge_server.push.providers.http2 import Headers, Http2Client, Http2Error, client_tls
 from bridge_server.push.providers.messages import (
     APNS_PAYLOAD_LIMIT_BYTES,
@@ -36,9 +35,8 @@ _LEAST_AGE_MS = 20 * 60_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderToken:
-    """The JWT by which this server authenticates to APNs, and the time at which this process made it.
-
-    The time can be later than the `iat` of the token. Source:
+    """The JWT by which this server authenticates to APNs, and the time at which this process made it. The
+    time can be later than the `iat` of the token. Source:
     https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     """
 
@@ -125,10 +123,9 @@ class ApnsProvider:
 
 
 class ProviderTokens:
-    """The provider token that all requests share, also in other processes with the same key.
-
-    Its `iat` is the start of the current window of 40 minutes, and its signature is deterministic. So every
-    process makes the same token within a window, and APNs sees no update.
+    """The provider token that all requests share, also in other processes with the same key. Its `iat` is the
+    start of the current window of 40 minutes, and its signature is deterministic. So every process makes the
+    same token within a window, and APNs sees no update.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -140,20 +137,17 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The current token. It is renewed in every window, but not before it is 20 minutes old.
-
-        So it is always younger than 60 minutes. It is also renewed when the clock was set back.
+        """The current token. It is renewed in every window, but not before it is 20 minutes old. So it is
+        always younger than 60 minutes. It is also renewed when the clock was set back.
         """
-        if self._token is None or not self._serves(self._token):
-            now_ms = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
+        if self._token is None or not _serves(self._token, now_ms):
             self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
         """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
-        replacement.
-
-        Its `iat` is now. It is renewed by the same rule as any token.
+        replacement. Its `iat` is now. It is renewed by the same rule as any token.
         """
         token = self.current()
         if token.text != refused.text:
@@ -165,11 +159,11 @@ class ProviderTokens:
         self._replaced_at_ms = now_ms
         return self._token
 
-    def _serves(self, token: ProviderToken) -> bool:
-        now_ms = self._clock.now_ms()
-        is_of_this_window = token.made_at_ms // _WINDOW_MS == now_ms // _WINDOW_MS
-        return now_ms >= token.made_at_ms and (is_of_this_window or now_ms - token.made_at_ms < _LEAST_AGE_MS)
-
     def _made(self, now_ms: int, *, issued_at_ms: int) -> ProviderToken:
         claims: dict[str, str | int] = {"iss": self._team_id, "iat": issued_at_ms // 1_000}
         return ProviderToken(es256({"kid": self._key_id}, claims, self._key), now_ms)
+
+
+def _serves(token: ProviderToken, now_ms: int) -> bool:
+    is_of_this_window = token.made_at_ms // _WINDOW_MS == now_ms // _WINDOW_MS
+    return now_ms >= token.made_at_ms and (is_of_this_window or now_ms - token.made_at_ms < _LEAST_AGE_MS)

@@ -16,9 +16,8 @@ from aiohttp import hdrs
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure, judge_error
-from bridge_server.push.keys import rs256
+from bridge_server.push.keys import ServiceAccount, rs256
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.credentials import ServiceAccount
 from bridge_server.push.providers.messages import fcm_message, is_unauthenticated, judge_fcm
 from bridge_server.push.providers.provider import ServiceAnswer, read_answer
 
@@ -36,20 +35,9 @@ _SECOND_US = 1_000_000
 _PAUSE_US = 10 * _SECOND_US
 # Error codes of RFC 6749, 5.2, and of Google that mean that the credentials are not valid.
 _CREDENTIAL_ERRORS = frozenset(
-    {
-        "access_denied",
-        "account_disabled",
-        "admin_policy_enforced",
-        "deleted_client",
-        "disabled_client",
-        "invalid_client",
-        "invalid_grant",
-        "invalid_scope",
-        "org_internal",
-        "unauthorized_client",
-    }
-)
-
+    ("access_denied", "account_disabled", "admin_policy_enforced", "deleted_client", "disabled_client",
+     "invalid_client", "invalid_grant", "invalid_scope", "org_internal", "unauthorized_client")
+)  # fmt: skip
 _CREDENTIAL_HINTS = {
     "invalid_grant": " (the key was deleted, the account is gone, or this machine's clock is wrong)",
     "unauthorized_client": " (the account may not use Firebase Cloud Messaging)",
@@ -60,9 +48,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class FcmSettings:
-    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`.
-
-    `timeout_seconds` covers a whole attempt, including the request for an access token.
+    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`. `timeout_seconds` covers
+    a whole attempt, including the request for an access token.
     """
 
     credentials: ServiceAccount
@@ -113,9 +100,8 @@ class FcmProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The token, if it can be an FCM registration token, whose form Google does not document.
-
-        Raises ValueError.
+        """The token, if it can be an FCM registration token, whose form Google does not document. Raises
+        ValueError.
         """
         if not _REGISTRATION_TOKEN.fullmatch(token):
             raise ValueError(
@@ -157,9 +143,8 @@ class FcmProvider:
 
 
 class AccessTokens:
-    """The access token that all requests share. It is renewed before it expires, by one request at a time.
-
-    An assertion that the service account has signed is exchanged for a token that lives an hour. Source:
+    """The access token that all requests share. It is renewed before it expires, by one request at a time. An
+    assertion that the service account has signed is exchanged for a token that lives an hour. Source:
     https://developers.google.com/identity/protocols/oauth2/service-account (HTTP/REST) and RFC 7523, 2.1.
     """
 
@@ -181,14 +166,17 @@ class AccessTokens:
             await asyncio.wait([self._renewal])
 
     async def current(self) -> AccessToken | Outcome:
-        """A valid token, or an outcome that says why there is none.
-
-        In its last minutes a token is still used while the next one is fetched in the background, so that a
-        short failure of the token endpoint delays no push.
+        """A valid token, or an outcome that says why there is none. In its last minutes a token is still used
+        while the next one is fetched in the background, so that a short failure of the token endpoint delays
+        no push.
         """
         token, elapsed_us = self._token, self._clock.elapsed_us()
         if token is None or elapsed_us >= token.expires_at_us:
-            return await _result(self._renewed())
+            renewal = self._renewed()
+            await asyncio.wait([renewal])  # not cancelled with this request: others may wait for it, too
+            if renewal.cancelled():
+                return Outcome(Verdict.FAILED, "the provider was closed")
+            return renewal.result()
         if elapsed_us >= token.renew_at_us and elapsed_us >= self._pause_until_us:
             self._renewed()
         return token
@@ -225,29 +213,17 @@ class AccessTokens:
     def _assertion(self) -> str:
         now = self._clock.now_ms() // 1_000
         key_id = self._account.private_key_id
-        return rs256(
-            {"typ": "JWT"} if key_id is None else {"typ": "JWT", "kid": key_id},
-            {
-                "iss": self._account.client_email,
-                "scope": SCOPE,
-                "aud": self._account.token_uri,
-                "iat": now,
-                "exp": now + _LIFETIME_SECONDS,
-            },
-            self._account.private_key,
-        )
-
-
-async def _result(renewal: asyncio.Task[AccessToken | Outcome]) -> AccessToken | Outcome:
-    """Wait for a renewal without cancelling it, because other requests may wait for it too."""
-    await asyncio.wait([renewal])
-    return Outcome(Verdict.FAILED, "the provider was closed") if renewal.cancelled() else renewal.result()
+        header = {"typ": "JWT"} if key_id is None else {"typ": "JWT", "kid": key_id}
+        names = {"iss": self._account.client_email, "scope": SCOPE, "aud": self._account.token_uri}
+        times = {"iat": now, "exp": now + _LIFETIME_SECONDS}
+        return rs256(header, {**names, **times}, self._account.private_key)
 
 
 def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
     text = answer.document.get("access_token")
     if answer.taken and isinstance(text, str) and text.isascii() and text.isprintable() and text:
-        lifetime = _lifetime_seconds(answer.document.get("expires_in"))
+        stated = answer.document.get("expires_in")
+        lifetime = stated if isinstance(stated, int) and 0 < stated <= 86_400 else _LIFETIME_SECONDS
         early = min(_RENEWED_BEFORE_SECONDS, lifetime / 2)
         renew_at_us = elapsed_us + round((lifetime - early) * _SECOND_US)
         return AccessToken(text, renew_at_us, elapsed_us + lifetime * _SECOND_US)
@@ -262,7 +238,3 @@ def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
         answer.retry_after_seconds,
         about_lane=True,  # without a token no message can be sent
     )
-
-
-def _lifetime_seconds(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value <= 86_400 else _LIFETIME_SECONDS

@@ -8,6 +8,8 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Self, TypeAlias, cast
 
 import h2.config
@@ -59,10 +61,8 @@ class Http2Answer:
 
 
 class Http2Exchange:
-    """A request in flight and the part of its answer that has arrived.
-
-    `unsent` is the rest of the request's body, `ended` whether the server has closed the stream, and
-    `began_at` the start in the event loop's time.
+    """A request in flight and the part of its answer that has arrived. `unsent` is the rest of the request's
+    body, `ended` whether the server has closed the stream, and `began_at` the start in the event loop's time.
     """
 
     __slots__ = ("answer", "began_at", "body", "ended", "headers", "unsent")
@@ -81,30 +81,23 @@ class Http2Exchange:
             case h2.events.ResponseReceived():
                 self.headers = {_text(name): _text(value) for name, value in event.headers}
             case h2.events.DataReceived():
-                self._take_data(event.data)
+                self.body += event.data[: ANSWER_LIMIT_BYTES - len(self.body)]
+                if len(self.body) >= ANSWER_LIMIT_BYTES:  # it is complete, although the stream is still open
+                    self._finish()
+                    self.ended = False
             case h2.events.StreamEnded():
                 self._finish()
             case h2.events.StreamReset():
-                self._break_off(event)
+                self.ended, self.unsent = True, memoryview(b"")
+                if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
+                    self.fail(NotTakenError("the server refused the request before it read it"))
+                else:
+                    self.fail(Http2Error("the server reset the request"))
 
     def fail(self, error: Http2Error) -> None:
         """Raise the error where the request waits for its answer."""
         if not self.answer.done():
             self.answer.set_exception(error)
-
-    def _break_off(self, event: h2.events.StreamReset) -> None:
-        self.ended, self.unsent = True, memoryview(b"")
-        if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
-            self.fail(NotTakenError("the server refused the request before it read it"))
-        else:
-            self.fail(Http2Error("the server reset the request"))
-
-    def _take_data(self, data: bytes) -> None:
-        """Store a piece of the body. At 64 KiB the answer is complete, although the stream is still open."""
-        self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
-        if len(self.body) >= ANSWER_LIMIT_BYTES:
-            self._finish()
-            self.ended = False
 
     def _finish(self) -> None:
         self.ended = True
@@ -120,9 +113,8 @@ def _text(field: bytes | str) -> str:
 
 
 class StreamQueue:
-    """Requests that wait for a stream: a first-in, first-out queue.
-
-    `free` returns how many streams may be opened now.
+    """Requests that wait for a stream: a first-in, first-out queue. `free` returns how many streams may be
+    opened now.
     """
 
     def __init__(self, free: Callable[[], int]) -> None:
@@ -164,9 +156,8 @@ class GoAway:
 
 
 class GoAwayFilter:
-    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it.
-
-    A GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
+    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. A
+    GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
     refuses every later frame, so the remaining answers would be lost.
     """
 
@@ -250,7 +241,10 @@ class Http2Connection(asyncio.Protocol):
 
     async def request(self, headers: Headers, body: bytes) -> Http2Answer:
         """Send a request; returns its answer. Cancelling it resets its stream and no other."""
-        await self._turn()
+        while self.usable and not self._free_streams():  # until the server allows one more stream
+            await self._turns.next()
+        if not self.usable:
+            raise NotTakenError("the connection takes no more requests")
         stream_id, exchange = self._begin(headers, body)
         try:
             return await exchange.answer
@@ -276,13 +270,6 @@ class Http2Connection(asyncio.Protocol):
 
     # Start and end of a request.
 
-    async def _turn(self) -> None:
-        """Wait until the server allows one more stream."""
-        while self.usable and not self._free_streams():
-            await self._turns.next()
-        if not self.usable:
-            raise NotTakenError("the connection takes no more requests")
-
     def _begin(self, headers: Headers, body: bytes) -> tuple[int, Http2Exchange]:
         try:
             stream_id = self._h2.get_next_available_stream_id()
@@ -301,25 +288,16 @@ class Http2Connection(asyncio.Protocol):
         if self._lost.done():
             return
         if not exchange.ended or exchange.unsent:
-            self._reset(stream_id)
-        if not exchange.answer.done() or exchange.answer.cancelled():
-            self._doubt(exchange)
+            with suppress(h2.exceptions.ProtocolError):  # the stream is closed already
+                self._h2.reset_stream(stream_id, h2.errors.ErrorCodes.CANCEL)
+            self._flush()
+        is_given_up = not exchange.answer.done() or exchange.answer.cancelled()
+        if is_given_up and self._heard_at <= exchange.began_at:  # silent since then: it may be dead
+            self._retired = True
+            self._turns.wake_all()
         if self._retired and not self._exchanges:
             self._close()
         self._turns.wake()
-
-    def _reset(self, stream_id: int) -> None:
-        try:
-            self._h2.reset_stream(stream_id, h2.errors.ErrorCodes.CANCEL)
-        except h2.exceptions.ProtocolError:  # the stream is closed already
-            return
-        self._flush()
-
-    def _doubt(self, given_up: Http2Exchange) -> None:
-        """Retire a connection that was silent since the start of a cancelled request: it may be dead."""
-        if self._heard_at <= given_up.began_at:
-            self._retired = True
-            self._turns.wake_all()
 
     def _free_streams(self) -> int:
         return max(0, self._h2.remote_settings.max_concurrent_streams - len(self._exchanges))
@@ -425,10 +403,9 @@ class Http2Connection(asyncio.Protocol):
 
 
 class Http2Client:
-    """A client for `https://host:port`. Use it as an async context manager.
-
-    A request that the server has not processed, or whose connection broke, is retried on a new connection, up
-    to three attempts. So use it for idempotent requests only.
+    """A client for `https://host:port`. Use it as an async context manager. A request that the server has not
+    processed, or whose connection broke, is retried on a new connection, up to three attempts. So use it for
+    idempotent requests only.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:
@@ -515,7 +492,7 @@ class Http2Client:
         return connection
 
 
-def client_tls(ca_file: str | None) -> ssl.SSLContext:
+def client_tls(ca_file: Path | str | None) -> ssl.SSLContext:
     """A TLS context for HTTP/2 that verifies the server with the certificates of the system or of a file."""
     context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

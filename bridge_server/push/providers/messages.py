@@ -41,15 +41,9 @@ def apns_headers(notice: PushNotice, topic: str, now_ms: int) -> list[tuple[str,
 
 def apns_payload(notice: PushNotice) -> bytes:
     """The JSON that the app receives. Members of `data` cannot replace the members of this server."""
+    aps = {"alert": {"title": notice.title, "body": notice.body}, "sound": "default"}
     url = {} if notice.url is None else {"url": notice.url}
-    return orjson.dumps(
-        {
-            **notice.data,
-            "aps": {"alert": {"title": notice.title, "body": notice.body}, "sound": "default"},
-            "id": notice.message_id,
-            **url,
-        }
-    )
+    return orjson.dumps({**notice.data, "aps": aps, "id": notice.message_id, **url})
 
 
 def expiration(ttl_seconds: int, now_ms: int) -> str:
@@ -75,27 +69,19 @@ _APNS_ABOUT_ALL_REASONS = frozenset({"ServiceUnavailable", "Shutdown", "TooManyP
 _APNS_VERDICTS = {
     "BadDeviceToken": Verdict.GONE,
     # The notification is at fault: every retry would get the same answer.
-    "BadCollapseId": Verdict.REFUSED,
-    "BadExpirationDate": Verdict.REFUSED,
-    "BadMessageId": Verdict.REFUSED,
-    "BadPriority": Verdict.REFUSED,
-    "DuplicateHeaders": Verdict.REFUSED,
-    "InvalidPushType": Verdict.REFUSED,
-    "MissingDeviceToken": Verdict.REFUSED,
-    "PayloadEmpty": Verdict.REFUSED,
+    **dict.fromkeys(
+        ("BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "DuplicateHeaders",
+         "InvalidPushType", "MissingDeviceToken", "PayloadEmpty"),
+        Verdict.REFUSED,
+    ),
     # The settings are at fault: the key, its ids or the topic.
-    "BadCertificate": Verdict.BLOCKED,
-    "BadCertificateEnvironment": Verdict.BLOCKED,
-    "BadEnvironmentKeyIdInToken": Verdict.BLOCKED,
-    "BadTopic": Verdict.BLOCKED,
-    "ExpiredProviderToken": Verdict.BLOCKED,
-    "Forbidden": Verdict.BLOCKED,
-    "InvalidProviderToken": Verdict.BLOCKED,
-    "MissingProviderToken": Verdict.BLOCKED,
-    "MissingTopic": Verdict.BLOCKED,
-    "TopicDisallowed": Verdict.BLOCKED,
-    "UnrelatedKeyIdInToken": Verdict.BLOCKED,
-}
+    **dict.fromkeys(
+        ("BadCertificate", "BadCertificateEnvironment", "BadEnvironmentKeyIdInToken", "BadTopic",
+         "ExpiredProviderToken", "Forbidden", "InvalidProviderToken", "MissingProviderToken", "MissingTopic",
+         "TopicDisallowed", "UnrelatedKeyIdInToken"),
+        Verdict.BLOCKED,
+    ),
+}  # fmt: skip
 _APNS_HINTS = {
     "BadDeviceToken": ": the token is malformed, or belongs to the other environment",
     "BadEnvironmentKeyIdInToken": ": the key is for the other environment",
@@ -126,20 +112,13 @@ def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
     wait = answer.retry_after_seconds
     if wait is None and name == "TooManyProviderTokenUpdates":
         wait = _TOKEN_UPDATE_WAIT_SECONDS
+    verdict = _APNS_VERDICTS.get(name, Verdict.FAILED)
+    if answer.status == 410 or (answer.status != 413 and name == "DeviceTokenNotForTopic" and proven):
+        verdict = Verdict.GONE
+    elif answer.status == 413:
+        verdict = Verdict.REFUSED
     about_all = answer.status == 503 or name in _APNS_ABOUT_ALL_REASONS
-    return Outcome(
-        _apns_verdict(name, answer.status, proven), reason, answer.status, wait, about_lane=about_all
-    )
-
-
-def _apns_verdict(name: str, status: int, proven: bool) -> Verdict:
-    if status == 410:
-        return Verdict.GONE
-    if status == 413:
-        return Verdict.REFUSED
-    if name == "DeviceTokenNotForTopic" and proven:
-        return Verdict.GONE
-    return _APNS_VERDICTS.get(name, Verdict.FAILED)
+    return Outcome(verdict, reason, answer.status, wait, about_lane=about_all)
 
 
 # The message in a request to FCM.
@@ -149,16 +128,17 @@ def _apns_verdict(name: str, status: int, proven: bool) -> Verdict:
 
 def fcm_message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
     """The body of `messages:send` for every platform, with ids that make a repeat replace the first message.
-
     On Android that id is the `tag`. A collapse key is not suitable: FCM stores only four collapse keys per
     device, and every message has a new one.
     """
     ttl_seconds = min(max(notice.ttl_seconds, 0), LONGEST_TTL_SECONDS)
+    url = {} if notice.url is None else {"url": notice.url}
+    link = _fcm_link(notice.url or "")
     return {
         "message": {
             "token": token,
             "notification": {"title": notice.title, "body": notice.body},
-            "data": _fcm_data(notice),
+            "data": {**notice.data, "id": notice.message_id, **url},
             "android": {
                 "priority": "HIGH",
                 "ttl": f"{ttl_seconds}s",
@@ -172,25 +152,13 @@ def fcm_message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
                 },
                 "payload": {"aps": {"sound": "default"}},
             },
-            "webpush": _fcm_web_push(notice, ttl_seconds),
+            "webpush": {
+                "headers": {"TTL": str(ttl_seconds), "Urgency": "high"},
+                "notification": {"tag": notice.message_id},
+                **({} if link is None else {"fcm_options": {"link": link}}),
+            },
         }
     }
-
-
-def _fcm_data(notice: PushNotice) -> dict[str, str]:
-    url = {} if notice.url is None else {"url": notice.url}
-    return {**notice.data, "id": notice.message_id, **url}
-
-
-def _fcm_web_push(notice: PushNotice, ttl_seconds: int) -> dict[str, Any]:
-    part: dict[str, Any] = {
-        "headers": {"TTL": str(ttl_seconds), "Urgency": "high"},
-        "notification": {"tag": notice.message_id},
-    }
-    link = _fcm_link(notice.url or "")
-    if link is not None:
-        part["fcm_options"] = {"link": link}
-    return part
 
 
 def _fcm_link(url: str) -> str | None:
@@ -214,9 +182,8 @@ _FCM_CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
 # "If there is no retry-after header, default to 60 seconds" (docs/cloud-messaging/scale-fcm).
 _QUOTA_WAIT_SECONDS = 60.0
 
-# Answers that pause all messages. FCM also limits single devices, with the same code.
-_FCM_ABOUT_ALL_STATUSES = frozenset({429, 503})
-_FCM_ABOUT_ALL_CODES = frozenset({"QUOTA_EXCEEDED", "UNAVAILABLE"})
+# Statuses and codes that pause all messages. FCM also limits single devices, with the same code.
+_FCM_ABOUT_ALL = (429, 503, "QUOTA_EXCEEDED", "UNAVAILABLE")
 
 _FCM_VERDICTS = {
     "UNREGISTERED": Verdict.GONE,
@@ -249,7 +216,7 @@ def judge_fcm(answer: ServiceAnswer, *, proven: bool) -> Outcome:
     wait = answer.retry_after_seconds
     if wait is None and answer.status == 429:
         wait = _QUOTA_WAIT_SECONDS
-    about_all = answer.status in _FCM_ABOUT_ALL_STATUSES or code in _FCM_ABOUT_ALL_CODES
+    about_all = answer.status in _FCM_ABOUT_ALL or code in _FCM_ABOUT_ALL
     return Outcome(_fcm_verdict(code, answer, proven), reason, answer.status, wait, about_lane=about_all)
 
 
@@ -271,9 +238,8 @@ def _fcm_code(document: Mapping[str, Any]) -> str:
 
 
 def _is_about_the_token(document: Mapping[str, Any]) -> bool:
-    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show.
-
-    FCM names a malformed token by its field, or only in the text of the error.
+    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show. FCM names a
+    malformed token by its field, or only in the text of the error.
     """
     for detail in _fcm_details(document, _BAD_REQUEST):
         violations = detail.get("fieldViolations")
@@ -306,38 +272,27 @@ _PADDING_STEP_BYTES = 256
 
 
 def write_payload(notice: PushNotice) -> bytes | None:
-    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode.
-
-    A payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data
-    are never cut.
+    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode. A
+    payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data are
+    never cut.
     """
+
+    def cut(kept: int) -> bytes:
+        return _payload(notice, notice.body[:kept] + _ELLIPSIS)
+
     try:
         whole = _payload(notice, notice.body)
         if len(whole) <= LARGEST_PLAINTEXT_BYTES:
             return whole
-        return _with_short_body(notice)
+        kept = bisect_right(range(len(notice.body)), LARGEST_PLAINTEXT_BYTES, key=lambda n: len(cut(n))) - 1
+        return None if kept < 0 else cut(kept)
     except orjson.JSONEncodeError:  # half of a surrogate pair
         return None
 
 
-def _with_short_body(notice: PushNotice) -> bytes | None:
-    def size(kept: int) -> int:
-        return len(_payload(notice, notice.body[:kept] + _ELLIPSIS))
-
-    kept = bisect_right(range(len(notice.body)), LARGEST_PLAINTEXT_BYTES, key=size) - 1
-    return None if kept < 0 else _payload(notice, notice.body[:kept] + _ELLIPSIS)
-
-
 def _payload(notice: PushNotice, body: str) -> bytes:
-    return orjson.dumps(
-        {
-            "title": notice.title,
-            "body": body,
-            "url": notice.url,
-            "id": notice.message_id,
-            "data": dict(notice.data),
-        }
-    )
+    named = {"title": notice.title, "body": body, "url": notice.url, "id": notice.message_id}
+    return orjson.dumps({**named, "data": dict(notice.data)})
 
 
 def padding_for(payload: bytes) -> int:
@@ -372,10 +327,6 @@ KNOWN_SERVICES: Mapping[str, bytes] = {
 }
 """Known push services by origin, with the text of an answer that refuses the VAPID token itself."""
 
-_WEBPUSH_GONE = frozenset({404, 410})
-_WEBPUSH_CREDENTIALS = frozenset({401, 403})
-_WEBPUSH_ABOUT_ALL_STATUSES = frozenset({429, 503})
-
 _WEBPUSH_REFUSALS = {
     400: "the push service answered 400: it does not take this message, or the key that it is signed with",
     403: "the push service answered 403: the device has probably subscribed with another VAPID key, and must"
@@ -385,19 +336,14 @@ _WEBPUSH_REFUSALS = {
 
 
 def judge_webpush(
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    now_ms: int,
-    refused_token: bytes | None,
+    status: int, headers: Mapping[str, str], body: bytes, *, now_ms: int, refused_token: bytes | None
 ) -> Outcome:
     """The outcome. `refused_token` is the service's text in KNOWN_SERVICES; None for an unknown service."""
     if 200 <= status < 300:
         return Outcome(Verdict.DELIVERED, status=status)
-    if status in _WEBPUSH_GONE:
+    if status in (404, 410):
         return Outcome(Verdict.GONE, f"the push service answered {status}: no such subscription", status)
-    if status in _WEBPUSH_CREDENTIALS and refused_token is not None and refused_token in body:
+    if status in (401, 403) and refused_token is not None and refused_token in body:
         reason = "the push service refuses the VAPID token: check vapid_subject, and this machine's clock"
         return Outcome(Verdict.BLOCKED, reason, status)
     refused = _WEBPUSH_REFUSALS.get(status)
@@ -408,4 +354,4 @@ def judge_webpush(
         reason += ", and redirects are not followed"
     asked = headers.get(hdrs.RETRY_AFTER)
     wait = None if asked is None else parse_retry_after(asked, now_ms)
-    return Outcome(Verdict.FAILED, reason, status, wait, about_lane=status in _WEBPUSH_ABOUT_ALL_STATUSES)
+    return Outcome(Verdict.FAILED, reason, status, wait, about_lane=status in (429, 503))

@@ -55,10 +55,8 @@ class _Block(NamedTuple):
 
 
 class ProviderSender:
-    """Passes messages to a provider, and pauses after a refusal of this server's credentials.
-
-    The pause is per lane: Web Push leads to several services, and one can refuse credentials that another
-    accepts.
+    """Passes messages to a provider, and pauses after a refusal of this server's credentials. The pause is
+    per lane: Web Push leads to several services, and one can refuse credentials that another accepts.
     """
 
     def __init__(self, channel: str, provider: Provider) -> None:
@@ -79,16 +77,13 @@ class ProviderSender:
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver once."""
-        block = self._blocks.get(message.destination)
+        lane = message.destination
+        block = self._blocks.get(lane)
         if block is not None and now_ms < block.until_ms:
             return Outcome(Verdict.BLOCKED, block.reason)
         token = message.url.partition(":")[2]
         outcome = await self._provider.push(token, read_notice(message))
         self.outcomes[outcome.verdict.name.lower()] += 1
-        self._note(message.destination, outcome, now_ms)
-        return outcome
-
-    def _note(self, lane: str, outcome: Outcome, now_ms: int) -> None:
         if outcome.verdict is Verdict.BLOCKED:
             if lane not in self._blocks:
                 log.error("push_provider_blocked", channel=self._channel, lane=lane, reason=outcome.reason)
@@ -96,6 +91,7 @@ class ProviderSender:
         elif lane in self._blocks and outcome.verdict in (Verdict.DELIVERED, Verdict.GONE):
             log.info("push_provider_works_again", channel=self._channel, lane=lane)
             del self._blocks[lane]
+        return outcome
 
 
 class TopicSender:
@@ -130,7 +126,6 @@ class NoProvider:
 
 class ServiceAnswer(NamedTuple):
     """The status of an answer, the JSON object in its body (else empty), and its Retry-After.
-
     `retry_after_seconds` is read from the statuses 429 and 5xx only.
     """
 

@@ -20,69 +20,52 @@ _TOKEN = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 _APNS_TOPIC = "test"
 _TAKEN = Outcome(Verdict.DELIVERED, status=200)
 
-_FCM_STATUSES = {
-    "UNREGISTERED": 404,
-    "INVALID_ARGUMENT": 400,
-    "SENDER_ID_MISMATCH": 403,
-    "PERMISSION_DENIED": 403,
-    "UNAUTHENTICATED": 401,
-    "THIRD_PARTY_AUTH_ERROR": 401,
-    "QUOTA_EXCEEDED": 429,
-    "UNAVAILABLE": 503,
-    "INTERNAL": 500,
+# The words of each service for a failure, by the status of its answer.
+_FCM_WORDS = {
+    400: ("INVALID_ARGUMENT",),
+    401: ("UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"),
+    403: ("SENDER_ID_MISMATCH", "PERMISSION_DENIED"),
+    404: ("UNREGISTERED",),
+    429: ("QUOTA_EXCEEDED",),
+    500: ("INTERNAL",),
+    503: ("UNAVAILABLE",),
 }
-_APNS_STATUSES = {
-    "BadCollapseId": 400,
-    "BadDeviceToken": 400,
-    "BadExpirationDate": 400,
-    "BadMessageId": 400,
-    "BadPriority": 400,
-    "BadTopic": 400,
-    "DeviceTokenNotForTopic": 400,
-    "DuplicateHeaders": 400,
-    "IdleTimeout": 400,
-    "InvalidPushType": 400,
-    "MissingDeviceToken": 400,
-    "MissingTopic": 400,
-    "PayloadEmpty": 400,
-    "TopicDisallowed": 400,
-    "BadCertificate": 403,
-    "BadCertificateEnvironment": 403,
-    "BadEnvironmentKeyIdInToken": 403,
-    "ExpiredProviderToken": 403,
-    "Forbidden": 403,
-    "InvalidProviderToken": 403,
-    "MissingProviderToken": 403,
-    "UnrelatedKeyIdInToken": 403,
-    "BadPath": 404,
-    "MethodNotAllowed": 405,
-    "ExpiredToken": 410,
-    "Unregistered": 410,
-    "PayloadTooLarge": 413,
-    "TooManyProviderTokenUpdates": 429,
-    "TooManyRequests": 429,
-    "InternalServerError": 500,
-    "ServiceUnavailable": 503,
-    "Shutdown": 503,
+_APNS_WORDS = {
+    400: (
+        *("BadCollapseId", "BadDeviceToken", "BadExpirationDate", "BadMessageId", "BadPriority", "BadTopic"),
+        *("DeviceTokenNotForTopic", "DuplicateHeaders", "IdleTimeout", "InvalidPushType"),
+        *("MissingDeviceToken", "MissingTopic", "PayloadEmpty", "TopicDisallowed"),
+    ),
+    403: (
+        *("BadCertificate", "BadCertificateEnvironment", "BadEnvironmentKeyIdInToken"),
+        *("ExpiredProviderToken", "Forbidden", "InvalidProviderToken"),
+        *("MissingProviderToken", "UnrelatedKeyIdInToken"),
+    ),
+    404: ("BadPath",),
+    405: ("MethodNotAllowed",),
+    410: ("ExpiredToken", "Unregistered"),
+    413: ("PayloadTooLarge",),
+    429: ("TooManyProviderTokenUpdates", "TooManyRequests"),
+    500: ("InternalServerError",),
+    503: ("ServiceUnavailable", "Shutdown"),
 }
 _WEBPUSH_SERVICE = "https://fcm.googleapis.com"
-_WEBPUSH_STATUSES = {
-    "Bad Request": 400,
-    "invalid JWT": 403,
-    "Forbidden": 403,
-    "Not Found": 404,
-    "Gone": 410,
-    "Payload Too Large": 413,
-    "Too Many Requests": 429,
-    "Internal Server Error": 500,
-    "Service Unavailable": 503,
+_WEBPUSH_WORDS = {
+    400: ("Bad Request",),
+    403: ("invalid JWT", "Forbidden"),
+    404: ("Not Found",),
+    410: ("Gone",),
+    413: ("Payload Too Large",),
+    429: ("Too Many Requests",),
+    500: ("Internal Server Error",),
+    503: ("Service Unavailable",),
+}
+_STATUSES = {
+    channel: {word: status for status, words in by_status.items() for word in words}
+    for channel, by_status in (("fcm", _FCM_WORDS), ("apns", _APNS_WORDS), ("webpush", _WEBPUSH_WORDS))
 }
 
-SINK_ANSWERS: Mapping[str, frozenset[str]] = {
-    "fcm": frozenset(_FCM_STATUSES),
-    "apns": frozenset(_APNS_STATUSES),
-    "webpush": frozenset(_WEBPUSH_STATUSES),
-}
+SINK_ANSWERS = {channel: frozenset(statuses) for channel, statuses in _STATUSES.items()}
 """The failures that each service has a word for."""
 
 
@@ -155,18 +138,13 @@ def _request(channel: str, token: str, notice: PushNotice, now_ms: int) -> tuple
 def _judged(channel: str, refusal: Refusal, now_ms: int) -> Outcome:
     if refusal.answer is None and refusal.status is None:
         return Outcome(Verdict.FAILED, "the service closed the connection (ordered by the test)")
-    wait = refusal.retry_after_seconds
+    word, wait = refusal.answer or "", refusal.retry_after_seconds
+    status = refusal.status or _STATUSES[channel][word]
     if channel == "fcm":
-        status = refusal.status or _FCM_STATUSES[refusal.answer or ""]
         answer = ServiceAnswer(status, {"error": {"status": refusal.answer}}, wait)
         return messages.judge_fcm(answer, proven=True)
     if channel == "apns":
-        status = refusal.status or _APNS_STATUSES[refusal.answer or ""]
         return messages.judge_apns(ServiceAnswer(status, {"reason": refusal.answer}, wait), proven=True)
-    return messages.judge_webpush(
-        refusal.status or _WEBPUSH_STATUSES[refusal.answer or ""],
-        {} if wait is None else {"Retry-After": str(wait)},
-        (refusal.answer or "").encode(),
-        now_ms=now_ms,
-        refused_token=messages.KNOWN_SERVICES[_WEBPUSH_SERVICE],
-    )
+    headers = {} if wait is None else {"Retry-After": str(wait)}
+    refused_token = messages.KNOWN_SERVICES[_WEBPUSH_SERVICE]
+    return messages.judge_webpush(status, headers, word.encode(), now_ms=now_ms, refused_token=refused_token)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import partial
@@ -28,7 +28,6 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import (
     LookUp,
     Outcome,
-    Rule,
     Verdict,
     anywhere,
     guarded_client,
@@ -84,9 +83,8 @@ class WebPushSettings:
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
-    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it.
-
-    Source: W3C Push API, section 8; RFC 8291, section 2 (the keys).
+    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it. Source:
+    W3C Push API, section 8; RFC 8291, section 2 (the keys).
     """
 
     endpoint: URL = field(repr=False)
@@ -100,11 +98,9 @@ class PushSubscription:
 
 
 class WebPushProvider:
-    """The provider that sends to the push service of each subscription, over guarded connections.
-
-    A separate thread encrypts and signs, so that the event loop does not wait for it. `known_services` are
-    the services whose refusal of the VAPID token is believed. Raises ValueError if the key or the subject is
-    malformed.
+    """The provider that sends to the push service of each subscription, over guarded connections. A separate
+    thread encrypts and signs, so that the event loop does not wait for it. `known_services` are the services
+    whose refusal of the VAPID token is believed. Raises ValueError if the key or the subject is malformed.
     """
 
     def __init__(
@@ -112,16 +108,12 @@ class WebPushProvider:
         settings: WebPushSettings,
         clock: Clock,
         *,
-        rule: Rule | None = None,
         look_up: LookUp = look_up,
-        random_bytes: Callable[[int], bytes] = token_bytes,
         known_services: Mapping[str, bytes] = KNOWN_SERVICES,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._rule = rule or (anywhere if settings.allow_private else public_only)
         self._look_up = look_up
-        self._random_bytes = random_bytes
         self._known_services = known_services
         self._identity = VapidIdentity(settings.vapid_private_key, settings.vapid_subject)
         self._session: aiohttp.ClientSession | None = None
@@ -133,7 +125,8 @@ class WebPushProvider:
         return self._identity.public_key
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, self._look_up, self._settings.timeout_seconds)
+        rule = anywhere if self._settings.allow_private else public_only
+        self._session = guarded_client(rule, self._look_up, self._settings.timeout_seconds)
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
@@ -150,16 +143,18 @@ class WebPushProvider:
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer.
-
-        A notice that is too large has its body shortened; if that is not enough, it is REFUSED.
+        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer. A notice that is too
+        large has its body shortened; if that is not enough, it is REFUSED.
         """
         assert self._session is not None, "the provider is not open"
         payload = write_payload(notice)
         if payload is None:
             return Outcome(Verdict.REFUSED, "the notice is too large for a push message, or is not text")
         try:
-            subscription, headers, body = await self._sealed(token, payload)
+            work = partial(self._seal, token, payload, self._clock.now_ms())
+            subscription, headers, body = await asyncio.get_running_loop().run_in_executor(
+                self._sealing, work
+            )
         except ValueError as error:
             return Outcome(Verdict.REFUSED, str(error))
         try:
@@ -181,10 +176,6 @@ class WebPushProvider:
                 refused_token=self._known_services.get(subscription.origin),
             )
 
-    async def _sealed(self, token: str, payload: bytes) -> tuple[PushSubscription, dict[str, str], bytes]:
-        work = partial(self._seal, token, payload, self._clock.now_ms())
-        return await asyncio.get_running_loop().run_in_executor(self._sealing, work)
-
     def _seal(
         self, token: str, payload: bytes, now_ms: int
     ) -> tuple[PushSubscription, dict[str, str], bytes]:
@@ -194,25 +185,25 @@ class WebPushProvider:
             payload,
             subscription.receiver_key,
             subscription.auth_secret,
-            sender_key=ECC.generate(curve="P-256", randfunc=self._random_bytes),
-            salt=self._random_bytes(SALT_BYTES),
+            sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
+            salt=token_bytes(SALT_BYTES),
             padding_bytes=padding_for(payload),
         )
-        return (
-            subscription,
-            {
-                hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
-                hdrs.CONTENT_ENCODING: "aes128gcm",
-                hdrs.CONTENT_TYPE: "application/octet-stream",
-            },
-            body,
-        )
+        headers: dict[str, str] = {
+            hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
+            hdrs.CONTENT_ENCODING: "aes128gcm",
+            hdrs.CONTENT_TYPE: "application/octet-stream",
+        }
+        return subscription, headers, body
 
     def _wishes(self, notice: PushNotice) -> dict[str, str]:
+        # By its topic a repeat replaces only its own waiting message (RFC 8030, section 5.4). It is in
+        # hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
+        topic = hashlib.sha256(notice.message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
         return {
             "TTL": str(max(0, min(notice.ttl_seconds, LONGEST_TTL_SECONDS))),
             "Urgency": self._settings.urgency,
-            "Topic": _topic(notice.message_id),
+            "Topic": topic,
             hdrs.ACCEPT_ENCODING: "identity",
             hdrs.USER_AGENT: self._settings.user_agent,
         }
@@ -221,24 +212,17 @@ class WebPushProvider:
         return read_subscription(token, allow_http=self._settings.allow_private)
 
 
-def _topic(message_id: str) -> str:
-    """The Topic header, by which a repeat replaces only its own waiting message (RFC 8030, section 5.4).
-
-    It is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
-    """
-    return hashlib.sha256(message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
-
-
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
-    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`.
-
-    Raises ValueError, whose text names the fault without quoting the JSON.
+    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`. Raises ValueError, whose
+    text names the fault without quoting the JSON.
     """
     fields = _fields(text)
     keys = fields.get("keys")
     if not isinstance(keys, dict):
         raise ValueError("the subscription has no keys: it must be asked for with an applicationServerKey")
-    _check_expiration(fields.get("expirationTime"))
+    expires = fields.get("expirationTime")  # it is not stored: the service answers 410 after it
+    if expires is not None and (isinstance(expires, bool) or not isinstance(expires, int | float)):
+        raise ValueError("the subscription's expirationTime must be a number or null")
     return PushSubscription(
         _endpoint(fields.get("endpoint"), allow_http),
         _receiver_key(_bytes(keys, "p256dh", _POINT_BYTES)),
@@ -256,12 +240,6 @@ def _fields(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise ValueError("the token must be a push subscription as JSON: {endpoint, keys: {p256dh, auth}}")
     return fields
-
-
-def _check_expiration(value: Any) -> None:
-    """Check the type of expirationTime. It is not stored: the service answers 410 after it."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError("the subscription's expirationTime must be a number or null")
 
 
 def _endpoint(value: Any, allow_http: bool) -> URL:

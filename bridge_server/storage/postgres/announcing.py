@@ -89,7 +89,9 @@ class Bell:
             await asyncio.wait([task], timeout=2 * _EXCHANGE_SECONDS)
             task.cancel()
             await asyncio.wait([task])
-            await self._close()
+            if self._wire is not None:
+                with suppress(*WIRE_FAILURES):
+                    await self._wire.close(timeout=_EXCHANGE_SECONDS)
 
     def on_commit(self, lane: int, written: int, events: Sequence[DomainEvent]) -> None:
         """Listens to the commits of the database."""
@@ -124,7 +126,7 @@ class Bell:
                     await self._wanted.wait()
             if loop.time() >= beat_at:
                 beat_at = loop.time() + _BEAT_SECONDS
-                await self._attempt(self._beat)
+                await self._attempt(lambda: self._wire.execute(_BEAT, self._process()))
             if self._wanted.is_set():
                 await self._ring_now()
                 await asyncio.sleep(max(_SHORTEST_PAUSE_MS, self.live_processes) / 1_000)
@@ -139,7 +141,7 @@ class Bell:
         pending, self._pending = self._pending, {}
         if pending and self._process():
             payloads = [text for lane, each in pending.items() for text in self._payloads(lane, each)]
-            if await self._attempt(lambda: self._notify(payloads)):
+            if await self._attempt(lambda: self._ring.fetch(payloads)):
                 self.rings += 1
 
     def _payloads(self, lane: int, pending: _Pending) -> list[str]:
@@ -154,13 +156,7 @@ class Bell:
         except TypeError:  # such as a text that is no Unicode
             return _ANYTHING
 
-    async def _notify(self, payloads: Sequence[str]) -> None:
-        await self._ring.fetch(payloads)
-
-    async def _beat(self) -> None:
-        await self._wire.execute(_BEAT, self._process())
-
-    async def _attempt(self, exchange: Callable[[], Awaitable[None]]) -> bool:
+    async def _attempt(self, exchange: Callable[[], Awaitable[object]]) -> bool:
         """Whether the exchange succeeded. A connection that has failed is opened anew the next time."""
         try:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
@@ -172,20 +168,12 @@ class Bell:
             if not self._has_failed:
                 log.warning("bell_failed", reason=str(error) or type(error).__name__)
             self._has_failed = True
-            self._drop()
+            if self._wire is not None:
+                self._wire.terminate()
+                self._wire = None
             return False
         self._has_failed = False
         return True
-
-    def _drop(self) -> None:
-        if self._wire is not None:
-            self._wire.terminate()
-            self._wire = None
-
-    async def _close(self) -> None:
-        if self._wire is not None:
-            with suppress(*WIRE_FAILURES):
-                await self._wire.close(timeout=_EXCHANGE_SECONDS)
 
 
 # A ring: the events of some commits of one lane, as payloads of NOTIFY.

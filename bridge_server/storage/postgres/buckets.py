@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from typing import Any
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
 from bridge_server.kernel.values import dataclass
@@ -288,9 +289,7 @@ class SharedBuckets:
             self._rows, self._waiting = {}, 0
         for row in left:
             for ask in row.asks:
-                if not ask.done.done():
-                    ask.done.set_exception(failure)
-                    ask.done.exception()
+                settle(ask.done, None, failure)
 
 
 def present_of(limit: Limit, full_at_us: int | None, interval_us: int | None, now_us: int) -> int:

@@ -116,10 +116,7 @@ async def kept_right(clock: CorrectedClock, database: Database) -> AsyncIterator
 
 
 async def compare(clock: CorrectedClock, database: Database) -> int:
-    """Correct the clock by the quickest of several exchanges; returns by how much it was behind.
-
-    Raises UnavailableError.
-    """
+    """Correct the clock by the quickest of several exchanges. Raises UnavailableError."""
 
     async def theirs_us() -> int:
         return scalar(int, await database.read(_NOW_US))
@@ -138,10 +135,7 @@ async def is_right(clock: CorrectedClock, database: Database) -> bool:
 
 
 async def _measured(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int]]) -> tuple[int, int]:
-    """The time that an exchange took, and their time when the elapsed time was 0.
-
-    The latter is off by no more than half of the former.
-    """
+    """The time that an exchange took, and their time at elapsed time 0, give or take half of that."""
     began_us = clock.elapsed_us()
     read_us = await theirs_us()
     ended_us = clock.elapsed_us()

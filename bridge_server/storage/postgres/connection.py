@@ -173,17 +173,14 @@ class KeptConnection:
 
     async def _stay_connected(self) -> None:
         while True:
-            await self._end()
+            # It is also checked, in case no listener was called.
+            while not self._ended.is_set() and (self._connection is None or self.is_open):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._ended.wait()
             log.warning("database_connection_lost", connection=self._name)
             await self._connect_again()
             log.info("database_connection_restored", connection=self._name)
-
-    async def _end(self) -> None:
-        """Return once the connection has ended: it is also checked, in case no listener was called."""
-        while not self._ended.is_set() and (self._connection is None or self.is_open):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._ended.wait()
 
     async def _connect_again(self) -> None:
         pause = _FIRST_PAUSE_SECONDS

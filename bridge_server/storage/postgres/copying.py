@@ -83,27 +83,19 @@ async def _copied(file: Path, url: str, report: Report) -> Mapping[str, int]:
             await migrate_postgres(connection)
         except MigrationError as error:
             raise DatabaseRefusedError(str(error)) from error
-        return await _copy_into(connection, file, report)
-
-
-async def _copy_into(connection: Any, file: Path, report: Report) -> Mapping[str, int]:
-    """Copy the rows by a connection of asyncpg to a migrated database; returns how many, by table.
-
-    Raises DatabaseRefusedError and sqlite3.Error, which leave the database empty.
-    """
-    is_copied = False
-    try:
-        with closing(sqlite3.connect(file)) as source:
-            async with connection.transaction():
-                copied = await _copy_all(connection, source, report)
-                is_copied = True
-    except WIRE_FAILURES as error:
-        if not _is_cut_off(connection, error):
-            raise
-        raise DatabaseRefusedError(_CUT_OFF_AT_THE_END if is_copied else _CUT_OFF) from error
-    with suppress(*WIRE_FAILURES):  # the planner can do without for a while
-        await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
-    return copied
+        is_copied = False
+        try:
+            with closing(sqlite3.connect(file)) as source:
+                async with connection.transaction():
+                    copied = await _copy_all(connection, source, report)
+                    is_copied = True
+        except WIRE_FAILURES as error:
+            if not _is_cut_off(connection, error):
+                raise
+            raise DatabaseRefusedError(_CUT_OFF_AT_THE_END if is_copied else _CUT_OFF) from error
+        with suppress(*WIRE_FAILURES):  # the planner can do without for a while
+            await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
+        return copied
 
 
 def _is_cut_off(connection: Any, error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
-from bridge_server.kernel.background import running
+from bridge_server.kernel.background import running, settle
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.values import dataclass
@@ -305,7 +305,7 @@ class CoalescedReads:
         reads = [read for each in self._waiting.values() for read in each]
         self._waiting.clear()
         for read in reads:
-            _fail(read, LostConnectionError())
+            settle(read.done, None, not_read(LostConnectionError()))
 
     def _take(self) -> list[_Read]:
         """The reads of the statement that has waited longest."""
@@ -331,13 +331,13 @@ async def _run(link: KeptConnection, batch: list[_Read]) -> None:
     except Exception as error:
         if len(batch) == 1 or passing_failure(error) is not None:
             for read in batch:
-                _fail(read, error)
+                settle(read.done, None, not_read(error))
             return
         for read in batch:  # one of them is at fault
             await _run(link, [read])
     except BaseException as error:
         for read in batch:
-            _fail(read, error)
+            settle(read.done, None, not_read(error))
         raise
 
 
@@ -351,8 +351,7 @@ async def _answer(link: KeptConnection, batch: list[_Read]) -> None:
             link.drop()
         raise found from error
     for read, (rows, _) in zip(batch, answers, strict=True):
-        if not read.done.done():
-            read.done.set_result(rows)
+        settle(read.done, rows)
 
 
 async def _executed(link: KeptConnection, batch: list[_Read]) -> list[Any]:
@@ -365,9 +364,3 @@ async def _executed(link: KeptConnection, batch: list[_Read]) -> list[Any]:
             raise
         link.statements.forget()
         return await link.statements.run_many(batch[0].sql, parameters)
-
-
-def _fail(read: _Read, error: BaseException) -> None:
-    if not read.done.done():
-        read.done.set_exception(not_read(error))
-        read.done.exception()

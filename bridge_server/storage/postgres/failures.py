@@ -222,10 +222,7 @@ def ends_connection(error: BaseException) -> bool:
 
 @contextmanager
 def refusals_told(url: str) -> Iterator[None]:
-    """Raise DatabaseRefusedError in place of errors of the driver and the network.
-
-    `url` is the database that is being opened.
-    """
+    """Raise DatabaseRefusedError for errors of driver and network, about the database of the URL."""
     try:
         yield
     except UnavailableError as error:
@@ -267,7 +264,6 @@ def _refused(url: str, reason: str, *, passes: bool = False) -> DatabaseRefusedE
 
 
 def _says(error: BaseException) -> str:
-    """The error in words, with its own text."""
     fault, said = _fault(error), _text(error)
     if said:
         fault = fault._replace(what=f"{fault.what} ({said})")

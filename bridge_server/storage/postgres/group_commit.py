@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import VERSION
@@ -213,7 +214,6 @@ class CommitLane:
         return last
 
     def _settle(self, jobs: list[LaneJob]) -> None:
-        """Publish the events of the jobs and answer their callers."""
         self.last_commit_failed = False
         self.transactions += len(jobs)
         events: list[DomainEvent] = []
@@ -222,7 +222,7 @@ class CommitLane:
                 events += job.events
                 for event in job.events:
                     self._events.publish(event)
-            _answer(job)
+            settle(job.done, job.result, job.error)
         if not is_counted(jobs):
             return
         for listener in self._listeners:
@@ -237,7 +237,7 @@ class CommitLane:
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
             jobs[0].error = error.cause
-            _answer(jobs[0])
+            settle(jobs[0].done, None, error.cause)
         else:
             _fail(jobs, error)
 
@@ -250,22 +250,10 @@ class CommitLane:
         return True
 
 
-def _answer(job: LaneJob) -> None:
-    if job.done.done():
-        return
-    if job.error is None:
-        job.done.set_result(job.result)
-    else:
-        job.done.set_exception(job.error)
-        job.done.exception()  # a caller that was cancelled never asks
-
-
 def _fail(jobs: list[LaneJob], error: BaseException) -> None:
     answer = not_now(error)
     for job in jobs:
-        if not job.done.done():
-            job.done.set_exception(answer)
-            job.done.exception()
+        settle(job.done, None, answer)
 
 
 class Waiting:
@@ -425,10 +413,7 @@ def is_counted(jobs: list[LaneJob]) -> bool:
 
 
 async def run_rounds(jobs: Sequence[LaneJob], statements: Statements) -> None:
-    """Run every job to its end; outcomes are left in the jobs.
-
-    Raises UncleanError, and what the database refuses: then nothing of the jobs may be committed.
-    """
+    """Run every job to its end. Raises UncleanError, and refusals: then nothing may be committed."""
     for job in jobs:
         if job.steps is not None:
             job.reset()
@@ -439,7 +424,6 @@ async def run_rounds(jobs: Sequence[LaneJob], statements: Statements) -> None:
 
 
 async def _answers(active: list[LaneJob], statements: Statements) -> list[tuple[LaneJob, list[Row] | None]]:
-    """The rows of each job's statement."""
     groups: dict[str, list[LaneJob]] = {}
     answered: list[tuple[LaneJob, list[Row] | None]] = []
     for job in active:
@@ -484,7 +468,6 @@ def _advance(answered: list[tuple[LaneJob, list[Row] | None]]) -> list[LaneJob]:
 
 
 def _next_statement(job: LaneJob, rows: list[Row] | None) -> Statement | ForEach | None:
-    """Run the job's generator to its next statement; None when it has ended."""
     steps = job.steps
     try:
         if steps is None:
@@ -559,10 +542,7 @@ def beginning(jobs: Iterable[Turns]) -> str:
 
 
 def trying(jobs: Iterable[Turns]) -> str:
-    """The script that begins a transaction and takes the turns that can be had at once.
-
-    Its last statement has a row for each other one.
-    """
+    """Begins a transaction and takes the turns that are free; its last statement has a row for each other."""
     return "; ".join(filter(None, ("BEGIN", _untaken(jobs))))
 
 
@@ -634,10 +614,7 @@ class LaneCount:
         )
 
     async def give_up(self, wire: Any, written: int) -> bool:
-        """Make the commit of this number impossible; False when it has succeeded already.
-
-        It waits for a commit that is under way.
-        """
+        """Wait for a commit under way, else make it impossible; False when it has succeeded."""
         row = await wire.fetchrow(_GIVE_UP, self._number, self._lane, written, VERSION)
         return row is not None
 

@@ -48,10 +48,7 @@ class MigrationError(Exception):
 
 
 class SchemaState(NamedTuple):
-    """The last migration that a database has had, and the first that a program must know to use it.
-
-    Both are 0 for a database without the schema.
-    """
+    """The last migration that a database has had, and the first that a program must know; 0 without any."""
 
     version: int
     oldest_program: int
@@ -71,33 +68,26 @@ async def opened(
                 f"the database {url_without_password(url)} has no tables: start the server, which makes them"
                 ", or correct `database`"
             )
-        await _bring_up_to_date(connection, url)
+        try:
+            applied = await migrate(connection)
+        except MigrationError as error:
+            kind = (
+                DatabaseAwayError
+                if error.__cause__ is not None and passes(error.__cause__)
+                else DatabaseRefusedError
+            )
+            raise kind(f"the database {url_without_password(url)}: {error}") from error
+        if applied:
+            log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
     async with AsyncExitStack() as stack:
         with refusals_told(url):
             await stack.enter_async_context(database)
         yield
 
 
-async def _bring_up_to_date(connection: asyncpg.Connection, url: str) -> None:
-    try:
-        applied = await migrate(connection)
-    except MigrationError as error:
-        kind = (
-            DatabaseAwayError
-            if error.__cause__ is not None and passes(error.__cause__)
-            else DatabaseRefusedError
-        )
-        raise kind(f"the database {url_without_password(url)}: {error}") from error
-    if applied:
-        log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
-
-
 @asynccontextmanager
 async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to a database that can be used, for the length of the block.
-
-    Raises DatabaseRefusedError, also in place of the errors that the block raises.
-    """
+    """A connection to a usable database, for the length of the block. Raises DatabaseRefusedError."""
     with refusals_told(url):
         connection = await asyncpg.connect(
             url,

@@ -93,9 +93,7 @@ class Processes:
         await self._database.transaction(work)
 
     async def sweep(self, _: int) -> int:
-        """Delete the rows of processes that were not seen for ten minutes by the clock of the database, which
-        has written them; returns how many.
-        """
+        """Delete the rows of processes not seen for ten minutes by the database's clock; returns how many."""
 
         def work() -> Transaction[int]:
             swept = yield Statement(_SWEEP_PROCESSES, (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE))
@@ -139,11 +137,9 @@ class OutsideCommits:
 
     async def have_come(self) -> bool:
         """Whether a command has committed something since this was last asked."""
-        seen, self._seen = self._seen, await self._written()
+        rows = await self._database.read(_WRITTEN_BY_COMMANDS, (self._database.number,))
+        seen, self._seen = self._seen, scalar(int, rows)
         return seen is not None and seen != self._seen
-
-    async def _written(self) -> int:
-        return scalar(int, await self._database.read(_WRITTEN_BY_COMMANDS, (self._database.number,)))
 
 
 # Events cross between the processes on one database, in both directions.
@@ -291,19 +287,16 @@ class Role:
         ear = self._database.ear
         assert ear is not None
         if self._epoch is not None:
-            await self._tell_url(wire)
+            url = self._url
+            if url != self._told_url:
+                await wire.execute(_SET_URL_OF_HOLDER, self._name, self._epoch, url)
+                self._told_url = url
         elif self._is_wanted and not ear.is_deaf and not ear.has_session:
             pass  # a pooler of transactions gives the lock to every process: wait for the echo
         elif self._is_wanted and ear.has_session and await self._is_locked(wire):
             await self._take(wire)
         else:
             self._is_known.set()
-
-    async def _tell_url(self, wire: Any) -> None:
-        url = self._url
-        if url != self._told_url:
-            await wire.execute(_SET_URL_OF_HOLDER, self._name, self._epoch, url)
-            self._told_url = url
 
     async def _is_locked(self, wire: Any) -> bool:
         if not self._has_lock:
@@ -435,10 +428,7 @@ class _Lease:
 
 
 class LeasedDestinations:
-    """The destinations that this process has leased for `lease_seconds`.
-
-    A delivery takes up to `delivery_seconds`: none begins when less of the lease is left.
-    """
+    """Destinations leased for `lease_seconds`; no delivery begins with less than `delivery_seconds` left."""
 
     def __init__(
         self,

@@ -90,7 +90,8 @@ class Statements:
         records = await prepared.one.fetch(*encoded(parameters))
         if prepared.has_rows:
             return [decoded(tuple(record)) for record in records], text.may_change and bool(records)
-        count = _count(prepared.one.get_statusmsg())
+        number = prepared.one.get_statusmsg().rpartition(" ")[2]  # at the end of a tag, as in `INSERT 0 3`
+        count = int(number) if number.isdigit() else 0
         return [(count,)], count > 0
 
     async def run_many(self, sql: str, parameters: Sequence[Sequence[Value]]) -> list[Answer]:
@@ -123,12 +124,6 @@ class Statements:
         """
         digest = blake2b(f"{sql}\0{form}".encode(), digest_size=12).hexdigest()
         return await self._connection.prepare(form, name=f"bridge_{digest}_{self._times_forgotten}")
-
-
-def _count(status: str) -> int:
-    """The number at the end of a command's tag, such as `INSERT 0 3`."""
-    number = status.rpartition(" ")[2]
-    return int(number) if number.isdigit() else 0
 
 
 # The shared statements as PostgreSQL takes them.
@@ -185,7 +180,6 @@ def translated(sql: str) -> str:
 
 
 def _has_condition(sql: str, start: int) -> bool:
-    """Whether the join whose table begins at `start` has an ON."""
     depth = 0
     for match in _TOKEN.finditer(sql, start):
         if match[0] == "(":
@@ -283,7 +277,6 @@ def swept(statement: str) -> str:
 
 
 def _numbered(*parts: str) -> list[str]:
-    """The parts with their parameters numbered from the first to the last."""
     count = 0
 
     def number(_: re.Match[str]) -> str:

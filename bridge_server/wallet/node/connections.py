@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NewType, TypeAlias, TypeVar
 
 import aiohttp
 import orjson
@@ -24,7 +24,6 @@ from bridge_server.kernel.json_texts import element_texts, member_texts
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.guarded_client import failure, read_bounded
 from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall, WrongChainError
-from bridge_server.wallet.node.failures import FailureOf, ordered_answer
 
 CHAIN_ID = RpcCall("eth_chainId", [])
 ANSWER_LIMIT_BYTES = 64 * 2**20
@@ -36,6 +35,7 @@ _ATTEMPTS = 3
 # is lost.
 _IDLE_SECONDS = 4.0
 _INTERNAL_ERROR = -32603
+_SERVER_ERROR = -32_000
 _LIMIT_EXCEEDED = -32005
 _TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
 
@@ -52,6 +52,21 @@ Answer: TypeAlias = bytes | NodeError
 
 Witness: TypeAlias = Callable[[bytes, int, float, str], None]
 """Called with each request to the node: its body, the answer's status (0: none), the seconds, the failure."""
+
+
+class NodeFailure(NamedTuple):
+    """A failure of one request: it is delayed, and then fails with a JSON-RPC error of the message `answer`,
+    with an HTTP status, or, with `drop`, without an answer. A mere delay lets it reach the node.
+    """
+
+    delay_ms: int = 0
+    drop: bool = False
+    status: int | None = None
+    answer: str | None = None
+
+
+FailureOf: TypeAlias = Callable[[Sequence[str]], NodeFailure | None]
+"""The failure that strikes the next request, which calls these methods."""
 
 
 class NodeWatch(NamedTuple):
@@ -75,12 +90,7 @@ class NotOpenError(Exception):
 class Endpoint:
     """The address of the node: requests and answers as bytes, and the failures of a connection."""
 
-    def __init__(
-        self,
-        url: str,
-        timeout_seconds: float,
-        watch: NodeWatch,
-    ) -> None:
+    def __init__(self, url: str, timeout_seconds: float, watch: NodeWatch) -> None:
         self._url = url
         self._failure_of, self._witness = watch
         self._timeout_seconds = timeout_seconds
@@ -91,9 +101,8 @@ class Endpoint:
         }
 
     def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it.
-
-        `on_opening` is called before each of them is opened; its exceptions are raised by `exchange`.
+        """A pool of at most so many connections; the caller closes it. `on_opening` is called before each of
+        them is opened; its exceptions are raised by `exchange`.
         """
 
         async def before(*_: object) -> None:
@@ -110,9 +119,8 @@ class Endpoint:
         )
 
     async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the node's answer.
-
-        Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
+        """The status and the body of the node's answer. Raises NoNodeError, whose text has no URL; NodeError
+        for an answer that is too large.
         """
         if self._witness is None:
             return await self._exchange(session, body)
@@ -128,14 +136,19 @@ class Endpoint:
 
     async def _exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
         if self._failure_of is not None:
-            ordered = await ordered_answer(body, self._failure_of)
+            ordered = await _ordered_answer(body, self._failure_of)
             if ordered is not None:
                 return ordered
         try:
             async with session.post(
                 self._url, data=body, headers=self._headers, allow_redirects=False
             ) as response:
-                return response.status, await _read(response)
+                answer = bytearray()
+                await read_bounded(response, answer, ANSWER_LIMIT_BYTES + 1)
+                if len(answer) > ANSWER_LIMIT_BYTES:
+                    response.close()
+                    raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
+                return response.status, bytes(answer)
         except aiohttp.ClientConnectorError as error:
             raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
         except _BROKEN_OFF as error:
@@ -144,20 +157,28 @@ class Endpoint:
             raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    await read_bounded(response, body, ANSWER_LIMIT_BYTES + 1)
-    if len(body) > ANSWER_LIMIT_BYTES:
-        response.close()
-        raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
-    return bytes(body)
+async def _ordered_answer(body: bytes, failure_of: FailureOf) -> tuple[int, bytes] | None:
+    """The status and the body that take the place of the node's; None when the node is to be asked. Raises
+    NoNodeError.
+    """
+    document = orjson.loads(body)
+    calls = document if isinstance(document, list) else [document]
+    ordered = failure_of([call["method"] for call in calls])
+    if ordered is None:
+        return None
+    if ordered.delay_ms:
+        await asyncio.sleep(ordered.delay_ms / 1_000)
+    if ordered.drop:
+        raise NoNodeError("The node cannot be reached: a test has ordered it.")
+    if ordered.answer is not None:
+        error = {"code": _SERVER_ERROR, "message": ordered.answer}
+        answers = [{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in calls]
+        answer = answers if isinstance(document, list) else answers[0]
+        return ordered.status or HTTPStatus.OK, orjson.dumps(answer)
+    return None if ordered.status is None else (ordered.status, b"")
 
 
 # JSON-RPC with the node: calls out, answers in. Results and error data stay as the node wrote them.
-
-
-class _NotJsonRpcError(ValueError):
-    pass
 
 
 def write_calls(calls: Sequence[RpcCall]) -> bytes:
@@ -167,9 +188,8 @@ def write_calls(calls: Sequence[RpcCall]) -> bytes:
 
 
 def read_answers(body: bytes, count: int) -> list[Answer]:
-    """The answers to so many calls, in the order of the calls, whatever order the node has chosen.
-
-    Raises NoNodeError when the body is no JSON-RPC.
+    """The answers to so many calls, in the order of the calls, whatever order the node has chosen. Raises
+    NoNodeError when the body is no JSON-RPC.
     """
     try:
         if count == 1:
@@ -197,24 +217,19 @@ def _single(body: bytes) -> Answer:
     beginning = _USUAL_BEGINNING.match(body)
     if beginning is not None and body.endswith(b"}"):
         result = body[beginning.end() : -1]
-        if _is_json(result):  # and so ends where the object ends
-            return result
+        try:
+            orjson.loads(result)
+            return result  # it is JSON, and so ends where the object ends
+        except orjson.JSONDecodeError:
+            pass
     return _answer(member_texts(body.decode()))
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _several(text: str, count: int) -> list[Answer]:
     if text.startswith("{"):  # one error for the whole batch
         answer = _answer(member_texts(text))
         if not isinstance(answer, NodeError):
-            raise _NotJsonRpcError("one result for a batch")
+            raise ValueError("one result for a batch")
         return [answer] * count
     answers = {}
     for element in element_texts(text):
@@ -228,7 +243,7 @@ def _answer(members: dict[str, str]) -> Answer:
     if members.get("error", "null") != "null":
         return _error(members["error"])
     if "result" not in members:
-        raise _NotJsonRpcError("neither a result nor an error")
+        raise ValueError("neither a result nor an error")
     return members["result"].encode()
 
 
@@ -277,9 +292,8 @@ class CheckedConnection:
         await self._session.close()
 
     async def ask(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """The answers, in order. Asks again when a connection breaks: the calls must allow it.
-
-        Raises NoNodeError; what `check_chain` raises, and no node has seen the calls.
+        """The answers, in order. Asks again when a connection breaks: the calls must allow it. Raises
+        NoNodeError; what `check_chain` raises, and no node has seen the calls.
         """
         broken_off: BrokenOffError | None = None
         for attempt in range(1, _ATTEMPTS + 1):
@@ -338,10 +352,9 @@ class CheckedConnection:
             raise _ClosedAtOnceError(error.detail) from error
 
     async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """Ask on a new connection, after a former one, which is closed now, has named the chain.
-
-        The batch asks for the chain again, because another node may answer. Where batches are refused, the
-        calls go without that.
+        """Ask on a new connection, after a former one, which is closed now, has named the chain. The batch
+        asks for the chain again, because another node may answer. Where batches are refused, the calls go
+        without that.
         """
         self._closes_all, self._may_open = False, True
         try:
@@ -396,10 +409,8 @@ class CheckedConnection:
         return read_answers(answer, count)
 
 
-class Attempt(NamedTuple):
-    """A send, or another piece of work with several calls. `began_at` is in seconds of the event loop."""
-
-    began_at: float
+Attempt = NewType("Attempt", float)
+"""A send, or another piece of work with several calls: when it began, in seconds of the event loop."""
 
 
 def new_attempt() -> Attempt:
@@ -408,9 +419,8 @@ def new_attempt() -> Attempt:
 
 
 class ConnectionPool:
-    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle.
-
-    It knows the node's last failure.
+    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle. It knows
+    the node's last failure.
     """
 
     def __init__(self, connect: Callable[[], CheckedConnection]) -> None:
@@ -429,16 +439,14 @@ class ConnectionPool:
         self._idle.clear()
 
     async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
-        """Do the work with a connection, and raise what it raises.
-
-        Raises NoNodeError at once when the node has failed since the attempt began, and has not answered
-        since.
+        """Do the work with a connection, and raise what it raises. Raises NoNodeError at once when the node
+        has failed since the attempt began, and has not answered since.
         """
         async with self._lent(attempt) as connection:
             try:
                 result = await work(connection)
             except NoNodeError as error:
-                self._failed_at, self._failure = new_attempt().began_at, error.detail
+                self._failed_at, self._failure = new_attempt(), error.detail
                 raise
             self._failed_at = None
             return result
@@ -446,7 +454,7 @@ class ConnectionPool:
     @asynccontextmanager
     async def _lent(self, attempt: Attempt) -> AsyncIterator[CheckedConnection]:
         async with self._places:
-            if self._failed_at is not None and self._failed_at >= attempt.began_at:
+            if self._failed_at is not None and self._failed_at >= attempt:
                 raise NoNodeError(self._failure)
             if not self._idle:
                 connection = self._connect()

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -65,12 +64,7 @@ class Node:
             self._readers = self._endpoint.session(_READERS, self._check_again)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._pool.close()
         if self._readers is not None:
             await self._readers.close()
@@ -99,9 +93,8 @@ class Node:
         self._on_mined.append(listener)
 
     async def chain_id(self, attempt: Attempt | None = None) -> int:
-        """The wallet's chain; `attempt` as for `ask`.
-
-        Raises NoChainError, NoNodeError when only the node could answer.
+        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
+        could answer.
         """
         if self._chain_id is None:
             if self._endpoint is None:
@@ -111,27 +104,28 @@ class Node:
         return self._chain_id
 
     async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
-        """Ask for a client: one call alone, several as a batch; the answers as the node gave them.
-
-        Raises NoNodeError; WrongChainError, and nothing is asked.
+        """Ask for a client: one call alone, several as a batch; the answers as the node gave them. Raises
+        NoNodeError; WrongChainError, and nothing is asked.
         """
         try:
             answers = await self._unless_stopped(self._forward(calls))
         except NoNodeError as error:
-            if not _never_arrived(error) and any(map(sets_back, calls)):
-                await self._announce_set_back()  # it may have been done all the same
+            # Without a connection the node cannot have been asked; with one it may have done it all the same.
+            is_unasked = error.__cause__ is None or isinstance(error.__cause__, aiohttp.ClientConnectorError)
+            if not is_unasked and any(map(_sets_back, calls)):
+                await self._announce_set_back()
             raise
-        if any(map(has_set_back, calls, answers)):
+        if any(map(_has_set_back, calls, answers)):
             await self._announce_set_back()
-        self._announce_mined(calls, answers)
+        for transaction_hash in filter(None, map(_mined_hash, calls, answers)):
+            for listener in self._on_mined:
+                listener(transaction_hash)
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
     async def ask(self, calls: Sequence[RpcCall], attempt: Attempt | None = None) -> list[Any]:
-        """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain.
-
-        The answers are JSON values or NodeError. The calls must be such that they may be asked twice.
-        Raises NoNodeError, at once when the node has failed since the `attempt` began and not answered again;
-        WrongChainError.
+        """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain. The answers are
+        JSON values or NodeError. The calls must be such that they may be asked twice. Raises NoNodeError, at
+        once when the node has failed since the `attempt` began and not answered again; WrongChainError.
         """
         answers = await self._unless_stopped(
             self._on_connection(lambda connection: connection.ask(calls), attempt)
@@ -207,17 +201,6 @@ class Node:
         for listener in self._on_set_back:
             await listener()
 
-    def _announce_mined(self, calls: Sequence[RpcCall], answers: Sequence[Answer]) -> None:
-        for call, answer in zip(calls, answers, strict=True):
-            if (transaction_hash := mined_hash(call, answer)) is not None:
-                for listener in self._on_mined:
-                    listener(transaction_hash)
-
-
-def _never_arrived(error: NoNodeError) -> bool:
-    """Whether there was no connection on which the node could have been asked."""
-    return error.__cause__ is None or isinstance(error.__cause__, aiohttp.ClientConnectorError)
-
 
 def _no_node() -> NoNodeError:
     return NoNodeError("There is no node: set node_url to the address of an Ethereum node.")
@@ -236,26 +219,23 @@ _NAMES_BLOCK = frozenset({"eth_getTransactionReceipt", "eth_getTransactionByHash
 _BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
 
 
-def sets_back(call: RpcCall) -> bool:
-    """Whether the call sets the chain back."""
+def _sets_back(call: RpcCall) -> bool:
     return _SETS_BACK.fullmatch(call.method) is not None
 
 
-def has_set_back(call: RpcCall, answer: Answer) -> bool:
+def _has_set_back(call: RpcCall, answer: Answer) -> bool:
     """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
-    is_done = not isinstance(answer, NodeError) and answer != b"false"
-    return is_done and sets_back(call)
+    return not isinstance(answer, NodeError) and answer != b"false" and _sets_back(call)
 
 
-def mined_hash(call: RpcCall, answer: Answer) -> str | None:
+def _mined_hash(call: RpcCall, answer: Answer) -> str | None:
     """The hash of the call, if the answer names its block."""
     if call.method not in _NAMES_BLOCK or isinstance(answer, NodeError):
         return None
-    if not isinstance(call.params, list) or len(call.params) != 1:
-        return None
-    (transaction_hash,) = call.params
-    is_mined = _BLOCK_NUMBER.search(answer) is not None
-    return transaction_hash.lower() if is_mined and isinstance(transaction_hash, str) else None
+    match call.params:
+        case [str(transaction_hash)] if _BLOCK_NUMBER.search(answer):
+            return transaction_hash.lower()
+    return None
 
 
 # Methods of nodes that only read: of Ethereum's execution-apis, and additions of common nodes.
@@ -265,60 +245,22 @@ def mined_hash(call: RpcCall, answer: Answer) -> str | None:
 
 READING_METHODS = frozenset(
     {
-        "eth_accounts",
-        "eth_baseFee",
-        "eth_blobBaseFee",
-        "eth_blockNumber",
-        "eth_call",
-        "eth_callMany",
-        "eth_chainId",
-        "eth_coinbase",
-        "eth_config",
-        "eth_createAccessList",
-        "eth_estimateGas",
-        "eth_feeHistory",
-        "eth_gasPrice",
-        "eth_getAccount",
-        "eth_getBalance",
-        "eth_getBlockByHash",
-        "eth_getBlockByNumber",
-        "eth_getBlockReceipts",
-        "eth_getBlockTransactionCountByHash",
-        "eth_getBlockTransactionCountByNumber",
-        "eth_getCode",
-        "eth_getFilterLogs",
-        "eth_getHeaderByHash",
-        "eth_getHeaderByNumber",
-        "eth_getLogs",
-        "eth_getProof",
-        "eth_getRawTransactionByBlockHashAndIndex",
-        "eth_getRawTransactionByBlockNumberAndIndex",
-        "eth_getRawTransactionByHash",
-        "eth_getStorageAt",
-        "eth_getTransactionByBlockHashAndIndex",
-        "eth_getTransactionByBlockNumberAndIndex",
-        "eth_getTransactionByHash",
-        "eth_getTransactionBySenderAndNonce",
-        "eth_getTransactionCount",
-        "eth_getTransactionReceipt",
-        "eth_getUncleByBlockHashAndIndex",
-        "eth_getUncleByBlockNumberAndIndex",
-        "eth_getUncleCountByBlockHash",
-        "eth_getUncleCountByBlockNumber",
-        "eth_hashrate",
-        "eth_maxPriorityFeePerGas",
-        "eth_mining",
-        "eth_pendingTransactions",
-        "eth_protocolVersion",
-        "eth_simulateV1",
-        "eth_syncing",
-        "net_listening",
-        "net_peerCount",
-        "net_version",
-        "web3_clientVersion",
-        "web3_sha3",
+        "eth_accounts", "eth_baseFee", "eth_blobBaseFee", "eth_blockNumber", "eth_call", "eth_callMany",
+        "eth_chainId", "eth_coinbase", "eth_config", "eth_createAccessList", "eth_estimateGas",
+        "eth_feeHistory", "eth_gasPrice", "eth_hashrate", "eth_maxPriorityFeePerGas", "eth_mining",
+        "eth_pendingTransactions", "eth_protocolVersion", "eth_simulateV1", "eth_syncing",
+        "eth_getAccount", "eth_getBalance", "eth_getBlockByHash", "eth_getBlockByNumber",
+        "eth_getBlockReceipts", "eth_getBlockTransactionCountByHash",
+        "eth_getBlockTransactionCountByNumber", "eth_getCode", "eth_getFilterLogs", "eth_getHeaderByHash",
+        "eth_getHeaderByNumber", "eth_getLogs", "eth_getProof", "eth_getRawTransactionByBlockHashAndIndex",
+        "eth_getRawTransactionByBlockNumberAndIndex", "eth_getRawTransactionByHash", "eth_getStorageAt",
+        "eth_getTransactionByBlockHashAndIndex", "eth_getTransactionByBlockNumberAndIndex",
+        "eth_getTransactionByHash", "eth_getTransactionBySenderAndNonce", "eth_getTransactionCount",
+        "eth_getTransactionReceipt", "eth_getUncleByBlockHashAndIndex", "eth_getUncleByBlockNumberAndIndex",
+        "eth_getUncleCountByBlockHash", "eth_getUncleCountByBlockNumber",
+        "net_listening", "net_peerCount", "net_version", "web3_clientVersion", "web3_sha3",
     }
-)
+)  # fmt: skip
 
 
 # Methods of nodes that the wallet never forwards, because they sign, send or handle keys.

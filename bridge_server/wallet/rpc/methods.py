@@ -7,13 +7,17 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from bridge_server.ethereum.address import hex_of, quantity
-from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
+from bridge_server.ethereum.signing_key import (
+    SECRET_BYTES,
+    SignatureError,
+    personal_message_hash,
+    recover_address,
+)
 from bridge_server.ethereum.typed_data import TypedData, signed_part
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.version import USER_AGENT
-from bridge_server.wallet import parameters
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.explaining import WALLET_CHAIN_ID
 from bridge_server.wallet.models import (
@@ -26,7 +30,7 @@ from bridge_server.wallet.models import (
     UnrecognizedChainError,
 )
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.parameters import Params, arguments
+from bridge_server.wallet.parameters import Params, address, arguments, data, nothing, text
 from bridge_server.wallet.rpc import wire
 from bridge_server.wallet.signing import Signing
 from bridge_server.wallet.transactions.requests import MAX_NONCE, params_text, read_signed, read_transaction
@@ -48,11 +52,12 @@ TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4
 LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
+_SIGNATURE_BYTES = 65
+
 
 class WalletMethods:
-    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all.
-
-    With `signs_for_any_chain`, typed data for another chain is signed too.
+    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all. With
+    `signs_for_any_chain`, typed data for another chain is signed too.
     """
 
     def __init__(
@@ -101,30 +106,37 @@ class WalletMethods:
         return hex_of(await self._signing.sign_typed_data(method, account, typed_data, document, caller))
 
     async def _list_accounts(self, method: str, params: Params, _: Caller) -> list[Address]:
-        parameters.nothing(method, params)
+        nothing(method, params)
         return self._accounts.addresses()
 
     async def _new_account(self, params: Params, _: Caller) -> Address:
-        [passphrase] = parameters.arguments("personal_newAccount", params, 1, "passphrase")
-        return await self._accounts.create(parameters.text(passphrase, "params[0]"))
+        [passphrase] = arguments("personal_newAccount", params, 1, "passphrase")
+        return await self._accounts.create(text(passphrase, "params[0]"))
 
     async def _import_raw_key(self, params: Params, _: Caller) -> Address:
-        secret, passphrase = wire.read_new_key(params)
-        return await self._accounts.import_key(secret, passphrase)
+        key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
+        digits = text(key, "params[0]")
+        secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
+        return await self._accounts.import_key(secret, text(passphrase, "params[1]"))
 
     async def _unlock_account(self, params: Params, _: Caller) -> bool:
-        account, passphrase, seconds = wire.read_unlock(params)
+        names = ("account", "passphrase", "seconds?")
+        account, passphrase, seconds = arguments("personal_unlockAccount", params, 2, *names)
+        if seconds is not None and type(seconds) is not int:
+            raise InvalidParamsError("params[2] must be a whole number of seconds; 0 unlocks without an end.")
+        account, passphrase = address(account, "params[0]"), text(passphrase, "params[1]")
         await self._accounts.unlock(account, passphrase, seconds)
         return True
 
     async def _lock_account(self, params: Params, _: Caller) -> bool:
-        [account] = parameters.arguments("personal_lockAccount", params, 1, "account")
-        return self._accounts.lock(parameters.address(account, "params[0]"))
+        [account] = arguments("personal_lockAccount", params, 1, "account")
+        return self._accounts.lock(address(account, "params[0]"))
 
     async def _recover(self, params: Params, _: Caller) -> str:
-        message, signature = wire.read_recover(params)
+        message, signature = arguments("personal_ecRecover", params, 2, "message", "signature")
+        digest = personal_message_hash(wire.message_of(message, "params[0]"))
         try:
-            return recover_address(personal_message_hash(message), signature).lower()
+            return recover_address(digest, data(signature, "params[1]", _SIGNATURE_BYTES)).lower()
         except SignatureError as error:
             raise InvalidParamsError(f"params[1]: {error}.") from None
 
@@ -135,7 +147,7 @@ class WalletMethods:
             raise UnrecognizedChainError(wanted, own)
 
     async def _get_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
-        parameters.nothing("wallet_getPermissions", params)
+        nothing("wallet_getPermissions", params)
         return wire.permissions(caller, self._accounts.addresses())
 
     async def _request_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
@@ -148,15 +160,15 @@ class WalletMethods:
         wire.read_permissions("wallet_revokePermissions", params)
 
     async def _chain_id(self, params: Params, _: Caller) -> str:
-        parameters.nothing("eth_chainId", params)
+        nothing("eth_chainId", params)
         return quantity(await self._node.chain_id())
 
     async def _net_version(self, params: Params, _: Caller) -> str:
-        parameters.nothing("net_version", params)
+        nothing("net_version", params)
         return str(await self._node.chain_id())
 
     async def _client_version(self, params: Params, _: Caller) -> str:
-        parameters.nothing("web3_clientVersion", params)
+        nothing("web3_clientVersion", params)
         return USER_AGENT
 
     async def _require_own_chain(self, typed_data: TypedData) -> None:
@@ -245,26 +257,23 @@ class QueuedTransactions:
         self._store = store
         self.table = MethodTable({_NEWEST: self.newest, _WAITING: self.waiting})
 
-    async def newest(self, params: parameters.Params, _: Caller) -> dict[str, Any] | None:
-        """wallet_getQueuedTransaction [which?]: the newest transaction that matches, or None.
-
-        `which` is an account, the id or the hash of a transaction, or the parameter of the send. Raises
-        InvalidParamsError.
+    async def newest(self, params: Params, _: Caller) -> dict[str, Any] | None:
+        """wallet_getQueuedTransaction [which?]: the newest transaction that matches, or None. `which` is an
+        account, the id or the hash of a transaction, or the parameter of the send. Raises InvalidParamsError.
         """
-        [which] = parameters.arguments(_NEWEST, params, 0, "which?")
+        [which] = arguments(_NEWEST, params, 0, "which?")
         if _names_account(which):
             found = await self._store.newest(_account(which))
         else:
             found = next(iter(await self._matching(which, 1)), None)
         return None if found is None else write_queued(found)
 
-    async def waiting(self, params: parameters.Params, _: Caller) -> list[dict[str, Any]]:
-        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests.
-
-        An account, or None for all accounts, matches only transactions that the node does not have yet.
-        Raises InvalidParamsError.
+    async def waiting(self, params: Params, _: Caller) -> list[dict[str, Any]]:
+        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. An account, or
+        None for all accounts, matches only transactions that the node does not have yet. Raises
+        InvalidParamsError.
         """
-        [which] = parameters.arguments(_WAITING, params, 0, "which?")
+        [which] = arguments(_WAITING, params, 0, "which?")
         if _names_account(which):
             found = await self._store.waiting(_account(which), _LISTED)
         else:
@@ -295,7 +304,7 @@ def _names_account(which: Any) -> bool:
 
 
 def _account(which: Any) -> Address | None:
-    return None if which is None else parameters.address(which, "params[0]")
+    return None if which is None else address(which, "params[0]")
 
 
 def write_queued(stored: StoredTransaction) -> dict[str, Any]:

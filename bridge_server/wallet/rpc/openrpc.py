@@ -6,25 +6,8 @@ from typing import Any, TypeAlias
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME, REPOSITORY, USER_AGENT, VERSION
 from bridge_server.wallet.models import TransactionState
-from bridge_server.wallet.rpc.wire import (
-    CHAIN_DISCONNECTED,
-    DISCONNECTED,
-    INVALID_STATE,
-    LIMIT_EXCEEDED,
-    RESOURCE_NOT_FOUND,
-    RESOURCE_UNAVAILABLE,
-    TRANSACTION_REJECTED,
-    UNAUTHORIZED,
-    UNRECOGNIZED_CHAIN,
-    USER_REJECTED,
-)
-from bridge_server.web.json_rpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-)
+from bridge_server.wallet.rpc import wire
+from bridge_server.web import json_rpc
 
 # The shapes of the wallet's parameters and results, as JSON Schemas that the OpenRPC document names.
 
@@ -32,6 +15,21 @@ OPENRPC = "1.3.2"
 """The version of the specification."""
 
 Schema: TypeAlias = dict[str, Any]
+
+
+NOTHING: Schema = {"type": "null"}
+TEXT: Schema = {"type": "string"}
+TRUTH: Schema = {"type": "boolean"}
+
+
+def listed(items: Schema) -> Schema:
+    """An array of these."""
+    return {"type": "array", "items": items}
+
+
+def perhaps(value: Schema) -> Schema:
+    """The value, or null."""
+    return {"anyOf": [value, NOTHING]}
 
 
 def shape(name: str) -> Schema:
@@ -97,16 +95,14 @@ SHAPES: dict[str, Schema] = {
     ),
     "QueuedTransaction": {
         "type": "object",
-        "required": [
-            "id", "state", "from", "hash", "nonce", "chainId", "transaction", "error", "attempts",
-        ],
+        "required": ["id", "state", "from", "hash", "nonce", "chainId", "transaction", "error", "attempts"],
         "properties": {
             "id": {"type": "string"},
             "state": {"type": "string", "enum": [state.value for state in TransactionState]},
             "from": shape("Address"),
-            "hash": {"anyOf": [shape("Hash"), {"type": "null"}]},
-            "nonce": {"anyOf": [shape("Quantity"), {"type": "null"}]},
-            "chainId": {"anyOf": [shape("Quantity"), {"type": "null"}]},
+            "hash": perhaps(shape("Hash")),
+            "nonce": perhaps(shape("Quantity")),
+            "chainId": perhaps(shape("Quantity")),
             "transaction": {"description": "The parameter of the send, as it came."},
             "error": {"type": ["string", "null"]},
             "attempts": {"type": "integer", "minimum": 0},
@@ -125,21 +121,6 @@ SHAPES: dict[str, Schema] = {
     "Chain": _object(["chainId"], chainId=shape("Quantity")),
 }  # fmt: skip
 """The schemas by name."""
-
-NOTHING: Schema = {"type": "null"}
-TEXT: Schema = {"type": "string"}
-TRUTH: Schema = {"type": "boolean"}
-
-
-def listed(items: Schema) -> Schema:
-    """An array of these."""
-    return {"type": "array", "items": items}
-
-
-def perhaps(value: Schema) -> Schema:
-    """The value, or null."""
-    return {"anyOf": [value, NOTHING]}
-
 
 # A method of the wallet described: the parts of its OpenRPC object.
 
@@ -227,9 +208,15 @@ QUEUED = {
 # The rows are in the order in which their examples work on a new wallet with the development accounts: an
 # account is imported before it is unlocked. A test calls each example.
 
-_SIGNING = (UNAUTHORIZED, USER_REJECTED, RESOURCE_UNAVAILABLE)
-_SENDING = (*_SIGNING, INVALID_STATE, TRANSACTION_REJECTED, DISCONNECTED, CHAIN_DISCONNECTED)
-_CHAIN = (DISCONNECTED, CHAIN_DISCONNECTED)
+_SIGNING = (wire.UNAUTHORIZED, wire.USER_REJECTED, wire.RESOURCE_UNAVAILABLE)
+_SENDING = (
+    *_SIGNING,
+    wire.INVALID_STATE,
+    wire.TRANSACTION_REJECTED,
+    wire.DISCONNECTED,
+    wire.CHAIN_DISCONNECTED,
+)
+_CHAIN = (wire.DISCONNECTED, wire.CHAIN_DISCONNECTED)
 
 
 _ACCOUNT = MethodParameter("account", shape("Address"), "An account of the wallet.")
@@ -267,7 +254,7 @@ def _accounts(name: str, summary: str) -> DescribedMethod:
 def _to_chain(name: str, summary: str) -> DescribedMethod:
     return DescribedMethod(
         name=name, tag="chain", summary=summary, parameters=(_NAMED_CHAIN,), result_name="nothing",
-        result=NOTHING, errors=(UNRECOGNIZED_CHAIN, *_CHAIN), example=[{"chainId": "0x7a69"}],
+        result=NOTHING, errors=(wire.UNRECOGNIZED_CHAIN, *_CHAIN), example=[{"chainId": "0x7a69"}],
         example_result=None,
     )  # fmt: skip
 
@@ -337,14 +324,14 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_newAccount", tag="accounts",
         summary="Make an account with a key file; it starts locked.",
-        parameters=(_PASSPHRASE,), result_name="account", result=shape("Address"), errors=(UNAUTHORIZED,),
-        example=["open sesame"], example_result=IMPORTED, varies=True,
+        parameters=(_PASSPHRASE,), result_name="account", result=shape("Address"),
+        errors=(wire.UNAUTHORIZED,), example=["open sesame"], example_result=IMPORTED, varies=True,
     ),
     DescribedMethod(
         name="personal_importRawKey", tag="accounts",
         summary="Make a key file of a private key; the account starts locked.",
         parameters=(MethodParameter("key", TEXT, "32 bytes in hexadecimal; 0x may be missing."), _PASSPHRASE),
-        result_name="account", result=shape("Address"), errors=(INVALID_STATE,),
+        result_name="account", result=shape("Address"), errors=(wire.INVALID_STATE,),
         example=[IMPORTED_KEY, "open sesame"], example_result=IMPORTED,
     ),
     DescribedMethod(
@@ -357,12 +344,12 @@ METHODS: tuple[DescribedMethod, ...] = (
                 "300 when it is left out; 0 is until the server stops.", required=False,
             ),
         ),
-        result_name="unlocked", result=TRUTH, errors=(UNAUTHORIZED, INVALID_STATE),
+        result_name="unlocked", result=TRUTH, errors=(wire.UNAUTHORIZED, wire.INVALID_STATE),
         example=[IMPORTED, "open sesame", 60], example_result=True,
     ),
     DescribedMethod(
         name="personal_lockAccount", tag="accounts", summary="Close an account's key.",
-        parameters=(_ACCOUNT,), result_name="locked", result=TRUTH, errors=(UNAUTHORIZED,),
+        parameters=(_ACCOUNT,), result_name="locked", result=TRUTH, errors=(wire.UNAUTHORIZED,),
         example=[IMPORTED], example_result=True,
     ),
     DescribedMethod(
@@ -410,21 +397,21 @@ METHODS: tuple[DescribedMethod, ...] = (
 
 
 MEANING_OF_CODE: dict[int, str] = {
-    PARSE_ERROR: "The body is not JSON",
-    INVALID_REQUEST: "The request is not a JSON-RPC 2.0 request",
-    METHOD_NOT_FOUND: "There is no such method, and the node is not asked for it",
-    INVALID_PARAMS: "A parameter is not valid; the message names its place",
-    INTERNAL_ERROR: "The server failed; the log has the reason by the request id",
-    INVALID_STATE: "The state of the thing forbids the call",
-    RESOURCE_NOT_FOUND: "There is no such thing",
-    RESOURCE_UNAVAILABLE: "The server cannot answer the call now",
-    TRANSACTION_REJECTED: "The node refused the transaction, in its words",
-    LIMIT_EXCEEDED: "A limit is used up for now",
-    USER_REJECTED: "The request was rejected, or not approved in time",
-    UNAUTHORIZED: "The account is locked or unknown, or the passphrase is wrong",
-    DISCONNECTED: "There is no node, or the chain is not known",
-    CHAIN_DISCONNECTED: "The node is on another chain",
-    UNRECOGNIZED_CHAIN: "The wallet does not go to another chain",
+    json_rpc.PARSE_ERROR: "The body is not JSON",
+    json_rpc.INVALID_REQUEST: "The request is not a JSON-RPC 2.0 request",
+    json_rpc.METHOD_NOT_FOUND: "There is no such method, and the node is not asked for it",
+    json_rpc.INVALID_PARAMS: "A parameter is not valid; the message names its place",
+    json_rpc.INTERNAL_ERROR: "The server failed; the log has the reason by the request id",
+    wire.INVALID_STATE: "The state of the thing forbids the call",
+    wire.RESOURCE_NOT_FOUND: "There is no such thing",
+    wire.RESOURCE_UNAVAILABLE: "The server cannot answer the call now",
+    wire.TRANSACTION_REJECTED: "The node refused the transaction, in its words",
+    wire.LIMIT_EXCEEDED: "A limit is used up for now",
+    wire.USER_REJECTED: "The request was rejected, or not approved in time",
+    wire.UNAUTHORIZED: "The account is locked or unknown, or the passphrase is wrong",
+    wire.DISCONNECTED: "There is no node, or the chain is not known",
+    wire.CHAIN_DISCONNECTED: "The node is on another chain",
+    wire.UNRECOGNIZED_CHAIN: "The wallet does not go to another chain",
 }
 """The meaning of each error code that the wallet answers (EIP-1474, EIP-1193, EIP-3326)."""
 
@@ -434,7 +421,7 @@ _DESCRIPTION = (
     "send or handle keys and those of the relay (irn_, iridium_, wc_), which are the error -32601. A caller "
     "sends the setting rpc_token as a bearer token."
 )
-_EVERY_METHOD = (INVALID_PARAMS, INTERNAL_ERROR)
+_EVERY_METHOD = (json_rpc.INVALID_PARAMS, json_rpc.INTERNAL_ERROR)
 
 
 def openrpc_document() -> dict[str, Any]:
@@ -469,11 +456,7 @@ def _method(row: DescribedMethod) -> dict[str, Any]:
 
 
 def _parameter(parameter: MethodParameter) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": parameter.name,
-        "required": parameter.required,
-        "schema": parameter.schema,
-    }
+    described = {"name": parameter.name, "required": parameter.required, "schema": parameter.schema}
     return {**described, "summary": parameter.summary} if parameter.summary else described
 
 

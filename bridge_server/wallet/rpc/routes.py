@@ -46,6 +46,7 @@ from bridge_server.web.routes import (
     Access,
     AllowedOrigins,
     DescribedAnswer,
+    Handler,
     Route,
 )
 
@@ -68,12 +69,7 @@ class WalletGuard:
     """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
-        self,
-        addresses: ClientAddresses,
-        hosts: Iterable[str],
-        origins: AllowedOrigins,
-        *,
-        has_token: bool,
+        self, addresses: ClientAddresses, hosts: Iterable[str], origins: AllowedOrigins, *, has_token: bool
     ) -> None:
         self._addresses = addresses
         self._hosts = Hosts(hosts)
@@ -141,9 +137,8 @@ _SECONDS_APART = 0.001
 
 
 class SigningTurns:
-    """Lets one call pass at each turn of the event loop.
-
-    `others_wait`: whether other requests wait; `others_work`: whether threads work.
+    """Lets one call pass at each turn of the event loop. `others_wait`: whether other requests wait;
+    `others_work`: whether threads work.
     """
 
     def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
@@ -299,15 +294,20 @@ class WalletHandlers:
             answers = await self._node.forward([RpcCall(call.method, call.params) for call in calls])
         except BridgeError as error:
             answers = [error] * len(calls)
-        return [_pass_on(answer, call, caller) for answer, call in zip(answers, calls, strict=True)]
+        return [
+            _response(call, answer, caller.request_id) for answer, call in zip(answers, calls, strict=True)
+        ]
 
 
-def _pass_on(answer: Any, call: MethodCall, caller: Caller) -> bytes | None:
-    if call.id_text is None:
+def _response(request: Request, outcome: Any, request_id: str) -> bytes | None:
+    """The response to a request, whose outcome is a BridgeError or a result; None for a notification."""
+    if isinstance(request, Unreadable):
+        return write_error(request.id_text, request.error)
+    if request.id_text is None:
         return None
-    if isinstance(answer, BridgeError):
-        return write_error(call.id_text, rpc_error_of(answer, call.method, caller.request_id))
-    return write_result(call.id_text, answer)
+    if isinstance(outcome, BridgeError):
+        return write_error(request.id_text, rpc_error_of(outcome, request.method, request_id))
+    return write_result(request.id_text, outcome)
 
 
 async def _run(method: Method, call: MethodCall, caller: Caller) -> bytes | None:
@@ -349,13 +349,10 @@ _LOOK_SECONDS = 3.0
 
 # These are about one connection (RFC 9110, section 7.6.1), or are written anew.
 _NOT_PASSED_ON = frozenset(
-    map(
-        str.lower,
-        (
-            hdrs.CONNECTION, hdrs.KEEP_ALIVE, hdrs.PROXY_AUTHENTICATE, hdrs.PROXY_AUTHORIZATION, hdrs.TE,
-            hdrs.TRAILER, hdrs.TRANSFER_ENCODING, hdrs.UPGRADE, hdrs.CONTENT_LENGTH, hdrs.EXPECT,
-            hdrs.ACCEPT_ENCODING, hdrs.X_FORWARDED_FOR, hdrs.VIA, "Proxy-Connection",
-        ),
+    name.lower() for name in (
+        hdrs.CONNECTION, hdrs.KEEP_ALIVE, hdrs.PROXY_AUTHENTICATE, hdrs.PROXY_AUTHORIZATION, hdrs.TE,
+        hdrs.TRAILER, hdrs.TRANSFER_ENCODING, hdrs.UPGRADE, hdrs.CONTENT_LENGTH, hdrs.EXPECT,
+        hdrs.ACCEPT_ENCODING, hdrs.X_FORWARDED_FOR, hdrs.VIA, "Proxy-Connection",
     )
 )  # fmt: skip
 _PASSED_BACK = (hdrs.CONTENT_TYPE, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
@@ -364,9 +361,8 @@ log = structlog.get_logger()
 
 
 class WalletElsewhere:
-    """Answers calls while another process has the wallet, as that process does.
-
-    `holder_url` gives the URL of that process. A call without an answer within `timeout_seconds` has failed.
+    """Answers calls while another process has the wallet, as that process does. `holder_url` gives the URL of
+    that process. A call without an answer within `timeout_seconds` has failed.
     """
 
     def __init__(self, holder_url: Callable[[], Awaitable[str | None]], timeout_seconds: float) -> None:
@@ -396,7 +392,12 @@ class WalletElsewhere:
         try:
             return await self._forwarded(request, body)
         except UnavailableError as error:
-            return _refused(requests, error, request[REQUEST_ID])
+            many = requests if isinstance(requests, list) else [requests]
+            answers = [_response(each, error, request[REQUEST_ID]) for each in many]
+            said = [each for each in answers if each is not None]
+            if not said:
+                return no_content()
+            return json_answer(write_batch(said) if isinstance(requests, list) else said[0])
 
     async def _forwarded(self, request: web.Request, body: bytes) -> web.Response:
         url = None
@@ -446,17 +447,13 @@ class WalletElsewhere:
             task.cancel()
 
 
-class MovingWalletHandlers:
-    """The endpoint of a wallet that is in one of several processes."""
+def moving_rpc(here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]) -> Handler:
+    """The endpoint of a wallet that is in one of several processes: the one that has it answers the call."""
 
-    def __init__(self, here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]) -> None:
-        self._here = here
-        self._elsewhere = elsewhere
-        self._is_here = is_here
+    async def rpc(request: web.Request) -> web.StreamResponse:
+        return await (here if is_here() else elsewhere).rpc(request)
 
-    async def rpc(self, request: web.Request) -> web.Response:
-        """Have the call answered by the process that has the wallet."""
-        return await (self._here if self._is_here() else self._elsewhere).rpc(request)
+    return rpc
 
 
 def _forwarded_headers(request: web.Request) -> CIMultiDict[str]:
@@ -469,23 +466,6 @@ def _forwarded_headers(request: web.Request) -> CIMultiDict[str]:
     headers[hdrs.VIA] = ", ".join((*request.headers.getall(hdrs.VIA, ()), _VIA))
     headers[hdrs.ACCEPT_ENCODING] = "identity"
     return headers
-
-
-def _refused(requests: Request | Sequence[Request], error: UnavailableError, request_id: str) -> web.Response:
-    if isinstance(requests, Sequence):
-        answers = [_error(each, error, request_id) for each in requests]
-        said = [each for each in answers if each is not None]
-        return json_answer(write_batch(said)) if said else no_content()
-    answer = _error(requests, error, request_id)
-    return no_content() if answer is None else json_answer(answer)
-
-
-def _error(request: Request, error: UnavailableError, request_id: str) -> bytes | None:
-    if isinstance(request, Unreadable):
-        return write_error(request.id_text, request.error)
-    if request.id_text is None:
-        return None
-    return write_error(request.id_text, rpc_error_of(error, request.method, request_id))
 
 
 # The OpenRPC document at `GET /openrpc.json`, and as the answer of `rpc.discover`.
@@ -520,13 +500,11 @@ DISCOVERY = MethodTable({DISCOVER: _discover})
 """The method `rpc.discover` (https://spec.open-rpc.org/#service-discovery-method)."""
 
 
-def wallet_routes(
-    handlers: WalletHandlers | MovingWalletHandlers, access: Access, body_limit_bytes: int
-) -> tuple[Route, ...]:
+def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[Route, ...]:
     """`POST /rpc`."""
     return (
         Route(
-            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, access=access, waits=True,
+            method="POST", path="/rpc", name="rpc", handler=rpc, access=access, waits=True,
             body_limit_bytes=body_limit_bytes, reads_id=True, who="rpc",
             about=About(
                 work=WalletHandlers.rpc, tag=_TAG, summary="Call methods of the wallet",

@@ -4,29 +4,15 @@ A wrong value is refused with its place, such as `params[1]`.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NotRequired
 
 import structlog
 from pydantic import Field, WithJsonSchema
 
 from bridge_server.ethereum.address import HexError, address_of, data_of
-from bridge_server.ethereum.signing_key import SECRET_BYTES
 from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ConflictError,
-    ForbiddenError,
-    GoneError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    NotFoundError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-    UnsupportedMediaError,
-    UpstreamError,
-)
+from bridge_server.kernel import errors
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -40,7 +26,7 @@ from bridge_server.wallet.models import (
     UnrecognizedChainError,
     WrongChainError,
 )
-from bridge_server.wallet.parameters import Params, address, arguments, chain_id, data, text
+from bridge_server.wallet.parameters import Params, arguments, chain_id, checked, text
 from bridge_server.web.bodies import parse_value
 from bridge_server.web.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MOST_VALUES, RpcError
 from bridge_server.web.shapes import TypedDict
@@ -89,7 +75,6 @@ RpcBody: Any = RpcCallShape | Annotated[list[RpcCallShape], Field(min_length=1, 
 RpcAnswer: Any = RpcResultAnswer | RpcErrorAnswer | list[RpcResultAnswer | RpcErrorAnswer]
 
 _ORDER = " personal_sign takes [message, account]; eth_sign and eth_signTypedData take the account first."
-_SIGNATURE_BYTES = 65
 _SEE_ACCOUNTS = "eth_accounts"
 
 
@@ -97,7 +82,7 @@ def read_personal_sign(params: Params) -> tuple[bytes, Address, str | None]:
     """The message, the account, and the passphrase if there is one."""
     message, account, passphrase = arguments("personal_sign", params, 2, "message", "account", "passphrase?")
     return (
-        _message(message, "params[0]"),
+        message_of(message, "params[0]"),
         _signer(account, "params[1]", message),
         None if passphrase is None else text(passphrase, "params[2]"),
     )
@@ -106,7 +91,7 @@ def read_personal_sign(params: Params) -> tuple[bytes, Address, str | None]:
 def read_eth_sign(params: Params) -> tuple[bytes, Address]:
     """The message and the account."""
     account, message = arguments("eth_sign", params, 2, "account", "message")
-    return _message(message, "params[1]"), _signer(account, "params[0]", message)
+    return message_of(message, "params[1]"), _signer(account, "params[0]", message)
 
 
 def read_sign_typed_data(method: str, params: Params) -> tuple[Address, TypedData, Any]:
@@ -120,39 +105,12 @@ def read_sign_typed_data(method: str, params: Params) -> tuple[Address, TypedDat
         raise InvalidParamsError(f"params[1]: {error}.") from None
 
 
-def read_recover(params: Params) -> tuple[bytes, bytes]:
-    """The message and its signature."""
-    message, signature = arguments("personal_ecRecover", params, 2, "message", "signature")
-    return _message(message, "params[0]"), data(signature, "params[1]", _SIGNATURE_BYTES)
-
-
-def read_unlock(params: Params) -> tuple[Address, str, int | None]:
-    """The account, its passphrase, and for how many seconds: 0 has no end, None is the usual time."""
-    account, passphrase, seconds = arguments(
-        "personal_unlockAccount", params, 2, "account", "passphrase", "seconds?"
-    )
-    if seconds is not None and type(seconds) is not int:
-        raise InvalidParamsError("params[2] must be a whole number of seconds; 0 unlocks without an end.")
-    return address(account, "params[0]"), text(passphrase, "params[1]"), seconds
-
-
-def read_new_key(params: Params) -> tuple[bytes, str]:
-    """The 32 bytes of a private key, sent with or without 0x, and the passphrase to keep it under."""
-    key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
-    digits = text(key, "params[0]")
-    secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
-    return secret, text(passphrase, "params[1]")
-
-
 def read_chain(method: str, params: Params) -> int:
     """The chain in `[{chainId, ...}]`, which names a chain and perhaps describes it."""
     [chain] = arguments(method, params, 1, "{chainId}")
     if not isinstance(chain, dict):
         raise InvalidParamsError("params[0] must be an object {chainId}.")
-    try:
-        return chain_id(chain.get("chainId"))
-    except HexError as error:
-        raise InvalidParamsError(f"params[0].chainId {error}.") from None
+    return checked(chain_id, chain.get("chainId"), "params[0].chainId")
 
 
 def read_permissions(method: str, params: Params) -> None:
@@ -171,11 +129,9 @@ def permissions(caller: Caller, accounts: Sequence[Address]) -> list[dict[str, A
     return [{"invoker": invoker, "parentCapability": _SEE_ACCOUNTS, "caveats": caveats}]
 
 
-def _message(value: object, place: str) -> bytes:
-    try:
-        return data_of(value)
-    except HexError as error:
-        raise InvalidParamsError(f"{place} {error}. Of a text, send the UTF-8 bytes.") from None
+def message_of(value: object, place: str) -> bytes:
+    """The bytes of a message, which is DATA."""
+    return checked(data_of, value, place, " Of a text, send the UTF-8 bytes.")
 
 
 def _signer(account: object, place: str, message: object) -> Address:
@@ -183,16 +139,11 @@ def _signer(account: object, place: str, message: object) -> Address:
     try:
         return Address(address_of(account))
     except HexError as error:
-        hint = _ORDER if _is_address(message) else ""
+        hint = ""
+        with suppress(HexError):
+            address_of(message)
+            hint = _ORDER
         raise InvalidParamsError(f"{place} {error}.{hint}") from None
-
-
-def _is_address(value: object) -> bool:
-    try:
-        address_of(value)
-    except HexError:
-        return False
-    return True
 
 
 # Failures as JSON-RPC errors: the one table from kinds of failure to codes.
@@ -210,24 +161,24 @@ DISCONNECTED = 4900
 CHAIN_DISCONNECTED = 4901
 UNRECOGNIZED_CHAIN = 4902
 
-CODE_OF_KIND: dict[type[BridgeError], int] = {
-    InvalidInputError: INVALID_PARAMS,
-    TooLargeError: INVALID_PARAMS,
-    UnsupportedMediaError: INVALID_PARAMS,
-    NotAuthenticatedError: UNAUTHORIZED,
-    ForbiddenError: UNAUTHORIZED,
+CODE_OF_KIND: dict[type[errors.BridgeError], int] = {
+    errors.InvalidInputError: INVALID_PARAMS,
+    errors.TooLargeError: INVALID_PARAMS,
+    errors.UnsupportedMediaError: INVALID_PARAMS,
+    errors.NotAuthenticatedError: UNAUTHORIZED,
+    errors.ForbiddenError: UNAUTHORIZED,
     SignatureRejectedError: USER_REJECTED,
-    NotFoundError: RESOURCE_NOT_FOUND,
-    GoneError: RESOURCE_NOT_FOUND,
+    errors.NotFoundError: RESOURCE_NOT_FOUND,
+    errors.GoneError: RESOURCE_NOT_FOUND,
     MethodNotFoundError: METHOD_NOT_FOUND,
-    ConflictError: INVALID_STATE,
+    errors.ConflictError: INVALID_STATE,
     WrongChainError: CHAIN_DISCONNECTED,
     UnrecognizedChainError: UNRECOGNIZED_CHAIN,
     TransactionRefusedError: TRANSACTION_REJECTED,
-    LimitError: LIMIT_EXCEEDED,
-    UnavailableError: RESOURCE_UNAVAILABLE,
-    TooSlowError: RESOURCE_UNAVAILABLE,
-    UpstreamError: RESOURCE_UNAVAILABLE,
+    errors.LimitError: LIMIT_EXCEEDED,
+    errors.UnavailableError: RESOURCE_UNAVAILABLE,
+    errors.TooSlowError: RESOURCE_UNAVAILABLE,
+    errors.UpstreamError: RESOURCE_UNAVAILABLE,
     NoNodeError: DISCONNECTED,
     NoChainError: DISCONNECTED,
 }
@@ -235,23 +186,16 @@ CODE_OF_KIND: dict[type[BridgeError], int] = {
 log = structlog.get_logger()
 
 
-def code_of(error: BridgeError) -> int:
-    """The JSON-RPC code of a failure, by the nearest kind that the table knows; a node's own stays."""
-    if isinstance(error, NodeError):
-        return error.rpc_code
-    return next(CODE_OF_KIND[kind] for kind in type(error).__mro__ if kind in CODE_OF_KIND)
-
-
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
-    """The error object for a failure in a method.
-
-    An unexpected exception is logged, and the error object has no detail of it.
+    """The error object for a failure in a method. An unexpected exception is logged, and the error object has
+    no detail of it.
     """
     if isinstance(error, NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)
     if isinstance(error, TransactionRefusedError):
         return RpcError(TRANSACTION_REJECTED, error.detail, error.data, has_data=error.data is not None)
-    if isinstance(error, BridgeError):
-        return RpcError(code_of(error), error.detail)
+    if isinstance(error, errors.BridgeError):
+        nearest = next(kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)
+        return RpcError(CODE_OF_KIND[nearest], error.detail)
     log.error("rpc_call_failed", exc_info=error, method=method, request_id=request_id)
     return RpcError(INTERNAL_ERROR, "The server failed. The request id finds the reason in its log.")

@@ -1,5 +1,6 @@
 """Broadcasting and confirming: the node is given a signed transaction, and asked for its block."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +25,6 @@ from bridge_server.wallet.models import (
     WrongChainError,
 )
 from bridge_server.wallet.node.connections import Attempt
-from bridge_server.wallet.node.failures import says_known, says_not_at_this_price, says_not_now
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.transactions.requests import Filling, nonce_of
 from bridge_server.wallet.transactions.states import DropPauses, TransactionEvent, delay_ms, next_state
@@ -33,6 +33,51 @@ from bridge_server.wallet.transactions.store import TransactionStore
 ZERO_HASH = "0x" + "00" * 32
 
 log = structlog.get_logger()
+
+
+# Each kind of node has its own words: geth, erigon, reth, nethermind, besu, openethereum, anvil, and earlier
+# versions of them. These say that it has the transaction already.
+_KNOWN = re.compile(
+    r"already ?known|\bknown transaction|already (?:been )?imported|same hash"
+    r"|already (?:in|exists in) (?:the )?(?:mem|tx|transaction )?pool",
+    re.IGNORECASE,
+)
+# The node cannot take it now; nothing is said of the transaction itself.
+_PASSING_CODES = frozenset({-32603, -32005, -32002, 429})
+_PASSING = re.compile(
+    r"pool is full|pool limit|queue is full|txpool.*overflow|timed? ?out|too many requests|rate limit"
+    r"|syncing|not synced|try again|temporarily|unavailable|internal error|overloaded|shutting down",
+    re.IGNORECASE,
+)
+# These are about the transaction, whatever code comes with them: besu's -32005 is too much gas.
+_INVALID = re.compile(
+    r"nonce|underpriced|insufficient|intrinsic|gas ?limit|gas ?price|fee|balance|signature|chain ?id|invalid"
+    r"|exceeds|rlp|revert|size|sender",
+    re.IGNORECASE,
+)
+# These may pass: the account gets funds, the base fee falls, the transaction with its nonce goes.
+_PRICE = re.compile(
+    r"underpriced|insufficient ?(?:funds|balance)|account balance|fee ?too ?low|base ?fee|gas ?price"
+    r"|(?:fee|tip)\b.*\b(?:low|less|below|minimum)|could not replace",
+    re.IGNORECASE,
+)
+
+
+def says_known(error: NodeError) -> bool:
+    """Whether the node has the transaction already."""
+    return _KNOWN.search(error.detail) is not None
+
+
+def says_not_now(error: NodeError) -> bool:
+    """Whether the node may take the transaction at another time, unchanged."""
+    if _PASSING.search(error.detail):
+        return True
+    return error.rpc_code in _PASSING_CODES and _INVALID.search(error.detail) is None
+
+
+def says_not_at_this_price(error: NodeError) -> bool:
+    """Whether an invalid transaction is so only for its price or its account's funds, which change."""
+    return _PRICE.search(error.detail) is not None
 
 
 class OtherChainError(WrongChainError):
@@ -55,18 +100,12 @@ class LossReport:
     def add(self, account: Address, count: int, reason: str) -> None:
         """Count transactions of the account that were lost."""
         key, now_us = (account, reason), self._clock.elapsed_us()
-        self._forget_old(now_us)
+        while self._written_at_us and now_us - next(iter(self._written_at_us.values())) >= _MINUTE_US:
+            del self._written_at_us[next(iter(self._written_at_us))]
         self._unwritten[key] += count
         if key not in self._written_at_us:
             self._written_at_us[key] = now_us
             log.warning("transactions_lost", account=account, count=self._unwritten.pop(key), reason=reason)
-
-    def _forget_old(self, now_us: int) -> None:
-        while self._written_at_us:
-            key, written_at_us = next(iter(self._written_at_us.items()))
-            if now_us - written_at_us < _MINUTE_US:
-                return
-            del self._written_at_us[key]
 
 
 _ASKED_AT_ONCE = 50
@@ -110,9 +149,8 @@ class Broadcasting:
         return self._locks.taken(sender)
 
     async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
-        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
-
-        Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
+        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now. Raises
+        TransactionRefusedError when the node calls it invalid, WrongChainError.
         """
         assert stored.signed is not None
         try:
@@ -130,7 +168,6 @@ class Broadcasting:
 
     async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
-
         A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
         """
         refusal = await self._try(stored, attempt)
@@ -177,7 +214,6 @@ class Broadcasting:
 
     async def catch_up(self, sender: Address, attempt: Attempt) -> int:
         """The account's next nonce as far as the node knows; transactions from there on are read.
-
         Transactions that the node has dropped are in the account's queue after that. Raises NoNodeError,
         WrongChainError, NodeError.
         """
@@ -220,8 +256,7 @@ class Broadcasting:
         (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
         if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
             return answer
-        accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())
-        await _try_to_store(accepted)
+        await _try_to_store(self._store.accept(stored.request.transaction_id, self._clock.now_ms()))
         return None
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
@@ -248,9 +283,8 @@ class Broadcasting:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
     async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
-        """Read everything from the `count` on, or from a lower nonce if that is one.
-
-        `count` is how many transactions of the account the node says there are.
+        """Read everything from the `count` on, or from a lower nonce if that is one. `count` is how many
+        transactions of the account the node says there are.
         """
         followed = [
             each
@@ -291,10 +325,8 @@ class Broadcasting:
 
     async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
         """The node's answer to the hash of each."""
-        calls = [
-            RpcCall("eth_getTransactionByHash", [each.signed and each.signed.transaction_hash])
-            for each in followed
-        ]
+        hashes = [each.signed and each.signed.transaction_hash for each in followed]
+        calls = [RpcCall("eth_getTransactionByHash", [each]) for each in hashes]
         found: list[Any] = []
         for start in range(0, len(calls), _ASKED_AT_ONCE):
             found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])

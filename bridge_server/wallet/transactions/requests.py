@@ -33,7 +33,15 @@ from bridge_server.wallet.models import (
 )
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.parameters import PLACE, RequestFields, access_list, chain_id, up_to, whole_number
+from bridge_server.wallet.parameters import (
+    PLACE,
+    RequestFields,
+    access_list,
+    chain_id,
+    up_to,
+    whole_number,
+    written_access_list,
+)
 from bridge_server.wallet.parameters import data as data_parameter
 
 MAX_NONCE = 2**63 - 1
@@ -74,37 +82,20 @@ class TransactionRequest(NamedTuple):
             assert self.max_fee_per_gas is not None
             assert self.max_priority_fee_per_gas is not None
             return FeeMarketTransaction(
-                chain_id=self.chain_id,
-                nonce=nonce,
+                chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
+                data=self.data, access_list=self.access_list, max_fee_per_gas=self.max_fee_per_gas,
                 max_priority_fee_per_gas=self.max_priority_fee_per_gas,
-                max_fee_per_gas=self.max_fee_per_gas,
-                gas=self.gas,
-                to=self.to,
-                value=self.value,
-                data=self.data,
-                access_list=self.access_list,
-            )
+            )  # fmt: skip
         assert self.gas_price is not None
         if self.type == ACCESS_LIST_TYPE:
             return AccessListTransaction(
-                chain_id=self.chain_id,
-                nonce=nonce,
-                gas_price=self.gas_price,
-                gas=self.gas,
-                to=self.to,
-                value=self.value,
-                data=self.data,
-                access_list=self.access_list,
-            )
+                chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
+                data=self.data, access_list=self.access_list, gas_price=self.gas_price,
+            )  # fmt: skip
         return LegacyTransaction(
-            chain_id=self.chain_id,
-            nonce=nonce,
-            gas_price=self.gas_price,
-            gas=self.gas,
-            to=self.to,
-            value=self.value,
-            data=self.data,
-        )
+            chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
+            data=self.data, gas_price=self.gas_price,
+        )  # fmt: skip
 
 
 def read_transaction(value: object) -> TransactionRequest:
@@ -112,11 +103,14 @@ def read_transaction(value: object) -> TransactionRequest:
     if not isinstance(value, dict):
         raise InvalidParamsError(f"{PLACE} must be a transaction object, such as {{from, to, value}}.")
     fields = RequestFields(value)
-    sender = fields.read("from", address_of)
+    sender, to = fields.read("from", address_of), fields.read("to", address_of)
+    data, same = fields.read("data", data_of), fields.read("input", data_of)
+    if data is not None and same is not None and data != same:
+        fields.fault("input", "must be the same as data: they are two names of one field.")
     request = TransactionRequest(
         sender=Address(sender or ""),
-        to=_address(fields.read("to", address_of)),
-        data=_data(fields),
+        to=None if to is None else Address(to),
+        data=data or same or b"",
         value=fields.read("value", quantity_of) or 0,
         type=_type(fields),
         gas=fields.read("gas", up_to(MAX_GAS)),
@@ -164,22 +158,8 @@ def write_transaction(request: TransactionRequest) -> dict[str, Any]:
     document |= {name: quantity(number) for name, number in numbers.items() if number is not None}
     document["data"] = hex_of(request.data)
     if request.type != LEGACY_TYPE:
-        document["accessList"] = [
-            {"address": entry.address, "storageKeys": [hex_of(key) for key in entry.storage_keys]}
-            for entry in request.access_list
-        ]
+        document["accessList"] = written_access_list(request.access_list)
     return document
-
-
-def _address(address: str | None) -> Address | None:
-    return None if address is None else Address(address)
-
-
-def _data(fields: RequestFields) -> bytes:
-    data, same = fields.read("data", data_of), fields.read("input", data_of)
-    if data is not None and same is not None and data != same:
-        fields.fault("input", "must be the same as data: they are two names of one field.")
-    return data or same or b""
 
 
 def _type(fields: RequestFields) -> int:
@@ -229,19 +209,16 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 
 
 class Filling:
-    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask.
-
-    `attempt` is passed to `Node.ask`.
+    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask. `attempt`
+    is passed to `Node.ask`.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     async def filled(self, request: TransactionRequest, attempt: Attempt | None = None) -> TransactionRequest:
-        """The request with nothing left open but the nonce.
-
-        Raises InvalidParamsError when it is for another chain, NoChainError when the chain is unknown,
-        NodeError when the node answers with an error.
+        """The request with nothing left open but the nonce. Raises InvalidParamsError when it is for another
+        chain, NoChainError when the chain is unknown, NodeError when the node answers with an error.
         """
         chain_id = await self._chain_id(request, attempt)
         if request.chain_id is not None and request.chain_id != chain_id:

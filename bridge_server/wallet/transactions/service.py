@@ -47,7 +47,6 @@ _SWEEP_SLICE = 500
 
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
-
     Settled transactions are kept for `kept_ms`. `attempt` is passed to `Node.ask`.
     """
 
@@ -74,10 +73,9 @@ class TransactionService:
         return self._signing.asks_for_approval
 
     async def send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Send a transaction object; queue it when the node cannot be reached.
-
-        Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, WrongChainError,
-        NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
+        """Send a transaction object; queue it when the node cannot be reached. Raises InvalidParamsError,
+        UnknownAccountError, LockedError, SignatureRejectedError, WrongChainError, NodeError,
+        TransactionRefusedError; NoNodeError when there is no node at all.
         """
         self._signing.key(request.sender)
         try:
@@ -89,10 +87,9 @@ class TransactionService:
         return ZERO_HASH
 
     async def send_signed(self, asked: SendRequest, transaction: RawTransaction, raw: str) -> str:
-        """Send a transaction that was signed elsewhere: `raw` is its DATA, as it came.
-
-        Raises InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no
-        node at all.
+        """Send a transaction that was signed elsewhere: `raw` is its DATA, as it came. Raises
+        InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no node at
+        all.
         """
         if not self._node.exists:
             raise NoNodeError("There is no node to send it to: set node_url.")
@@ -104,9 +101,8 @@ class TransactionService:
             return await self._broadcasting.broadcast(stored, attempt)
 
     async def sign(self, request: TransactionRequest, caller: Caller) -> str:
-        """Sign a transaction object without sending it, as DATA. Its nonce is not reserved.
-
-        Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
+        """Sign a transaction object without sending it, as DATA. Its nonce is not reserved. Raises
+        InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
         """
         self._signing.key(request.sender)
@@ -117,11 +113,10 @@ class TransactionService:
 
     async def send_queued(self, queued: StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
-        await self._send(queued.request, await self._read_queued(queued))
+        await self._send(queued.request, await self._read_queued(queued, None))
 
     async def work_off(self, sender: Address) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
-
         Requests that a person must approve are left to `send_queued`. Raises NoNodeError, WrongChainError,
         NodeError: the rest comes later.
         """
@@ -139,10 +134,8 @@ class TransactionService:
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Have it approved, and send it.
-
-        An approval may take minutes: meanwhile other transactions of the account go on. Without approval,
-        they are sent in the order in which they came.
+        """Have it approved, and send it. An approval may take minutes: meanwhile other transactions of the
+        account go on. Without approval, they are sent in the order in which they came.
         """
         approval_id = None
         if self._signing.asks_for_approval:
@@ -163,7 +156,11 @@ class TransactionService:
             if stored is None:
                 continue
             try:
-                await self._take_on(stored, count, attempt)
+                if stored.state is TransactionState.SIGNED:
+                    await self._broadcasting.broadcast_again(stored, attempt)
+                elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
+                    request = await self._read_queued(stored, attempt)
+                    await self._sign_and_broadcast(stored.request, request, None, count, attempt)
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
             except (NoNodeError, WrongChainError) as error:
@@ -172,21 +169,10 @@ class TransactionService:
             except BridgeError as error:
                 await self._broadcasting.settle(stored, error)
 
-    async def _take_on(self, stored: StoredTransaction, count: int, attempt: Attempt) -> None:
-        if stored.state is TransactionState.SIGNED:
-            await self._broadcasting.broadcast_again(stored, attempt)
-        elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
-            request = await self._read_queued(stored, attempt)
-            await self._sign_and_broadcast(stored.request, request, None, count, attempt)
-
     async def _sign_and_broadcast(
-        self,
-        asked: SendRequest,
-        request: TransactionRequest,
-        approval_id: ApprovalId | None,
-        count: int,
+        self, asked: SendRequest, request: TransactionRequest, approval_id: ApprovalId | None, count: int,
         attempt: Attempt,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
         filled = await self._filling.filled(request, attempt)
         assert filled.chain_id is not None
@@ -204,9 +190,8 @@ class TransactionService:
     def _ready(
         self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
     ) -> Callable[[int], SignedTransaction]:
-        """The function that signs it with a nonce, in any thread; it may raise UnavailableError.
-
-        Raises UnknownAccountError, LockedError.
+        """The function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
+        UnknownAccountError, LockedError.
         """
         key = self._signing.key(filled.sender)
 
@@ -221,9 +206,7 @@ class TransactionService:
 
         return sign
 
-    async def _read_queued(
-        self, stored: StoredTransaction, attempt: Attempt | None = None
-    ) -> TransactionRequest:
+    async def _read_queued(self, stored: StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
@@ -274,10 +257,8 @@ log = structlog.get_logger()
 
 class TransactionWorker:
     """Broadcasts transactions when they are due, and confirms them: soon after they were sent, then more and
-    more seldom, but at least once a minute.
-
-    Whenever a connection leads to the node again, it does both at once. It may be cancelled at any time:
-    every step is stored before the next.
+    more seldom, but at least once a minute. Whenever a connection leads to the node again, it does both at
+    once. It may be cancelled at any time: every step is stored before the next.
     """
 
     def __init__(
@@ -348,7 +329,9 @@ class TransactionWorker:
         is_woken, self._is_woken = self._is_woken, False
         try:
             await self._broadcast_due(is_woken)
-            await self._settle_mined()
+            seen, self._seen_mined = self._seen_mined, set()
+            for transaction_hash in seen:
+                await self._broadcasting.settle_mined(transaction_hash)
             await self._check(is_woken)
         except UnavailableError as error:  # of the database
             self._due_at_ms = 0
@@ -364,11 +347,6 @@ class TransactionWorker:
             async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
                 await self._has_news.wait()
         self._has_news.clear()
-
-    async def _settle_mined(self) -> None:
-        seen, self._seen_mined = self._seen_mined, set()
-        for transaction_hash in seen:
-            await self._broadcasting.settle_mined(transaction_hash)
 
     async def _broadcast_due(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()
@@ -408,9 +386,7 @@ class TransactionWorker:
 
     async def _ask_for_approvals(self, sender: Address) -> None:
         """Ask for approval of each queued request in a separate task, so that a person delays no other
-        request.
-
-        Without an answer in time, or before the server stops, it asks again.
+        request. Without an answer in time, or before the server stops, it asks again.
         """
         for transaction_id in await self._store.queue(sender):
             queued = await self._store.get(transaction_id)
@@ -424,27 +400,22 @@ class TransactionWorker:
                 continue
             task = asyncio.create_task(self._send_queued(transaction_id))
             self._waiting[transaction_id] = task
-            task.add_done_callback(partial(self._stop_waiting, transaction_id))
-
-    def _stop_waiting(self, transaction_id: TransactionId, _: object) -> None:
-        del self._waiting[transaction_id]
+            task.add_done_callback(partial(self._waiting.pop, transaction_id))
 
     async def _send_queued(self, transaction_id: TransactionId) -> None:
         try:
             async with self._places:
                 queued = await self._store.get(transaction_id)
-                if queued is not None and queued.state is TransactionState.QUEUED:
-                    await self._try_queued(queued)
+                if queued is None or queued.state is not TransactionState.QUEUED:
+                    return
+                try:
+                    await self._service.send_queued(queued)
+                except UndecidedError:
+                    pass  # it is due again later, and asked for behind the requests that wait
+                except BridgeError as error:
+                    await self._broadcasting.settle(queued, error)
         except Exception:
             log.exception("broadcasting_failed")
-
-    async def _try_queued(self, queued: StoredTransaction) -> None:
-        try:
-            await self._service.send_queued(queued)
-        except UndecidedError:
-            pass  # it is due again later, and asked for behind the requests that wait
-        except BridgeError as error:
-            await self._broadcasting.settle(queued, error)
 
     def _on_due(self, event: TransactionsDue) -> None:
         self._due_at_ms = min(self._due_at_ms, event.due_at_ms)

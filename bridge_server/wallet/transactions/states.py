@@ -57,11 +57,7 @@ class TransactionEvent(StrEnum):
 _Event = TransactionEvent
 
 TRANSITIONS: Mapping[State, Mapping[TransactionEvent, State]] = {
-    State.QUEUED: {
-        _Event.POSTPONE: State.QUEUED,
-        _Event.SIGN: State.SIGNED,
-        _Event.REFUSE: State.REFUSED,
-    },
+    State.QUEUED: {_Event.POSTPONE: State.QUEUED, _Event.SIGN: State.SIGNED, _Event.REFUSE: State.REFUSED},
     State.SIGNED: {
         _Event.POSTPONE: State.SIGNED,
         _Event.ACCEPT: State.SENT,
@@ -76,13 +72,8 @@ TRANSITIONS: Mapping[State, Mapping[TransactionEvent, State]] = {
         _Event.DROP: State.SIGNED,
         _Event.SET_BACK: State.FORGOTTEN,
     },
-    State.MINED: {
-        _Event.UNMINE: State.SENT,
-        _Event.SET_BACK: State.FORGOTTEN,
-    },
-    State.REPLACED: {},
-    State.REFUSED: {},
-    State.FORGOTTEN: {},
+    State.MINED: {_Event.UNMINE: State.SENT, _Event.SET_BACK: State.FORGOTTEN},
+    **{final: {} for final in (State.REPLACED, State.REFUSED, State.FORGOTTEN)},
 }
 
 WAITING = (State.QUEUED, State.SIGNED)
@@ -158,10 +149,9 @@ class _Drop(NamedTuple):
 
 
 class DropPauses:
-    """Pauses before a transaction which the node took and dropped is broadcast again.
-
-    The first broadcast comes at once, since a node that was restarted needs it. A node that drops the
-    transaction again gets it after growing pauses. They are in memory: a restart costs one broadcast.
+    """Pauses before a transaction which the node took and dropped is broadcast again. The first broadcast
+    comes at once, since a node that was restarted needs it. A node that drops the transaction again gets it
+    after growing pauses. They are in memory: a restart costs one broadcast.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -171,7 +161,8 @@ class DropPauses:
     def add(self, transaction_id: TransactionId) -> int:
         """Note that the node has dropped it; returns in how many milliseconds the next broadcast is due."""
         now_us = self._clock.elapsed_us()
-        self._forget_old(now_us)
+        while self._drops and now_us - next(iter(self._drops.values())).due_at_us >= _CALM_US:
+            del self._drops[next(iter(self._drops))]
         before = self._drops.pop(transaction_id, None)
         times, due_at_us = 1, now_us
         if before is not None:
@@ -184,10 +175,3 @@ class DropPauses:
         """Whether the transaction must not be broadcast yet."""
         drop = self._drops.get(transaction_id)
         return drop is not None and self._clock.elapsed_us() < drop.due_at_us
-
-    def _forget_old(self, now_us: int) -> None:
-        while self._drops:
-            transaction_id, drop = next(iter(self._drops.items()))
-            if now_us - drop.due_at_us < _CALM_US:
-                return
-            del self._drops[transaction_id]

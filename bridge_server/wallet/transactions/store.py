@@ -154,9 +154,8 @@ DELETE FROM wallet_transactions WHERE id IN
 
 
 Fence: TypeAlias = Callable[[], Transaction[None]]
-"""Statements that find out whether this process has the wallet still, and keep it until the commit.
-
-Raises UnavailableError when another one has it.
+"""Statements that find out whether this process has the wallet still, and keep it until the commit. Raises
+UnavailableError when another one has it.
 """
 
 # A transaction waits for the node again, or other accounts must be read soon.
@@ -174,9 +173,8 @@ def _of_senders(_: Iterable[Step], senders: Collection[Address] = ()) -> Turns:
 
 
 class TransactionStore:
-    """Transactions and their states, durable from the moment that a method returns.
-
-    A commit that has a transaction wait for the node publishes `TransactionsDue`.
+    """Transactions and their states, durable from the moment that a method returns. A commit that has a
+    transaction wait for the node publishes `TransactionsDue`.
     """
 
     def __init__(self, database: Database, fence: Fence | None = None) -> None:
@@ -208,7 +206,7 @@ class TransactionStore:
         if chosen is None:
             rows = yield Statement(LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
             chosen = _first_gap(rows, lowest_nonce)
-        stored = _signed(request, sign(chosen), due_at_ms)
+        stored = _waiting(request, chain_id, sign(chosen), due_at_ms)
         ((changed,),) = yield Statement(UPSERT, _values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
@@ -221,9 +219,7 @@ class TransactionStore:
     ) -> Transaction[StoredTransaction]:
         """Keep a request: queued as it came, or signed already (raw transactions)."""
         yield from self._fenced()
-        stored = _queued(request, chain_id, due_at_ms)
-        if signed is not None:
-            stored = _signed(request, signed, due_at_ms)
+        stored = _waiting(request, chain_id, signed, due_at_ms)
         yield Statement(UPSERT, _values_of(stored))
         yield TransactionsDue(due_at_ms)
         return stored
@@ -260,10 +256,9 @@ class TransactionStore:
         *,
         pauses_ms: Mapping[TransactionId, int] = _NO_PAUSES,
     ) -> None:
-        """Move these to the state after the event. Skip any whose state has changed since it was read.
-
-        Skip also any which the event does not concern. Transactions that wait for the node then are due at
-        once, or after their pauses.
+        """Move these to the state after the event. Skip any whose state has changed since it was read. Skip
+        also any which the event does not concern. Transactions that wait for the node then are due at once,
+        or after their pauses.
         """
         steps = _moves(stored, event, error, now_ms, pauses_ms)
         if steps:
@@ -272,9 +267,8 @@ class TransactionStore:
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """Make the next attempts for these at the given times, and note why the last ones failed.
-
-        Publishes `TransactionsPostponed` with the first of the times.
+        """Make the next attempts for these at the given times, and note why the last ones failed. Publishes
+        `TransactionsPostponed` with the first of the times.
         """
         await self._write(
             [
@@ -290,9 +284,8 @@ class TransactionStore:
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
-        """The account's transactions that wait for the node, due or not, with their numbers of attempts.
-
-        They are in the order in which they must be broadcast: by nonce, then in the order of the requests.
+        """The account's transactions that wait for the node, due or not, with their numbers of attempts. They
+        are in the order in which they must be broadcast: by nonce, then in the order of the requests.
         """
         rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
@@ -369,9 +362,8 @@ def _moves(
     now_ms: int,
     pauses_ms: Mapping[TransactionId, int],
 ) -> list[Step]:
-    """The steps for the transactions which the event concerns; none if it concerns no transaction.
-
-    A statement skips a transaction whose state has changed since it was read.
+    """The steps for the transactions which the event concerns; none if it concerns no transaction. A
+    statement skips a transaction whose state has changed since it was read.
     """
     steps: list[Step] = []
     due_at_ms = []
@@ -385,43 +377,27 @@ def _moves(
         steps.append(Statement(CHANGE_STATE, values))
         if after in _ANNOUNCED:
             due_at_ms.append(moment_ms)
-    return steps + _announced(due_at_ms, now_ms)
+    if due_at_ms:
+        earliest_ms = min(due_at_ms)
+        is_due = earliest_ms <= now_ms
+        steps.append(TransactionsDue(earliest_ms) if is_due else TransactionsPostponed(earliest_ms))
+    return steps
 
 
-def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
-    """The event with the earliest of these times: due by now, or only later."""
-    if not due_at_ms:
-        return []
-    earliest_ms = min(due_at_ms)
-    return [TransactionsDue(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
-
-
-def _queued(request: SendRequest, chain_id: int | None, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, chain_id, TransactionState.QUEUED, None, 0, due_at_ms, None)
-
-
-def _signed(request: SendRequest, signed: SignedTransaction, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, signed.chain_id, TransactionState.SIGNED, signed, 0, due_at_ms, None)
+def _waiting(
+    request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
+) -> StoredTransaction:
+    state = TransactionState.QUEUED if signed is None else TransactionState.SIGNED
+    return StoredTransaction(request, chain_id, state, signed, 0, due_at_ms, None)
 
 
 def _values_of(stored: StoredTransaction) -> tuple[Value, ...]:
-    request, signed, caller = stored.request, stored.signed, stored.request.caller
+    request = stored.request
     signature: tuple[Value, ...] = (None, None, None)
-    if signed is not None:
-        signature = (signed.nonce, signed.transaction_hash, signed.raw)
-    return (
-        request.transaction_id,
-        request.sender,
-        request.params,
-        request.asked_at_ms,
-        caller.address,
-        caller.origin,
-        caller.request_id,
-        stored.chain_id,
-        stored.state,
-        *signature,
-        stored.next_attempt_at_ms,
-    )
+    if stored.signed is not None:
+        signature = stored.signed[1:]
+    state = (stored.chain_id, stored.state, *signature, stored.next_attempt_at_ms)
+    return (*request[:4], *request.caller, *state)
 
 
 def _read_one(rows: Sequence[Row]) -> StoredTransaction | None:
@@ -433,26 +409,12 @@ def _read_all(rows: Sequence[Row]) -> Sequence[StoredTransaction]:
 
 
 def _read(row: Row) -> StoredTransaction:
-    transaction_id, sender, params, asked_at_ms, address, origin, request_id, *rest = row
-    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = rest
-    caller = Caller(address, origin, request_id)
-    signed = None
-    if nonce is not None:
-        signed = SignedTransaction(chain_id, nonce, transaction_hash, raw)
+    transaction_id, sender, params, asked_at_ms, *caller = row[:7]
+    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = row[7:]
+    request = SendRequest(transaction_id, sender, params, asked_at_ms, Caller(*caller))
+    signed = None if nonce is None else SignedTransaction(chain_id, nonce, transaction_hash, raw)
     return StoredTransaction(
-        request=SendRequest(
-            TransactionId(transaction_id),
-            Address(sender),
-            params,
-            asked_at_ms,
-            caller,
-        ),
-        chain_id=chain_id,
-        state=TransactionState(state),
-        signed=signed,
-        attempts=attempts,
-        next_attempt_at_ms=next_attempt_at_ms,
-        error=error,
+        request, chain_id, TransactionState(state), signed, attempts, next_attempt_at_ms, error
     )
 
 
@@ -485,10 +447,9 @@ _SMALL_RAW_BYTES = 16_384
 
 
 class ListedTransaction(NamedTuple):
-    """A transaction without its data. Times are milliseconds since the Unix epoch.
-
-    `to` and `value` are as they were requested; of a transaction that came signed they are None, and `raw` is
-    the JSON text of the signed bytes if it is short.
+    """A transaction without its data. Times are milliseconds since the Unix epoch. `to` and `value` are as
+    they were requested; of a transaction that came signed they are None, and `raw` is the JSON text of the
+    signed bytes if it is short.
     """
 
     number: int
@@ -510,9 +471,8 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionPage(NamedTuple):
-    """Transactions, newest first. `rest` is the number after which more may follow, None at the end.
-
-    A page may be short, or empty, although more follow: only so many rows are read for one page.
+    """Transactions, newest first. `rest` is the number after which more may follow, None at the end. A page
+    may be short, or empty, although more follow: only so many rows are read for one page.
     """
 
     transactions: Sequence[ListedTransaction]
@@ -533,24 +493,9 @@ class TransactionListing:
         """The transactions with smaller numbers, in one state or in any."""
         begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
         rows = yield Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
-        found = [_listed(row) for row in rows]
+        found = [ListedTransaction(*row) for row in rows]
+        found = [each._replace(state=TransactionState(each.state)) for each in found]
         if len(found) > limit:
             return TransactionPage(found[:limit], found[limit - 1].number)
         following = yield Statement(PAGE_REST, (begin, window - 1))
         return TransactionPage(found, following[0][0] if following else None)
-
-
-def _listed(row: Row) -> ListedTransaction:
-    number, transaction_id, sender, to, value, raw, client, asked_at_ms, state, *rest = row
-    return ListedTransaction(
-        number,
-        TransactionId(transaction_id),
-        Address(sender),
-        to,
-        value,
-        raw,
-        client,
-        asked_at_ms,
-        TransactionState(state),
-        *rest,
-    )

@@ -100,7 +100,7 @@ test('a test process that is killed takes its server and its wallet with it', ()
     await Promise.all(urls.map(untilGone))
   }))
 
-for (const milliseconds of [0, 10, 100, 1_000]) {
+for (const milliseconds of [0, 100]) {
   test(`a test process that is killed ${milliseconds} ms after the start leaves no server`, () =>
     inFolder(async (folder) => {
       const program = `

@@ -3,7 +3,7 @@ import { expect, test } from '@bridge-server/test/playwright'
 
 const DAPP = 'http://dapp.localhost/'
 const FILES = {
-  '': 'dapp.html',
+  '': 'other-dapp.html',
   'client.js': 'node_modules/@walletconnect/client/dist/umd/index.min.js',
   'qrcode.js': 'node_modules/qrcode-generator/dist/qrcode.js',
 }

@@ -1,4 +1,4 @@
-"""What a lane does when the database or the way to it fails: no answer is a guess.
+"""A lane when the database or the way to it fails: no answer is a guess.
 
 The driver is asked itself: no client can break a connection before its COMMIT or after it.
 """

@@ -42,7 +42,7 @@ SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND 
 
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at every half second is not seen by that."""
+    """No look of every half second finds what is lost."""
     monkeypatch.setattr(connection, "_LOOK_SECONDS", NEVER)
 
 

@@ -1,4 +1,4 @@
-"""What a server says when its PostgreSQL database cannot be used, at its start or later."""
+"""The errors of a server whose PostgreSQL database cannot be used, at its start or later."""
 
 import asyncio
 import socket
@@ -57,7 +57,7 @@ async def weak_user(postgres: PostgresServer, bare: str) -> AsyncIterator[str]:
 
 
 async def refusal_of(url: str, tmp_path: Path) -> str:
-    """What a server says that is started on the database."""
+    """The error of a server that is started on the database, which must be one line."""
     with pytest.raises((DatabaseRefusedError, NewerSchemaError)) as caught:
         async with running_server(tmp_path / "data", database=url):
             pass

@@ -53,7 +53,7 @@ TEXTS = EventTexts([Touched])
 
 @dataclass
 class Process:
-    """What one process has and has heard."""
+    """A process, and the keys that it has heard."""
 
     url: str
     events: Events

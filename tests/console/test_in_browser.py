@@ -15,10 +15,11 @@ from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import Identity, irn_connected, topic_of
 from tests.support.waiting import eventually
 
-_SPECIFICATION = Path(__file__).parent / "console.spec.js"
+_FOLDER = Path(__file__).parent / "browser"
+_SPECIFICATION = _FOLDER / "console.spec.js"
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 pytestmark = BROWSER_MARKS
-_OUT = Path(__file__).parent / "out.spec.js"
+_OUT = _FOLDER / "out.spec.js"
 _PROJECTS = "/console/projects"
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 _SETTINGS: dict[str, Any] = {
@@ -33,10 +34,10 @@ _SETTINGS: dict[str, Any] = {
     "node_url": "http://127.0.0.1:1",
     "chain_id": 1,
 }
-_NOTIFICATIONS = Path(__file__).parent / "notifications.spec.js"
+_NOTIFICATIONS = _FOLDER / "notifications.spec.js"
 _READER = "test:chain:reader"
-_TRAFFIC = Path(__file__).parent / "traffic.spec.js"
-_VECTORS = Path(__file__).parents[2] / "vectors"
+_TRAFFIC = _FOLDER / "traffic.spec.js"
+_VECTORS = Path(__file__).parents[1] / "vectors"
 _KEY = bytes(range(32))
 _ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 _CALL = {"id": 7, "jsonrpc": "2.0", "method": "personal_sign", "params": ["0x68656c6c6f", _ADDRESS]}

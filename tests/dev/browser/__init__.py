@@ -1,1 +1,0 @@
-"""What `bridge-server dev` prints, in a real browser."""
