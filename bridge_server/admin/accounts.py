@@ -16,7 +16,7 @@ from bridge_server.admin.projects import (
 )
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox.models import ReadBy
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.inbox.store import InboxReads
 from bridge_server.inbox.wire import (
     PAGE_QUERY,
     InboxPageAnswer,
@@ -29,13 +29,11 @@ from bridge_server.inbox.wire import (
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import HistoryStore
 from bridge_server.projects.caip10 import Account
-from bridge_server.projects.devices import DeviceDelivery, DeviceStateStore
+from bridge_server.projects.devices import DeviceDelivery
 from bridge_server.projects.models import Project, ProjectNotFoundError
-from bridge_server.projects.service import Projects
-from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import json_object
 from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Account as AccountId
@@ -108,28 +106,17 @@ class AccountViewAnswer(TypedDict):
 
 
 class AccountAdmin:
-    """Shows an account: its projects and devices. `account_limit` is the server's default for projects."""
+    """Shows an account: its projects and devices."""
 
-    def __init__(
-        self,
-        projects: Projects,
-        subscriptions: Subscriptions,
-        history: HistoryStore,
-        devices: DeviceStateStore,
-        clock: Clock,
-        account_limit: Limit,
-    ) -> None:
-        self._projects = projects
-        self._subscriptions = subscriptions
+    def __init__(self, services: ProjectServices, history: HistoryStore, clock: Clock) -> None:
+        self._projects, self._subscriptions, self._devices, self._account_limit = services
         self._history = history
-        self._devices = devices
         self._clock = clock
-        self._account_limit = account_limit
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
         if project_id is None:
-            projects = await self._subscriptions.projects_of(account.key, _PROJECTS)
+            projects = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
         else:
             projects = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
@@ -142,7 +129,7 @@ class AccountAdmin:
 
     async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
         limit, now_us = self._account_limit, self._clock.now_us()
-        subscription = await self._subscriptions.of_account(project, account.key)
+        subscription = await self._subscriptions.store.of_account(project, account.key)
         bucket = await self._history.bucket(project, account.key, limit, now_us)
         received = await self._history.received(project, account.key, _NOTIFICATIONS)
         return {
@@ -204,7 +191,7 @@ class InboxAdmin:
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
-        return await self._inbox.number_of(read_account(request.match_info["account"]).key)
+        return await self._inbox.store.number_of(read_account(request.match_info["account"]).key)
 
 
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"

@@ -12,12 +12,10 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
     added,
-    answers_of,
-    listed_processes,
     of_all,
     wanted_process,
 )
@@ -40,6 +38,7 @@ _HOUR_SECONDS = 3600
 _LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
 _SECONDS = {"m": 60, "h": 3600}
 _SINCE_START = "start"
+USUAL_PERIOD = "1h"
 _CLIENTS = "/admin/clients"
 
 
@@ -163,8 +162,8 @@ class ClientAdmin:
             found = self._clients.heaviest(by, limit, last_seconds=last_seconds)
             return {"clients": [client_fields(each) for each in found], "next": None}
 
-        def merged(number: int, mine: Fields, replies: Sequence[Reply]) -> Fields:
-            return merged_list(number, mine, replies, by, limit)
+        def merged(pages: Pages) -> Fields:
+            return {"clients": heaviest_fields(pages, by, limit), "next": None}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
         return await of_all(self._neighbours, process, question, own, merged)
@@ -196,7 +195,7 @@ class ClientAdmin:
     async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
         """The requests of each client address. The list is one page."""
         _, limit = wanted_page(request)
-        by, last = read_by(request.query), read_last(request.query)
+        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
         return await self.heaviest(by, last, limit, wanted_process(request, self._neighbours))
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
@@ -224,11 +223,6 @@ def read_by(query: Mapping[str, str]) -> By:
     return cast(By, by)
 
 
-def read_last(query: Mapping[str, str]) -> str:
-    """How far back the figures go, as it is written."""
-    return query.get("last", "1h")
-
-
 def read_last_seconds(last: str) -> int | None:
     """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
     if last == _SINCE_START:
@@ -240,28 +234,20 @@ def read_last_seconds(last: str) -> int | None:
     return seconds
 
 
-def merged_list(own_number: int, own: Fields, replies: Sequence[Reply], by: By, limit: int) -> Fields:
-    """The heaviest clients of all processes together."""
-    listed = [client for each in answers_of(own, replies) for client in each["clients"]]
-    clients = heaviest_fields(listed, by, limit)
-    return {"clients": clients, "next": None, "processes": listed_processes(own_number, replies)}
-
-
-def merged_details(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_details(pages: Pages) -> Fields:
     """A client: figures, connections and sockets of all processes together; its limits hold for all."""
-    found = answers_of(own, replies)
+    found = [*pages.values()]
     return {
-        **own,
+        **found[0],
         **{name: added([each[name] for each in found]) for name in ("last_hour", "since_start")},
         **{name: sum(each[name] for each in found) for name in ("waiting", "connections", "open_sockets")},
-        "processes": listed_processes(own_number, replies),
     }
 
 
-def heaviest_fields(clients: Sequence[Fields], by: str, limit: int) -> list[Fields]:
+def heaviest_fields(pages: Pages, by: str, limit: int) -> list[Fields]:
     """The heaviest of the clients that several processes have listed, each address once."""
     of_address: dict[str, list[Fields]] = {}
-    for client in clients:
+    for client in (client for page in pages.values() for client in page["clients"]):
         of_address.setdefault(client["address"], []).append(client)
     return sorted(map(added, of_address.values()), key=lambda client: -int(client[by]))[:limit]
 
@@ -286,11 +272,8 @@ def figures_fields(figures: ClientFigures) -> ClientFiguresAnswer:
 
 
 _BY = Parameter("by", "The figure that orders the list.", {"enum": [*ORDERS], "default": "requests"})
-_BACK = Parameter(
-    "last",
-    "How far back the figures go, from `5m` to `1h`, or `start`.",
-    {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": "1h"},
-)
+_PERIOD = {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": USUAL_PERIOD}
+_BACK = Parameter("last", "How far back the figures go, from `5m` to `1h`, or `start`.", _PERIOD)
 _ADDRESS = Parameter("address", "The address of a client.", place="path", example="192.0.2.1")
 
 

@@ -8,7 +8,6 @@ from aiohttp import web
 
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_choice, read_number, read_place, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
-from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import (
     AccountOutcome,
     DeliveryOutcome,
@@ -20,6 +19,7 @@ from bridge_server.notify.history import (
 )
 from bridge_server.notify.models import NotificationNotFoundError
 from bridge_server.notify.routes import AUDIENCE_EXAMPLE, DRY_RUN_QUERY
+from bridge_server.notify.service import Audiences
 from bridge_server.notify.wire import (
     AudienceNotifyShape,
     AudienceOutcomeAnswer,
@@ -47,8 +47,6 @@ from bridge_server.web.shapes import ProjectId as SpelledProjectId
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
-
-# The analytics of a project.
 
 Day = Annotated[str, text("2027-01-15", format="date")]
 

@@ -79,6 +79,9 @@ class Reply(NamedTuple):
         return {"number": self.number, "url": self.url, "fault": self.fault}
 
 
+Pages: TypeAlias = Mapping[int, Fields]
+"""The answer of each process that has answered, by its number; the first is of the process that merges."""
+
 Question: TypeAlias = tuple[str, Mapping[str, str]]
 """A path of the admin API and the query with which other processes are asked."""
 
@@ -155,9 +158,7 @@ class Neighbours:
     async def stream(
         self, process: Process, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The lines of a stream of events. Raises UnavailableError, also for failures to read inside the
-        block.
-        """
+        """The lines of a stream of events. Raises UnavailableError, also inside of the block."""
         if not self._token():
             raise UnavailableError(_UNKNOWN_HERE, 2)
         try:
@@ -215,9 +216,7 @@ class Neighbours:
 
 
 def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError;
-    NotFoundError for a request that another process has sent to a third one.
-    """
+    """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to another."""
     process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
     if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
         raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
@@ -233,14 +232,21 @@ async def of_all(
     wanted: WantedProcess,
     question: Question,
     own: Callable[[], Awaitable[Answer]],
-    merge: Callable[[int, Fields, Sequence[Reply]], Fields],
+    merge: Callable[[Pages], Fields],
+    shown_as: str | None = None,
 ) -> Answer:
-    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process."""
+    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The list
+    of processes has the answer of each under the name `shown_as`, if there is one.
+    """
     if neighbours is None or wanted is not None:
         return await of_one(neighbours, wanted, question, own)
     path, query = question
     mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
-    merged: Answer = merge(neighbours.own_number, mine, replies)
+    pages = pages_of(neighbours.own_number, mine, replies)
+    processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
+    if shown_as is not None:
+        processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
+    merged: Answer = merge(pages) | {"processes": processes}
     return merged
 
 
@@ -261,11 +267,6 @@ def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessA
     """The processes that an answer is made of, and the processes that have not answered."""
     own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
     return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
-
-
-def answers_of(own: Fields, replies: Sequence[Reply]) -> list[Fields]:
-    """The answers of all processes that have answered, first of this one."""
-    return [own, *(each.fields for each in replies if each.fields is not None)]
 
 
 def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
@@ -321,10 +322,10 @@ def page_query(
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
 
 
-def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> dict[int, Fields]:
-    """The answers by the numbers of their processes."""
-    pages = {reply.number: reply.fields for reply in replies if reply.fields is not None}
-    return pages if own is None else {**pages, own_number: own}
+def pages_of(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Pages:
+    """The answers of all processes that have answered."""
+    pages: dict[int, Fields] = {} if own is None else {own_number: own}
+    return pages | {reply.number: reply.fields for reply in replies if reply.fields is not None}
 
 
 def merged_page(
@@ -340,10 +341,8 @@ def merged_page(
     }
 
 
-def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
-    """The entries by time; entries of one process stay in the order of their numbers, because a cursor has
-    one number of a process: a page cut between a slow request and a later quick one would skip one of them.
-    """
+def _newest_first(name: str, pages: Pages) -> list[Fields]:
+    """The entries by time. A process's own stay in the order of their numbers: a cursor has one of each."""
     found = []
     for process, page in pages.items():
         moment = ""
@@ -353,7 +352,7 @@ def _newest_first(name: str, pages: Mapping[int, Fields]) -> list[Fields]:
     return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _next(name: str, cursor: Cursor, pages: Mapping[int, Fields], shown: Sequence[Fields]) -> str | None:
+def _next(name: str, cursor: Cursor, pages: Pages, shown: Sequence[Fields]) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
     places = dict(cursor)
     for process, page in pages.items():
@@ -376,7 +375,7 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
-    members: Callable[[Mapping[int, Fields]], Fields]
+    members: Callable[[Pages], Fields]
     ended: int | None = None
     """A number before which there are no entries."""
     read: Callable[[str], int | None] = read_number
@@ -406,8 +405,7 @@ async def page_of_all(
     mine = None if before is None and has_ended else pages.own(before)
     replies = await neighbours.ask_all(path, asked)
     page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
-    found = pages_of(own_number, mine, replies)
-    whole: Answer = page | pages.members(found if mine is None else {own_number: mine, **found})
+    whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
     return whole
 
 
@@ -417,8 +415,8 @@ _PLAIN = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def read_positions(text: str, own_number: int) -> dict[int, int] | None:
-    """The last known change of each process; None for nothing. Raises InvalidInputError. A plain number is a
-    change of the process that answers. Of a process that is not named nothing is known.
+    """The last known change of each process; None for nothing. A plain number is of the one that answers.
+    Raises InvalidInputError.
     """
     if not text:
         return None
@@ -443,9 +441,6 @@ def write_positions(positions: Mapping[int, int]) -> str:
     return write_pairs(positions) or "0"
 
 
-# One list of the requests of several processes, each of which numbers its own.
-
-
 def merged_news(
     positions: Mapping[int, int], own_number: int, own: Fields, replies: Sequence[Reply], limit: int
 ) -> Fields:
@@ -465,7 +460,7 @@ def changed_at_ms(request: Fields) -> int:
     return milliseconds_of(request["at"]) + round(request["milliseconds"] or 0)
 
 
-def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
+def _in_order(pages: Pages) -> list[tuple[int, Fields]]:
     """The requests with the times that order them. A process's own stay in the order of their changes."""
     found = []
     for number, page in pages.items():
@@ -476,9 +471,7 @@ def _in_order(pages: Mapping[int, Fields]) -> list[tuple[int, Fields]]:
     return found
 
 
-def _positions_after(
-    positions: Mapping[int, int], pages: Mapping[int, Fields], shown: Sequence[Fields]
-) -> dict[int, int]:
+def _positions_after(positions: Mapping[int, int], pages: Pages, shown: Sequence[Fields]) -> dict[int, int]:
     """The last change of each process that is known with these requests."""
     after = {}
     for number, page in pages.items():

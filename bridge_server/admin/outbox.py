@@ -1,7 +1,7 @@
 """The outbox: messages listed, sent again at once, dropped by the operator; and attempts to deliver them."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Annotated, Any, NotRequired, TypeAlias
@@ -15,16 +15,14 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     PagesOfAll,
     ProcessAnswer,
-    Reply,
     WantedProcess,
     added,
-    listed_processes,
     of_all,
     of_one,
     page_of_all,
-    pages_of,
     wanted_process,
 )
 from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
@@ -242,7 +240,7 @@ class OutboxAdmin:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def outcomes(pages: Mapping[int, Fields]) -> Fields:
+        def outcomes(pages: Pages) -> Fields:
             return {"outcomes": added([page["outcomes"] for page in pages.values()])}
 
         question = (_ATTEMPTS, chosen)
@@ -372,17 +370,13 @@ def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
     }
 
 
-def merged_message(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_message(pages: Pages) -> Fields:
     """A message with the attempts of all processes, newest first."""
-    found = pages_of(own_number, own, replies)
     attempts = [
-        {**each, "process": number} for number, fields in found.items() for each in fields["last_attempts"]
+        {**each, "process": number} for number, fields in pages.items() for each in fields["last_attempts"]
     ]
-    return {
-        **own,
-        "last_attempts": sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True),
-        "processes": listed_processes(own_number, replies),
-    }
+    newest_first = sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True)
+    return {**next(iter(pages.values())), "last_attempts": newest_first}
 
 
 def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:

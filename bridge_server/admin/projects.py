@@ -13,7 +13,7 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.projects.caip10 import Account, parse_account
-from bridge_server.projects.devices import DeliveryState, DeviceState, DeviceStateStore
+from bridge_server.projects.devices import DeliveryState, DeviceState
 from bridge_server.projects.models import (
     NewSecret,
     NewSubscription,
@@ -39,11 +39,10 @@ from bridge_server.projects.service import (
     LEAST_PER_HOUR,
     MOST_AT_ONCE,
     MOST_PER_HOUR,
-    Projects,
+    ProjectServices,
     SubscriptionShape,
     read_wanted_types,
 )
-from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
 from bridge_server.web.shapes import Account as AccountId
@@ -378,19 +377,10 @@ def read_subscriber(line: bytes) -> NewSubscription:
 
 
 class ProjectAdmin:
-    """One method per endpoint. `account_limit` is the server's default for projects without their own."""
+    """One method per endpoint."""
 
-    def __init__(
-        self,
-        projects: Projects,
-        subscriptions: Subscriptions,
-        devices: DeviceStateStore,
-        account_limit: Limit,
-    ) -> None:
-        self._projects = projects
-        self._subscriptions = subscriptions
-        self._devices = devices
-        self._account_limit = account_limit
+    def __init__(self, services: ProjectServices) -> None:
+        self._projects, self._subscriptions, self._devices, self._account_limit = services
 
     async def devices(self, request: web.Request) -> AccountDevicesAnswer:
         """The state of deliveries to each device of an account, without addresses."""

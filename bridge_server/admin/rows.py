@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
@@ -13,9 +12,8 @@ from uuid import UUID
 from aiohttp import web
 from Crypto.Cipher import AES
 
-from bridge_server.kernel.errors import ForbiddenError, InvalidInputError
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.values import dataclass
-from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import Shape, check, json_object
 from bridge_server.web.routes import About, Access, Route
 from bridge_server.web.shapes import Work, answering, returned
@@ -39,19 +37,6 @@ _HANDLE_CHARACTERS = 22
 _SHOWN_CHARACTERS = 8
 
 
-def guard_of(hosts: Hosts) -> Callable[[web.Request], None]:
-    """A guard that raises ForbiddenError for requests to other hosts, which DNS rebinding leads here."""
-
-    def guard(request: web.Request) -> None:
-        if not hosts.admit(request):
-            raise ForbiddenError(
-                f"The admin API does not answer to the host {host_of(request)[:255]!r}: reach it as "
-                "localhost or by its address, or name the host in rpc_hosts."
-            )
-
-    return guard
-
-
 @dataclass(frozen=True, slots=True)
 class AdminRows:
     """Makes rows with this access. `tag` is their heading in the description."""
@@ -64,27 +49,20 @@ class AdminRows:
         """Makes rows under another heading."""
         return replace(self, tag=tag)
 
-    def read(
-        self, path: str, name: str, work: Work, summary: str, meaning: str, *, waits: bool = False,
-        **about: Any,
-    ) -> Route:  # fmt: skip
+    def read(self, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         """A row that answers GET. `meaning` is the answer's; `about` has further fields of About."""
-        return self._row("GET", path, name, work, waits, summary=summary, meaning=meaning, **about)
+        return self.write("GET", path, name, work, summary, meaning, **about)
 
     def write(
-        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str = "It is done.",
-        **about: Any,
+        self, method: str, path: str, name: str, work: Work, summary: str, meaning: str, *,
+        waits: bool = False, **about: Any,
     ) -> Route:  # fmt: skip
-        """A row that changes something."""
-        return self._row(method, path, name, work, False, summary=summary, meaning=meaning, **about)
-
-    def _row(
-        self, method: str, path: str, name: str, work: Work, waits: bool, *, meaning: str, **about: Any
-    ) -> Route:
+        """A row that changes something, or answers GET."""
+        about = {"answers": returned(work, meaning), **about}
         return Route(
             method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
             body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
-            about=About(work=work, tag=self.tag, **{"answers": returned(work, meaning), **about}),
+            about=About(work=work, tag=self.tag, summary=summary, **about),
         )  # fmt: skip
 
 

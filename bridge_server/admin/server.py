@@ -3,7 +3,7 @@
 import resource
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypeAlias
 
@@ -15,10 +15,9 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     added,
-    answers_of,
     of_all,
     wanted_process,
 )
@@ -125,6 +124,9 @@ class ServerFiguresAnswer(OneServerFiguresAnswer):
 class FigureSources:
     """The figures that others keep."""
 
+    sessions: SessionList
+    made: RecentCounts
+    clients: Clients
     gauges: Callable[[], Mapping[str, float]]
     """The figures of every part, as `/metrics` has them."""
     requests: RequestFigures
@@ -137,18 +139,7 @@ class FigureSources:
 class StatsAdmin:
     """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
 
-    def __init__(
-        self,
-        sessions: SessionList,
-        made: RecentCounts,
-        clients: Clients,
-        sources: FigureSources,
-        clock: Clock,
-        neighbours: Neighbours | None,
-    ) -> None:
-        self._sessions = sessions
-        self._made = made
-        self._clients = clients
+    def __init__(self, sources: FigureSources, clock: Clock, neighbours: Neighbours | None) -> None:
         self._sources = sources
         self._clock = clock
         self._neighbours = neighbours
@@ -159,17 +150,20 @@ class StatsAdmin:
         the last hour.
         """
         wanted = wanted_process(request, self._neighbours)
-        return await of_all(self._neighbours, wanted, (request.path, {}), self._own, merged_fields)
+        return await of_all(
+            self._neighbours, wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
+        )
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""
         sources = self._sources
         gauges, stock = sources.gauges(), await sources.stock()
-        heaviest = self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
+        statuses = [item for route in sources.requests.routes.values() for item in route.statuses.items()]
+        heaviest = sources.clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS)
         return {
             "at": rfc3339(self._clock.now_ms()),
             "up_seconds": (self._clock.elapsed_us() - self._began_us) // 1_000_000,
-            "sessions": {"living": await self._sessions.count(), **self._made_of(SESSION)},
+            "sessions": {"living": await sources.sessions.count(), **self._made_of(SESSION)},
             "calls": self._made_of(CALL),
             "notifications": self._made_of(NOTIFICATION),
             "waiting": int(gauges.get("waiting_clients", 0)),
@@ -178,7 +172,11 @@ class StatsAdmin:
             "topics": int(gauges.get("socket_topics", 0)),
             "streams": int(gauges.get("inbox_streams", 0)),
             "approvals": int(gauges.get("wallet_approvals_waiting", 0)),
-            "requests": _answered(sources.requests),
+            "requests": {
+                "answered": sum(count for _, count in statuses),
+                "failed": sum(count for status, count in statuses if status >= _SERVER_ERROR),
+                "refused": sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
+            },
             "outbox": {
                 "due": stock.due,
                 "dead": stock.dead,
@@ -192,16 +190,8 @@ class StatsAdmin:
         }
 
     def _made_of(self, name: str) -> MadeThingsAnswer:
-        return {"since_start": self._made.total[name], "last_minute": self._made.in_last_minute(name)}
-
-
-def _answered(requests: RequestFigures) -> AnsweredRequestsAnswer:
-    statuses = [item for route in requests.routes.values() for item in route.statuses.items()]
-    return {
-        "answered": sum(count for _, count in statuses),
-        "failed": sum(count for status, count in statuses if status >= _SERVER_ERROR),
-        "refused": sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
-    }
+        made = self._sources.made
+        return {"since_start": made.total[name], "last_minute": made.in_last_minute(name)}
 
 
 def memory_bytes() -> int:
@@ -233,17 +223,13 @@ def _size(file: Path) -> int:
         return 0
 
 
-def merged_fields(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
-    """The server at a glance, all its processes together and each by itself."""
-    found = answers_of(own, replies)
-    entries = [{"number": own_number, "url": None, "fault": None, "figures": own}]
-    entries += [{**each.entry(), "figures": each.fields} for each in replies]
-    listed = [client for each in found for client in each["clients"]]
+def merged_fields(pages: Pages) -> Fields:
+    """The server at a glance, all its processes together."""
+    found = [*pages.values()]
     return {
         **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
-        "clients": heaviest_fields(listed, "requests", _HEAVIEST),
-        "processes": sorted(entries, key=lambda entry: int(entry["number"])),
+        "clients": heaviest_fields(pages, "requests", _HEAVIEST),
     }
 
 
@@ -298,8 +284,10 @@ class SettingsAdmin:
         self._shown = shown
         self._readiness = readiness
 
-    async def report(self) -> SettingsReportAnswer:
-        """The settings and the readiness at this moment."""
+    async def report(self, _: web.Request | None = None) -> SettingsReportAnswer:
+        """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the
+        parts of `/readyz`.
+        """
         failure = None
         try:
             await self._readiness.check()
@@ -309,17 +297,11 @@ class SettingsAdmin:
         ready: ReadinessAnswer = {"ready": failure is None, "failure": failure, "troubles": troubles}
         return {"settings": self._shown(), "ready": ready}
 
-    async def handle(self, _: web.Request) -> SettingsReportAnswer:
-        """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the
-        parts of `/readyz`.
-        """
-        return await self.report()
-
 
 def settings_routes(settings: SettingsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """`GET /admin/settings`."""
     row = rows.under("Observation").read
     return (
-        row("/admin/settings", "settings", settings.handle, "Show the settings", "The settings.",
+        row("/admin/settings", "settings", settings.report, "Show the settings", "The settings.",
             needs_database=False),
     )  # fmt: skip

@@ -1,8 +1,9 @@
-"""Sessions of the bridge: listed, shown with their timelines, and ended by the operator."""
+"""Sessions of the bridge, shown with timelines and ended by the operator; topics of generation 2.x."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Annotated, NotRequired
+from typing import Annotated, Literal, NotRequired, TypeAlias
 from urllib.parse import quote
 
 from aiohttp import web
@@ -11,25 +12,25 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
-    answers_of,
-    listed_processes,
     of_all,
-    pages_of,
     wanted_process,
 )
-from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, shortened, wanted_page
-from bridge_server.admin.traffic_records import KeptRequestAnswer, NamedThingAnswer, Requests, named
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, read_place, shortened, wanted_page
+from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.outbox.topics import Topic
+from bridge_server.pubsub.v2_list import ListedTopic, TopicList, TopicPlace
 from bridge_server.relay.models import SessionId, SessionNotFoundError
 from bridge_server.relay.service import Relay
-from bridge_server.relay.store import SeenCall, SeenSession, SessionList
+from bridge_server.relay.store import SeenCall, SeenSession
 from bridge_server.web.recorder import Activities, Activity
 from bridge_server.web.routes import Route
 from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, one_of, page_parameters, text
+from bridge_server.web.traffic import TrafficLog
 
 _GENERATIONS = {"v0.7-": "0.7", "": "plain"}
 
@@ -78,23 +79,13 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
 
 class SessionAdmin:
-    """Shows sessions, and ends them. A status can be read for `status_ms`."""
+    """Shows sessions, and ends them. The lifetimes of calls are read from the same records."""
 
-    def __init__(
-        self,
-        sessions: SessionList,
-        relay: Relay,
-        activities: Activities,
-        requests: Requests,
-        neighbours: Neighbours | None,
-        status_ms: int,
-    ) -> None:
-        self._sessions = sessions
+    def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
+        self._sessions, self._requests = lives.sessions, lives.requests
+        self._neighbours, self._status_ms = lives.neighbours, lives.status_ms
         self._relay = relay
         self._activities = activities
-        self._requests = requests
-        self._neighbours = neighbours
-        self._status_ms = status_ms
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
         """A page of living sessions, newest first. Raises InvalidInputError."""
@@ -190,28 +181,23 @@ class SessionAdmin:
         await self.end(request.match_info["handle"])
 
 
-def merged_page(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_page(pages: Pages) -> Fields:
     """A page of sessions with what all processes have seen of them."""
+    own, *others = pages.values()
     seen: dict[str, list[Fields]] = {}
-    for reply in replies:
-        for session in () if reply.fields is None else reply.fields["sessions"]:
-            seen.setdefault(session["handle"], []).append(session)
+    for session in (session for page in others for session in page["sessions"]):
+        seen.setdefault(session["handle"], []).append(session)
     sessions = [_as_seen_by_all([each, *seen.get(each["handle"], ())]) for each in own["sessions"]]
-    return {**own, "sessions": sessions, "processes": listed_processes(own_number, replies)}
+    return {**own, "sessions": sessions}
 
 
-def merged_story(own_number: int, own: Fields, replies: Sequence[Reply]) -> Fields:
+def merged_story(stories: Pages) -> Fields:
     """A session with what all processes have seen of it, and the requests that any of them keeps."""
-    stories = pages_of(own_number, own, replies)
     requests = [
         {**request, "process": number} for number, story in stories.items() for request in story["requests"]
     ]
     newest_first = sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {
-        **_as_seen_by_all(answers_of(own, replies)),
-        "requests": newest_first[:MOST_REQUESTS],
-        "processes": listed_processes(own_number, replies),
-    }
+    return {**_as_seen_by_all([*stories.values()]), "requests": newest_first[:MOST_REQUESTS]}
 
 
 def _as_seen_by_all(found: Sequence[Fields]) -> Fields:
@@ -233,8 +219,112 @@ _SESSIONS = "/admin/sessions"
 _SESSION = f"{_SESSIONS}/{{handle:{ANY_ID}}}"
 
 
-def session_routes(sessions: SessionAdmin, rows: AdminRows) -> tuple[Route, ...]:
-    """The list, one session, and its end."""
+# Topics of generation 2.x: listed with their sockets and the messages that wait on them.
+
+TopicKind: TypeAlias = Literal["pairing", "session"]
+
+_TOPICS = "/admin/topics"
+_TOPIC_PLACE = re.compile(r"([0-9]{1,16})-([0-9]{1,9})", re.ASCII)
+_PUBLISHED = re.compile(r"tag ([0-9]{1,6}), [0-9]+ B to topic ([0-9a-fA-F]{8}…)")
+_PAIRING_TAGS = frozenset((*range(1000, 1006), 1100, 1101, *range(1116, 1122)))
+_SESSION_TAGS = range(1102, 1116)
+
+
+class ListedTopicAnswer(TypedDict):
+    """A topic. Its kind is known while its last publication is in the record of requests."""
+
+    topic: Annotated[str, text("9f2c6a01…")]
+    kind: Annotated[str, one_of("pairing", "session")] | None
+    subscribers: Count
+    sockets: Count
+    messages_waiting: Count
+    bytes_waiting: Count
+    expires_at: Moment
+
+
+class ListedTopicsAnswer(TypedDict):
+    """A page of topics; topics whose clients have connected last come first."""
+
+    topics: list[ListedTopicAnswer]
+    next: NextPage | None
+    processes: NotRequired[list[ProcessAnswer]]
+
+
+class TopicAdmin:
+    """Lists topics of generation 2.x."""
+
+    def __init__(
+        self,
+        topics: TopicList,
+        sockets_on: Callable[[Topic], int],
+        traffic: TrafficLog | None,
+        neighbours: Neighbours | None,
+    ) -> None:
+        self._topics = topics
+        self._sockets_on = sockets_on
+        self._traffic = traffic
+        self._neighbours = neighbours
+
+    async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
+        """A page of topics. Raises InvalidInputError."""
+        shown = read_place(after, _TOPIC_PLACE)
+        place = TopicPlace() if shown is None else TopicPlace(int(shown[1]), int(shown[2]))
+
+        async def own() -> ListedTopicsAnswer:
+            found, following = await self._topics.page(place, limit)
+            recorded = () if self._traffic is None else self._traffic.answered_after(0)
+            kinds = kinds_of(each.exchange.summary for each in recorded)
+            return {
+                "topics": [self._fields(each, kinds) for each in found],
+                "next": None if following is None else f"{following.latest_ms}-{following.skipped}",
+            }
+
+        question = (_TOPICS, {"after": after, "limit": str(limit)})
+        return await of_all(self._neighbours, process, question, own, merged_topics)
+
+    async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
+        """Topics that clients of generation 2.x are subscribed to, connected or not. Topics are shortened."""
+        return await self.page(*wanted_page(request), wanted_process(request, self._neighbours))
+
+    def _fields(self, listed: ListedTopic, kinds: dict[str, TopicKind]) -> ListedTopicAnswer:
+        shown = shortened(listed.topic)
+        return {
+            "topic": shown,
+            "kind": kinds.get(shown),
+            "subscribers": listed.subscribers,
+            "sockets": self._sockets_on(listed.topic),
+            "messages_waiting": listed.messages,
+            "bytes_waiting": listed.message_bytes,
+            "expires_at": rfc3339(listed.expires_at_ms),
+        }
+
+
+def kinds_of(summaries: Iterable[str]) -> dict[str, TopicKind]:
+    """The kinds of shortened topics, by the tags of Sign 2.0 in these summaries, newest first."""
+    kinds: dict[str, TopicKind] = {}
+    for found in filter(None, map(_PUBLISHED.search, summaries)):
+        tag, topic = int(found[1]), found[2]
+        if tag in _SESSION_TAGS or tag in _PAIRING_TAGS:
+            kinds.setdefault(topic, "session" if tag in _SESSION_TAGS else "pairing")
+    return kinds
+
+
+def merged_topics(pages: Pages) -> Fields:
+    """A page of topics with the sockets of all processes."""
+    everywhere: dict[tuple[str, str], list[Fields]] = {}
+    for page in pages.values():
+        for each in page["topics"]:
+            everywhere.setdefault((each["topic"], each["expires_at"]), []).append(each)
+    own, topics = next(iter(pages.values())), []
+    for each in own["topics"]:
+        seen = everywhere[each["topic"], each["expires_at"]]
+        kind = next((one["kind"] for one in seen if one["kind"]), None)
+        topics.append({**each, "kind": kind, "sockets": sum(one["sockets"] for one in seen)})
+    return {**own, "topics": topics}
+
+
+def session_routes(sessions: SessionAdmin, topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:
+    """The list, one session, and its end; and the list of topics."""
     rows = rows.under("Observation")
     return (
         rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
@@ -243,4 +333,6 @@ def session_routes(sessions: SessionAdmin, rows: AdminRows) -> tuple[Route, ...]
                   parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
         rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
                    "End a session", "It has ended.", problems=(SessionNotFoundError,)),
+        rows.read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.",
+                  parameters=(PROCESS, *page_parameters())),
     )  # fmt: skip

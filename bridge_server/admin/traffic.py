@@ -14,6 +14,7 @@ from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
     Neighbours,
+    Pages,
     PagesOfAll,
     Reply,
     WantedProcess,
@@ -25,7 +26,7 @@ from bridge_server.admin.other_processes import (
     wanted_process,
     write_positions,
 )
-from bridge_server.admin.rows import ANY_ID, AdminRows, Handles, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.admin.traffic_records import (
     CallLifeAnswer,
     CallLives,
@@ -57,9 +58,7 @@ class NoTrafficError(NotFoundError):
 
     code = "traffic-off"
     title = "The record of requests is off"
-
-    def __init__(self) -> None:
-        super().__init__("The server keeps no record of requests: set traffic = on, and start it again.")
+    detail = "The server keeps no record of requests: set traffic = on, and start it again."
 
 
 class RequestNotKeptError(NotFoundError):
@@ -67,9 +66,7 @@ class RequestNotKeptError(NotFoundError):
 
     code = "request-not-kept"
     title = "The request is not kept"
-
-    def __init__(self) -> None:
-        super().__init__(f"No request of this number is among the last {MOST_REQUESTS}.")
+    detail = f"No request of this number is among the last {MOST_REQUESTS}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +92,11 @@ def read_following(query: Mapping[str, str]) -> Following | None:
 class RequestLists:
     """The lists of requests. `spell` makes the fields of an own request."""
 
-    def __init__(
-        self, streams: TrafficStreams, spell: Spell, handles: Handles, neighbours: Neighbours | None
-    ) -> None:
+    def __init__(self, streams: TrafficStreams, spell: Spell, lives: CallLives) -> None:
         self._streams = streams
         self._traffic = streams.traffic
         self._spell = spell
-        self._handles = handles
-        self._neighbours = neighbours
+        self._handles, self._neighbours = lives.handles, lives.neighbours
         self.keeps_contents = streams.traffic.keeps_contents
 
     async def page(
@@ -119,7 +113,7 @@ class RequestLists:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def last(pages: Mapping[int, Fields]) -> Fields:
+        def last(pages: Pages) -> Fields:
             return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
         question = (TRAFFIC, {"filter": words})
@@ -225,9 +219,8 @@ class TrafficAdmin:
     def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
         self._streams = streams
         self._lives = lives
-        self._handles = handles = lives.handles
-        self._neighbours = neighbours = lives.neighbours
-        self._lists = None if streams is None else RequestLists(streams, streams.spell, handles, neighbours)
+        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._lists = None if streams is None else RequestLists(streams, streams.spell, lives)
 
     async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
         """The last 2,000 requests that the server answered and sent, and requests that wait now, newest

@@ -9,10 +9,9 @@ import orjson
 from bridge_server.admin.other_processes import (
     Fields,
     Neighbours,
+    Pages,
     ProcessAnswer,
-    Reply,
     WantedProcess,
-    listed_processes,
     of_all,
 )
 from bridge_server.admin.rows import Handles, shortened
@@ -37,8 +36,6 @@ class TooManyFollowersError(LimitError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)
 
-
-# The answers.
 
 Seconds = Annotated[float, number(0, minimum=0)]
 
@@ -188,9 +185,6 @@ class Filter:
         )
 
 
-EVERYTHING = Filter()
-
-
 def read_filter(words: str, handles: Handles) -> Filter:
     """Read a filter. Raises InvalidInputError, which names the unknown word."""
     if len(words) > _MOST_CHARACTERS:
@@ -336,17 +330,15 @@ class CallLives:
         status_ms: int,
         neighbours: Neighbours | None,
     ) -> None:
-        self._sessions = sessions
-        self._requests = requests
+        self.sessions = sessions
+        self.requests = requests
         self._pending_of = pending_of
-        self._status_ms = status_ms
+        self.status_ms = status_ms
         self.neighbours = neighbours
         self.handles = requests.handles
 
     async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
-        """The lifetime of this call. Raises CallNotFoundError if nothing is known, NotFoundError,
-        UnavailableError.
-        """
+        """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
         handle = self.handles.of(call_id)
         path = f"{_CALLS}/{handle}"
         neighbours = None if handle is None else self.neighbours
@@ -360,7 +352,7 @@ class CallLives:
     async def _own(self, call_id: str) -> CallLifeAnswer | None:
         """The lifetime as this process knows it; None if it knows nothing of the call."""
         try:
-            stored = await self._sessions.call(call_id)
+            stored = await self.sessions.call(call_id)
         except CallNotFoundError:
             seen = list(self._seen(call_id, None))
             subjects = [subject_of(step.recorded.exchange) for step in seen if step.recorded is not None]
@@ -392,18 +384,16 @@ class CallLives:
                     "step": step.name,
                     "at": rfc3339_or_none(step.at_ms),
                     "outcome": step.outcome or None,
-                    "request": None if step.recorded is None else self._requests.fields(step.recorded),
+                    "request": None if step.recorded is None else self.requests.fields(step.recorded),
                 }
                 for step in sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))
             ],
         }
 
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
-        """The steps in the record: requests about the call, and reads and notices of all calls while it
-        waited.
-        """
+        """The steps in the record: requests about the call, and of its session while it waited."""
         of_session: list[Step] = []
-        for recorded in reversed(self._requests.newest_first()):
+        for recorded in reversed(self.requests.newest_first()):
             subject, step = subject_of(recorded.exchange), _step(recorded)
             if step is None:
                 continue
@@ -422,7 +412,7 @@ class CallLives:
         known = {step.name for step in seen}
         status_expires_at_ms = stored.call.status_expires_at_ms
         if status_expires_at_ms is not None and "answered" not in known:
-            yield Step("answered", status_expires_at_ms - self._status_ms)
+            yield Step("answered", status_expires_at_ms - self.status_ms)
         yield Step("expires", status_expires_at_ms or stored.call.expires_at_ms)
 
     async def _pending(self, stored: StoredCallLife) -> Sequence[Step]:
@@ -511,10 +501,8 @@ def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -> Fields:
+def merged_life(lives: Pages) -> Fields:
     """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
-    lives = {} if own is None else {own_number: own}
-    lives |= {each.number: each.fields for each in replies if each.fields is not None}
     if not lives:
         raise CallNotFoundError
     first = next(iter(lives.values()))
@@ -532,14 +520,11 @@ def merged_life(own_number: int, own: Fields | None, replies: Sequence[Reply]) -
         **first,
         "session": next((life["session"] for life in lives.values() if life["session"]), None),
         "steps": sorted(_of_its_time(steps), key=lambda step: (step["step"] != "asked", step["at"] or "")),
-        "processes": listed_processes(own_number, replies),
     }
 
 
 def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
-    """Without requests about the whole session before the call was asked, or after it was answered, of which
-    a process that has recorded neither does not know.
-    """
+    """Without requests of the session from before the call was asked, or from after it was answered."""
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
 

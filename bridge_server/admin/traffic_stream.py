@@ -216,9 +216,7 @@ Respell: TypeAlias = Callable[[Fields], Fields]
 
 @dataclass(frozen=True, slots=True)
 class WantedStream:
-    """The content of a stream: the filter, also in words; the process, None for all; and the last known
-    change of each process, None to begin now.
-    """
+    """The filter, also in words; the process, None for all; the last known changes, None to begin now."""
 
     chosen: Filter
     words: str

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
-from bridge_server.admin.approvals import ApprovalAdmin, approval_routes
 from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
 from bridge_server.admin.notifications import NotificationAdmin, notification_routes
 from bridge_server.admin.other_processes import Neighbours
 from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
-from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles, guard_of
+from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
 from bridge_server.admin.server import (
     NOTIFICATION,
     FigureSources,
@@ -24,21 +23,20 @@ from bridge_server.admin.server import (
     settings_routes,
     stats_routes,
 )
-from bridge_server.admin.sessions import SessionAdmin, session_routes
-from bridge_server.admin.topics import TopicAdmin, topic_routes
+from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes
 from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
 from bridge_server.admin.traffic_records import CallLives, Requests
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.admin.wallet import WalletAdmin, wallet_routes
+from bridge_server.admin.wallet import ApprovalAdmin, WalletAdmin, approval_routes, wallet_routes
 from bridge_server.assembly.bridge import relay_service
 from bridge_server.assembly.foundation import PUSHES, Foundation, Observation, noted
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.assembly.system_routes import Services
 from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
+from bridge_server.notify.service import Audiences, AudienceStore
 from bridge_server.outbox.message_store import MessageStore, pending_of
 from bridge_server.pubsub.v2_list import TopicList
 from bridge_server.relay.store import SessionList
@@ -51,6 +49,7 @@ from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, Route
 
 _TURN_SECONDS = 20.0
+_OTHER_HOST = "reach it as localhost or by its address, or name the host in rpc_hosts."
 
 
 class Admin:
@@ -76,10 +75,7 @@ class Admin:
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
         self.audiences = Audiences(AudienceStore(database), services.notifications)
-        self.accounts = AccountAdmin(
-            projects.projects, projects.subscriptions, history, projects.device_states, clock,
-            projects.account_limit,
-        )  # fmt: skip
+        self.accounts = AccountAdmin(projects, history, clock)
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = OutboxAdmin(
@@ -94,12 +90,19 @@ class Admin:
         pending = partial(pending_of, database)
         self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
         relay, seen = relay_service(foundation), observation.activities
-        self.sessions = SessionAdmin(sessions, relay, seen, self.requests, neighbours, status_ms)
+        self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
-        sources = _figure_sources(foundation, rooms, services)
-        self.stats = StatsAdmin(sessions, observation.made, observation.clients, sources, clock, neighbours)
+        senders = services.push.provider_senders
+        sources = FigureSources(
+            sessions, observation.made, observation.clients,
+            lambda: {name: value for room in rooms for name, value in room.gauges().items()},
+            foundation.figures, services.stock,
+            lambda: {channel: sender.outcomes for channel, sender in senders.items()},
+            settings.database_file,
+        )  # fmt: skip
+        self.stats = StatsAdmin(sources, clock, neighbours)
         foundation.events.subscribe(
             Delivered, lambda event: observation.made.count(NOTIFICATION, len(event.accounts))
         )
@@ -111,7 +114,7 @@ class Admin:
             return Room(name="admin")
         may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
         routes = (
-            *project_routes(ProjectAdmin(*projects), rows),
+            *project_routes(ProjectAdmin(projects), rows),
             *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
             *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
             *approval_routes(self.approvals, rows, may_sign=may_sign),
@@ -155,8 +158,7 @@ class Admin:
             routes = (
                 *traffic_routes(traffic, rows),
                 *client_routes(self.clients, rows),
-                *session_routes(self.sessions, rows),
-                *topic_routes(self.topics, rows),
+                *session_routes(self.sessions, self.topics, rows),
                 *stats_routes(self.stats, rows),
             )
         return Room(
@@ -175,7 +177,7 @@ def _rows(foundation: Foundation) -> AdminRows | None:
     if token is None:
         return None
     turned_away = TurnedAway(foundation.addresses, foundation.clock, "admin_refused", "admin_token")
-    guard = guard_of(Hosts(settings.operators_hosts))
+    guard = Hosts(settings.operators_hosts).guard("The admin API does not answer to", _OTHER_HOST)
     access = Access(guard=guard, bearer=token, on_refusal=turned_away.note)
     return AdminRows(access, settings.notify_body_limit)
 
@@ -196,14 +198,3 @@ def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Ro
         foundation.addresses, foundation.connections, foundation.quotas, foundation.clock,
         tuple(limits.values()), observation.open_sockets,
     )  # fmt: skip
-
-
-def _figure_sources(foundation: Foundation, rooms: Sequence[Room], services: Services) -> FigureSources:
-    senders = services.push.provider_senders
-    return FigureSources(
-        lambda: {name: value for room in rooms for name, value in room.gauges().items()},
-        foundation.figures,
-        services.stock,
-        lambda: {channel: sender.outcomes for channel, sender in senders.items()},
-        foundation.settings.database_file,
-    )

@@ -37,22 +37,20 @@ from bridge_server.assembly.storage import (
     save_quotas,
     storage_room,
     sweeper_of,
-    sweeping_room,
 )
 from bridge_server.assembly.system_routes import (
     Documentation,
     Services,
     described,
-    health_room,
     metrics_alone,
     metrics_room,
     readiness_of,
 )
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
-from bridge_server.kernel.background import Stopping
+from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
+from bridge_server.web.metrics import health_routes
 from bridge_server.web.open_connections import CONNECTIONS
 from bridge_server.web.problems import RequestIds, elsewhere
 from bridge_server.web.request_log import Reporting, RequestLines
@@ -64,10 +62,9 @@ from bridge_server.web.traffic import TrafficLog
 
 
 def house(foundation: Foundation) -> tuple[Room, ...]:
-    """Every room, in the order in which they open; they close in reverse.
-
-    The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
-    after them, because they queue messages until they are closed. Work that calls other rooms opens last.
+    """Every room, in the order in which they open; they close in reverse. The database opens first: all
+    others use it. Delivery opens before the rooms with endpoints and closes after them, because they queue
+    messages until they are closed. Work that calls other rooms opens last.
     """
     documentation = Documentation(foundation)
     projects = project_services(foundation)
@@ -85,7 +82,9 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         wallet_room(foundation, wallet),
         inbox_room(foundation, inbox),
         pubsub_room(foundation, sockets, documentation.front),
-        Room(name="console-access") if pages is None else pages.access_room(foundation),
+        Room(
+            name="console-access", sweeps=() if pages is None else (pages.console_access(foundation).sweep,)
+        ),
     )
     leases = foundation.backend.leases()
     dispatcher = outbox_dispatcher(foundation, serving, leases)
@@ -117,7 +116,7 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
     dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
     observing = (
-        health_room(services.readiness),
+        Room(name="health", routes=health_routes(services.readiness)),
         metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
@@ -129,7 +128,7 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
         *rooms,
         *(() if operator is None else (operator.room(),)),
         commands_room(foundation.backend.outside_changes(), dispatcher, approvals, foundation.events),
-        sweeping_room(sweeper),
+        Room(name="sweeping", running=(lambda: running(sweeper.run_forever()),)),
         *observing,
         *(() if mode is None else (mode.room,)),
         *(() if pages is None else (pages.pages_room(operator, mode),)),
@@ -172,12 +171,11 @@ class BuiltApp(NamedTuple):
 def build_app(
     settings: Settings,
     clock: Clock | None = None,
-    ids: IdMaker | None = None,
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> BuiltApp:
-    """Put the server together. A test hands in clock and ids; `demo` is a project that is always there."""
-    foundation = lay_foundation(settings, clock, ids, demo, origins)
+    """Put the server together. A test hands in its clock; `demo` is a project that is always there."""
+    foundation = lay_foundation(settings, clock, demo, origins)
     rooms = house(foundation)
     gateway, stops = _gateway(foundation), _stops(foundation, rooms)
 
@@ -194,7 +192,7 @@ def build_app(
 
     own = [room for room in rooms if room.has_own_port]
     application = made((row for room in rooms if room not in own for row in room.routes), stops)
-    application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
+    application.cleanup_ctx.extend(_opening(each) for room in rooms for each in room.running)
     own_stops = [_calling(room.stop) for room in own if room.stop is not None]
     console = made((row for room in own for row in room.routes), own_stops) if own else None
     instruments, pages = foundation.instruments, _console_pages(foundation)
@@ -231,19 +229,18 @@ def _gateway(foundation: Foundation) -> Gateway:
     return Gateway(ids, foundation.connections, charging, foundation.figures, lines, watchers)
 
 
-def _opening(running: Running) -> Callable[[web.Application], AsyncIterator[None]]:
+def _opening(opened: Running) -> Callable[[web.Application], AsyncIterator[None]]:
     async def hold(_: web.Application) -> AsyncIterator[None]:
-        async with running():
+        async with opened():
             yield
 
     return hold
 
 
 def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
-    """The steps that end work while requests are still being answered, in this order.
-
-    Each answer becomes its connection's last, long polls are answered, the rooms end streams and sockets and
-    begin no delivery, requests that wait for other servers have a little time left, bodies are received.
+    """The steps that end work while requests are still being answered, in this order. Each answer becomes its
+    connection's last, long polls are answered, the rooms end streams and sockets and begin no delivery,
+    requests that wait for other servers have a little time left, bodies are received.
     """
     stops = [room.stop for room in rooms if room.stop is not None]
     calls = (foundation.connections.stop, foundation.signals.close, *stops, foundation.stopping.close)

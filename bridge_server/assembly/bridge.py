@@ -60,12 +60,25 @@ def relay_room(foundation: Foundation) -> Room:
         lambda now: per_second("new-sessions", now.sessions_per_minute / 60, now.sessions_burst)
     )
 
-    def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
-        return tuple(
-            row
-            for dialect in (PLAIN, V07)
-            for row in _routes(foundation, relay, reads, dialect, new_sessions, webhook_rule)
+    charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
+
+    def rows(dialect: Dialect, webhook_rule: WebhookRule | None) -> tuple[Route, ...]:
+        handlers = RelayHandlers(relay, reads, dialect, settings.max_wait, charges, webhook_rule)
+
+        def take(now: Settings) -> None:
+            handlers.longest_wait_seconds = now.max_wait
+
+        live.follow(take)
+        return relay_routes(
+            handlers,
+            dialect,
+            body_limit_bytes=settings.relay_body_limit,
+            every_request=foundation.every_request,
+            new_sessions=new_sessions,
         )
+
+    def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+        return (*rows(PLAIN, webhook_rule), *rows(V07, webhook_rule))
 
     return Room(
         name="relay",
@@ -89,29 +102,6 @@ def relay_service(foundation: Foundation) -> Relay:
     caps = foundation.live.held(lambda now: Caps(now.max_pending_calls, now.max_topic_webhooks))
     return Relay(RelayStore(foundation.database), foundation.clock, foundation.ids, lifetimes, caps)
 
-
-def _routes(
-    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit,
-    webhook_rule: WebhookRule | None,
-) -> tuple[Route, ...]:  # fmt: skip
-    settings = foundation.settings
-    charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
-    handlers = RelayHandlers(relay, reads, dialect, settings.max_wait, charges, webhook_rule)
-
-    def take(now: Settings) -> None:
-        handlers.longest_wait_seconds = now.max_wait
-
-    foundation.live.follow(take)
-    return relay_routes(
-        handlers,
-        dialect,
-        body_limit_bytes=settings.relay_body_limit,
-        every_request=foundation.every_request,
-        new_sessions=new_sessions,
-    )
-
-
-# The WebSocket relay of generations 1.x and 2.x.
 
 _IRN_HEARTBEAT_SECONDS = 20
 """JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
@@ -167,10 +157,7 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
         stop=stop,
         emptied=(pubsub.emptied, irn.emptied),
         sweeps=(pubsub.sweep, irn.sweep),
-        gauges=lambda: {
-            "sockets": pubsub.sockets + irn.sockets,
-            "socket_topics": pubsub.topics + irn.topics,
-        },
+        gauges=lambda: {"sockets": pubsub.sockets + irn.sockets, "socket_topics": pubsub.topics + irn.topics},
     )
 
 

@@ -37,21 +37,14 @@ class OperatorServices:
 async def operations(
     settings: Settings, *, may_create: bool = True, clock: Clock | None = None
 ) -> AsyncIterator[OperatorServices]:
-    """Open the database beside a running server, or bring it up to date when none runs.
-
-    Only with `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
+    """Open the database beside a running server, or bring it up to date when none runs. Only with
+    `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
     DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)
     async with foundation.backend.opened_for_command(may_create=may_create):
-        yield OperatorServices(
-            foundation,
-            services.projects,
-            services.subscriptions,
-            services.device_states,
-            ApprovalStore(foundation.database),
-        )
+        yield OperatorServices(foundation, *services[:3], ApprovalStore(foundation.database))
 
 
 @asynccontextmanager
@@ -63,9 +56,6 @@ async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
         for provider in services.providers:
             await stack.enter_async_context(provider())
         yield services.server
-
-
-# Sign-in to the console, for the server and for the command that prints links.
 
 
 def console_access(foundation: Foundation) -> ConsoleAccess:

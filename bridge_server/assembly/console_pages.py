@@ -12,16 +12,13 @@ from bridge_server.admin.traffic_records import line_fields
 from bridge_server.admin.traffic_stream import TrafficStreams
 from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
-from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
-from bridge_server.console.analytics import AnalyticsPage
 from bridge_server.console.compose import ComposePage, Sendings
-from bridge_server.console.faults import FaultsPage
 from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.notifications import InboxPreview, NotificationsPage
+from bridge_server.console.notifications import AnalyticsPage, InboxPreview, NotificationsPage
 from bridge_server.console.outbox import PushesPage, WebhooksPage
 from bridge_server.console.projects import ProjectsPage
 from bridge_server.console.rendering import (
@@ -32,7 +29,7 @@ from bridge_server.console.rendering import (
     ProjectChoice,
     Rendering,
 )
-from bridge_server.console.server import ClientsPage, SettingsPage
+from bridge_server.console.server import ClientsPage, FaultsPage, SettingsPage
 from bridge_server.console.sessions import SessionsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
 from bridge_server.console.wallet import WalletPage, WalletSource
@@ -66,11 +63,6 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
     }
 )
 """The topics of changes that open pages wait for, with the events of each, if it needs any."""
-
-
-def access_room(foundation: Foundation) -> Room:
-    """Deletes expired links and sessions."""
-    return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
 
 
 def pages_room(operator: Admin, mode: TestMode | None) -> Room:
@@ -126,7 +118,7 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
 def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
-    choice = ProjectChoice(services.projects, services.account_limit)
+    choice = ProjectChoice(services)
     sendings = Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
     faults: tuple[()] | tuple[FaultsPage] = ()
@@ -146,8 +138,8 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         ),
         WebhooksPage(operator.outbox, operator.webhook_tests),
         PushesPage(operator.outbox, operator.push_tests),
-        ProjectsPage(services.projects, services.subscriptions, services.account_limit),
-        ComposePage(choice, sendings, operator.history, os.urandom),
+        ProjectsPage(services),
+        ComposePage(choice, sendings, operator.history),
         NotificationsPage(choice, operator.history, operator.accounts),
         AnalyticsPage(choice, services.projects),
         InboxPreview(operator.services.inbox, operator.accounts),

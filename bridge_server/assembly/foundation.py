@@ -5,10 +5,10 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from time import perf_counter
 from typing import NamedTuple
 
-from bridge_server.assembly.engine import backend_of
 from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
@@ -19,21 +19,19 @@ from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.notify.service import DEVICE
 from bridge_server.outbox.channels import (
-    BRIDGE,
     WEBHOOK_CHANNEL,
     AttemptLog,
     NotedSender,
     PublicSender,
     Sender,
-    about,
     shown_url,
 )
 from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.devices import DeviceStateStore
-from bridge_server.projects.service import Projects, account_limit
-from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.service import Projects, ProjectServices, account_limit
+from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
 from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
@@ -43,8 +41,15 @@ from bridge_server.settings.types import secret_of
 from bridge_server.storage.connection import ordered_failure
 from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testmode.instruments import Faults, Instruments, ObservedWebhooks, SentMessages
-from bridge_server.testmode.models import Sent, Where
+from bridge_server.testmode.instruments import (
+    Faults,
+    Instruments,
+    ObservedWebhooks,
+    Sent,
+    SentMessages,
+    Where,
+    attempted,
+)
 from bridge_server.wallet.node.connections import NodeFailure
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.limits import StoredBytes, TokenBuckets, storage_limit
@@ -53,14 +58,12 @@ from bridge_server.web.middleware import RequestFault
 from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
 from bridge_server.web.recorder import Activities, Clients, Observer, RecentCounts
 from bridge_server.web.request_log import Refusals
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.traffic import TrafficLog
 
 PUSHES = (DEVICE, PUSH)
 """The purposes of messages for devices."""
 _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 """Channels to another part of this server, which sends the push."""
-
-# The records of requests for an operator: in memory, and only where an operator has access.
 
 
 class RecordedSender:
@@ -75,18 +78,7 @@ class RecordedSender:
         """Attempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
-        self._record.note(
-            Exchange(
-                who=BRIDGE,
-                method="POST",
-                path=shown_url(message.url),
-                route=self._route,
-                status=outcome.status or 0,
-                milliseconds=round((perf_counter() - started) * 1_000, 1),
-                summary=outcome.reason,
-                about=about(message),
-            )
-        )
+        self._record.note(attempted(message, outcome, started, shown_url(message.url), self._route))
         return outcome
 
 
@@ -132,13 +124,6 @@ def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clo
 
 
 # Test mode's instruments, and the senders that they watch and break.
-
-
-def instruments_for_tests(clock: Clock, signals: Signals) -> Instruments:
-    """The instruments of a server in test mode, with a new token."""
-    movable = MovableClock(clock)
-    traffic = TrafficLog(signals, movable, keeps_contents=True)
-    return Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
 
 
 def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
@@ -198,9 +183,6 @@ def break_disk(database: SqliteDatabase, instruments: Instruments) -> None:
             raise ordered_failure(fault.answer)
 
     database.order_failures(before_commit)
-
-
-# The foundation of these parts.
 
 
 class Foundation(NamedTuple):
@@ -267,18 +249,29 @@ class Foundation(NamedTuple):
         return None if self.observation is None else self.observation.traffic
 
 
+def backend_of(settings: Settings, events: Events, clock: Clock | None = None) -> Backend:
+    """The database that the settings name; a test hands in its own clock. Nothing is opened."""
+    if settings.database is None:
+        return Backend(settings, events, clock)
+    module = import_module("bridge_server.assembly.postgres")  # loaded only where it is used
+    backend: Backend = module.PostgresBackend(settings, events, clock)
+    return backend
+
+
 def lay_foundation(
     settings: Settings,
     clock: Clock | None = None,
-    ids: IdMaker | None = None,
     demo: DemoProject | None = None,
     origins: Mapping[str, str] = NOWHERE,
 ) -> Foundation:
-    """Make what rooms share. A test hands in clock and ids; `origins` names the source of each setting."""
+    """Make what rooms share. A test hands in its clock; `origins` names the source of each setting."""
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     backend = backend_of(settings, events, clock)
-    instruments = instruments_for_tests(backend.clock, signals) if settings.test else None
-    clock = backend.clock if instruments is None else instruments.clock
+    clock, instruments = backend.clock, None
+    if settings.test:
+        clock = movable = MovableClock(clock)
+        traffic = TrafficLog(signals, clock, keeps_contents=True)
+        instruments = Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
     observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
@@ -292,7 +285,7 @@ def lay_foundation(
         live=live,
         clock=clock,
         machine_clock=backend.clock,
-        ids=ids or IdMaker(),
+        ids=IdMaker(),
         events=events,
         signals=signals,
         stopping=Stopping(),
@@ -365,23 +358,10 @@ def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
     return sender
 
 
-# Projects, their subscribers and devices, which several rooms and the operator's commands use.
-
-
-class ProjectServices(NamedTuple):
-    """The services of projects."""
-
-    projects: Projects
-    subscriptions: Subscriptions
-    device_states: DeviceStateStore
-    account_limit: Limit
-    """The limit per account of projects that have no limit of their own."""
-
-
 def project_services(foundation: Foundation) -> ProjectServices:
     """The services of projects over the foundation's database."""
     database, clock, ids = foundation.database, foundation.clock, foundation.ids
-    projects = Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom)
+    projects = Projects(ProjectStore(database), clock, os.urandom)
     projects.subscribe_to(foundation.events)
     return ProjectServices(
         projects,
@@ -394,9 +374,7 @@ def project_services(foundation: Foundation) -> ProjectServices:
 def projects_room(services: ProjectServices) -> Room:
     """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
     return Room(
-        name="projects",
-        sweeps=(services.projects.sweep,),
-        gone_handlers={PROJECT_EVENT: _keep_webhook},
+        name="projects", sweeps=(services.projects.sweep,), gone_handlers={PROJECT_EVENT: _keep_webhook}
     )
 
 

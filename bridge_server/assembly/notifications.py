@@ -5,23 +5,28 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bridge_server.assembly.foundation import Foundation, ProjectServices
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
-from bridge_server.inbox.reading import Arrivals, InboxReads, InboxSubscriptions
 from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
 from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, origin_of_url
-from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.store import Arrivals, InboxReads, InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
-from bridge_server.notify.audiences import Audiences, AudienceStore
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
-from bridge_server.notify.service import DEVICE, NotificationLifetimes, Notifications
+from bridge_server.notify.service import (
+    DEVICE,
+    Audiences,
+    AudienceStore,
+    NotificationLifetimes,
+    Notifications,
+)
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
+from bridge_server.projects.service import ProjectServices
 from bridge_server.push.routes import Addresses
 from bridge_server.settings.settings import Settings
 from bridge_server.web.metrics import Family
@@ -99,9 +104,6 @@ def demo_room(services: ProjectServices, notifications: Notifications, demo: Dem
     return Room(name="demo", running=(before,), emptied=(after_reset,))
 
 
-# Inboxes: an account signs in, reads its notifications, and names its devices.
-
-
 def inbox_services(
     foundation: Foundation, projects: ProjectServices, push_addresses: Addresses
 ) -> InboxServices:
@@ -120,7 +122,7 @@ def inbox_services(
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
         sign_in,
-        InboxSubscriptions(store, projects.subscriptions),
+        projects.subscriptions,
         InboxReads(store, arrivals, clock),
         Streams(store, arrivals, sign_in.confirm, foundation.events, clock, settings.max_streams),
         Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
@@ -158,7 +160,7 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         stop=services.streams.close,
         emptied=(partial(afterwards, services.streams.end_all),),
         catch_up=services.streams.look_again,
-        sweeps=(services.sign_in.sweep,),
+        sweeps=(services.sign_in.store.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
     )

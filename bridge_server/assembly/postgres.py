@@ -50,24 +50,12 @@ _LOOK_SECONDS = 2.0
 log = structlog.get_logger()
 
 CARRIED: tuple[type[DomainEvent], ...] = (
-    Touched,
-    Delivered,
-    SignedOut,
-    OutboxGrew,
-    MessagesStored,
-    IrnMessagesStored,
-    IrnReceiptsGiven,
-    IrnReceiptsStored,
+    Touched, Delivered, SignedOut, OutboxGrew,
+    MessagesStored, IrnMessagesStored, IrnReceiptsGiven, IrnReceiptsStored,
     # The console's open pages load again after these.
-    OutboxChanged,
-    MarkedRead,
-    AllMarkedRead,
-    ProjectChanged,
-    ApprovalsChanged,
-    TransactionsMoved,
-    TransactionsDue,
-    TransactionsPostponed,
-)
+    OutboxChanged, MarkedRead, AllMarkedRead, ProjectChanged,
+    ApprovalsChanged, TransactionsMoved, TransactionsDue, TransactionsPostponed,
+)  # fmt: skip
 """The events that the other processes on the database are to hear."""
 
 KEPT: tuple[type[DomainEvent], ...] = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from bridge_server.console import access
 from bridge_server.inbox import sign_in
 from bridge_server.inbox import store as inbox_store
-from bridge_server.notify import audiences, history
+from bridge_server.notify import history, service
 from bridge_server.notify import store as notify_store
 from bridge_server.outbox import message_store, topics
 from bridge_server.outbox import store as outbox_store
@@ -65,18 +65,10 @@ _TOPICS_1X: Mapping[str, str] = {
 # Topics of WalletConnect 2.x
 
 _OF_TOPICS = (
-    v2_store.REPEATED,
-    v2_store.SUBSCRIBERS,
-    v2_store.SUBSCRIBED,
-    v2_store.FULL_TOPICS,
-    v2_store.RENEW,
-    v2_store.UNSUBSCRIBE,
-    v2_store.CLOSE_OPEN,
-    v2_list.COUNT_SUBSCRIBERS,
-    v2_store.SHARE_OF_TOPIC,
-    v2_store.SHARE_OF_CLIENT,
-    v2_store.SHARE_OF_ADDRESS,
-)
+    v2_store.REPEATED, v2_store.SUBSCRIBERS, v2_store.SUBSCRIBED, v2_store.FULL_TOPICS, v2_store.RENEW,
+    v2_store.UNSUBSCRIBE, v2_store.CLOSE_OPEN, v2_list.COUNT_SUBSCRIBERS, v2_store.SHARE_OF_TOPIC,
+    v2_store.SHARE_OF_CLIENT, v2_store.SHARE_OF_ADDRESS,
+)  # fmt: skip
 _SWEEPS_2X = (v2_store.FORGET_CALLS, v2_store.SWEEP_SUBSCRIPTIONS, v2_store.SWEEP_CALLS)
 
 _MISSING = {"json_each(missing)": "json_numbers(missing)"}
@@ -225,13 +217,9 @@ ORDER BY accounts.id
 """
 
 _NOTIFY_SWEEPS = (
-    notify_store.SWEEP_FULL_BUCKETS,
-    notify_store.PUT_OFF_BUCKETS,
-    notify_store.SWEEP_READ,
-    notify_store.SWEEP_MARKED_BY_OPERATOR,
-    notify_store.DELETE_OLDEST_MISSED,
-    notify_store.SWEEP_MISSED,
-)
+    notify_store.SWEEP_FULL_BUCKETS, notify_store.PUT_OFF_BUCKETS, notify_store.SWEEP_READ,
+    notify_store.SWEEP_MARKED_BY_OPERATOR, notify_store.DELETE_OLDEST_MISSED, notify_store.SWEEP_MISSED,
+)  # fmt: skip
 
 _NOTIFY: Mapping[str, str] = {
     notify_store.SORT: with_parts(notify_store.SORT, _NOTIFY_SORTED),
@@ -340,53 +328,19 @@ _SWEEPS = (push_store.SWEEP, topics.SWEEP, approvals.SWEEP, limits.SWEEP, *acces
 _OTHER_SWEEPS: Mapping[str, str] = {statement: swept(statement) for statement in _SWEEPS}
 
 OF_ROOMS: tuple[Mapping[str, str], ...] = (
-    _RELAY,
-    _TOPICS_1X,
-    _TOPICS_2X,
-    _PROJECTS,
-    _NOTIFY,
-    _INBOX,
-    _OUTBOX,
-    _TRANSACTIONS,
-    _OTHER_SWEEPS,
-)
+    _RELAY, _TOPICS_1X, _TOPICS_2X, _PROJECTS, _NOTIFY, _INBOX, _OUTBOX, _TRANSACTIONS, _OTHER_SWEEPS,
+)  # fmt: skip
 OVERRIDES: Mapping[str, str] = {statement: text for each in OF_ROOMS for statement, text in each.items()}
 """PostgreSQL's forms by the statements that the rooms have written."""
 
-HEAVY = frozenset(
-    {
-        inbox_store.SUBSCRIPTIONS,
-        inbox_store.UNREAD,
-        inbox_store.PAGE,
-        inbox_store.PAGE_AFTER,
-        inbox_store.ARRIVALS,
-        notify_store.SORT,
-        notify_store.NOT_COVERED,
-        notify_store.LOOKUP,
-        notify_store.LISTING_PAGE,
-        audiences.EVERYBODY,
-        audiences.END,
-        audiences.OF_TYPE,
-        audiences.COUNT_OF_TYPE,
-        history.NOTIFICATIONS,
-        history.DELIVERED,
-        history.MISSED,
-        history.RECEIVED,
-        history.MISSED_BY_ACCOUNT,
-        outbox_store.PENDING_QUEUES,
-        message_store.OLDEST_DUE,
-        message_store.PAGE,
-        message_store.PAGE_REST,
-        message_store.DEAD_PAGE,
-        message_store.DEAD_PAGE_REST,
-        projects_store.OVERVIEW,
-        projects_store.COUNT_PROJECTS,
-        projects_store.COUNT_SUBSCRIBERS,
-        projects_store.FIGURES,
-        relay_store.EXPIRED_CALLS,
-        relay_store.EXPIRED_SESSIONS,
-        relay_store.PAGE,
-        relay_store.COUNT_SLICE,
-    }
-)
+HEAVY = frozenset((
+    inbox_store.SUBSCRIPTIONS, inbox_store.UNREAD, inbox_store.PAGE, inbox_store.PAGE_AFTER,
+    inbox_store.ARRIVALS, notify_store.SORT, notify_store.NOT_COVERED, notify_store.LOOKUP,
+    notify_store.LISTING_PAGE, service.EVERYBODY, service.END, service.OF_TYPE, service.COUNT_OF_TYPE,
+    history.NOTIFICATIONS, history.DELIVERED, history.MISSED, history.RECEIVED, history.MISSED_BY_ACCOUNT,
+    outbox_store.PENDING_QUEUES, message_store.OLDEST_DUE, message_store.PAGE, message_store.PAGE_REST,
+    message_store.DEAD_PAGE, message_store.DEAD_PAGE_REST, projects_store.OVERVIEW,
+    projects_store.COUNT_PROJECTS, projects_store.COUNT_SUBSCRIBERS, projects_store.FIGURES,
+    relay_store.EXPIRED_CALLS, relay_store.EXPIRED_SESSIONS, relay_store.PAGE, relay_store.COUNT_SLICE,
+))  # fmt: skip
 """Reads that are run alone and on half of the connections, as the rooms have written them."""

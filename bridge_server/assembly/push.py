@@ -36,8 +36,6 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.web.metrics import Family
 
-# The push services that the settings turn on, as providers by their names.
-
 
 def push_providers(settings: Settings, clock: Clock) -> dict[str, Provider]:
     """The configured providers. Raises ValueError when their credentials cannot be used."""
@@ -132,9 +130,14 @@ def push_services(foundation: Foundation) -> PushServices:
     store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
     sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
     server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)
-    addresses = _addresses(providers, has_log=settings.push_log, is_test=settings.test)
+    channels: dict[str, AddressOf] = {"webhook": webhook_address}
+    if settings.push_log:
+        channels["log"] = log_address
+    for name, provider in providers.items():
+        checked, is_web = provider.checked_token, name == "webpush" and not settings.test
+        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
     opened = tuple(map(_opened, providers.values()))
-    return PushServices(server, store, addresses, senders, provider_senders, opened, bridges)
+    return PushServices(server, store, Addresses(channels), senders, provider_senders, opened, bridges)
 
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
@@ -180,17 +183,6 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         clients=(lambda: services.bridges, *services.providers),
         gone_handlers={PUSH: server.forget_receiver},
     )
-
-
-def _addresses(providers: Mapping[str, Provider], *, has_log: bool, is_test: bool) -> Addresses:
-    channels: dict[str, AddressOf] = {"webhook": webhook_address}
-    if has_log:
-        channels["log"] = log_address
-    for name, provider in providers.items():
-        checked = provider.checked_token
-        is_web = name == "webpush" and not is_test
-        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
-    return Addresses(channels)
 
 
 def _opened(provider: Provider) -> Running:

@@ -4,24 +4,33 @@ A backend as a value, too: everything that depends on the database, which is a f
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+import structlog
+
 from bridge_server.kernel.background import Stopping
-from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Hold, Sweep, always
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
 from bridge_server.outbox.queues import AllDestinations, Leases
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
 from bridge_server.storage.database import Engine, Process, Transaction
+from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
+from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import NoNodeError
 from bridge_server.web.limits import Quotas, TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
+
+log = structlog.get_logger()
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -72,9 +81,6 @@ class Room(NamedTuple):
     """HTTP clients of the senders: open before the outbox delivers, closed after its last delivery."""
     gone_handlers: GoneHandlers = _NOTHING
     """Called with messages whose receiver answered that it is gone (410), by the purpose of the message."""
-
-
-# The project that `bridge-server dev` has from the start, with a secret that the command prints.
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +143,34 @@ class WalletRole(NamedTuple):
             raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
 
 
-class Backend(ABC):
-    """The parts that depend on the kind of database. By default they are those of a file, for one process."""
+class Backend:
+    """The parts that depend on the kind of database: here a file in the data directory, for one process."""
 
     clock: Clock
     """The clock of the machine, corrected where the database server's is known."""
     database: Engine
 
-    @abstractmethod
+    def __init__(self, settings: Settings, events: Events, clock: Clock | None) -> None:
+        self._settings = settings
+        self._file = SqliteDatabase(settings.database_file, events, settings.database_limit)
+        self.clock, self.database = clock or SystemClock(), self._file
+
     def opened_for_server(self) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open. What other processes commit is heard.
-
-        Raises DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open. Raises DatabaseRefusedError, NewerSchemaError,
+        sqlite3.Error.
         """
+        return self._file_opened(self._upgrade)
 
-    @abstractmethod
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open, beside a server that may use it.
-
-        Without `may_create`, a database that does not exist is refused. Raises DataDirectoryError,
-        DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open, beside a server that may use it. Without `may_create`, a
+        database that does not exist is refused. Raises DataDirectoryError, DatabaseRefusedError,
+        NewerSchemaError, sqlite3.Error.
         """
+        return self._file_opened(partial(self._bring_up_to_date, may_create))
 
-    @abstractmethod
     def outside_changes(self) -> Callable[[], Awaitable[bool]]:
         """A function that tells whether a command has committed something since it was last called."""
+        return self._file.has_changed_outside
 
     def fault(self) -> str | None:
         """The reason why a server could not use PostgreSQL; None if it could, and for a file."""
@@ -198,3 +207,34 @@ class Backend(ABC):
     async def processes(self) -> Sequence[Process]:
         """The servers on a PostgreSQL database, oldest first; a file's are not listed."""
         return ()
+
+    def _upgrade(self) -> None:
+        saved = migrate(self._settings.database_file, packaged_migrations())
+        if saved is not None:
+            log.info("schema_upgraded", backup=str(saved))
+
+    def _bring_up_to_date(self, may_create: bool) -> None:
+        file, data_dir, migrations = (
+            self._settings.database_file,
+            self._settings.data_dir,
+            packaged_migrations(),
+        )
+        if not may_create and not file.exists():
+            raise DataDirectoryError(
+                f"there is no database in {data_dir}: name the server's data directory with --data-dir"
+            )
+        if file.exists() and is_up_to_date(file, migrations):
+            return
+        try:
+            with held(data_dir):
+                migrate(file, migrations)
+        except DataDirectoryInUseError as error:
+            raise DataDirectoryError(
+                f"{error}, or restart it: its database has an older schema than this command needs"
+            ) from error
+
+    @asynccontextmanager
+    async def _file_opened(self, prepare: Callable[[], None]) -> AsyncIterator[None]:
+        prepare()
+        async with self._file.opened():
+            yield

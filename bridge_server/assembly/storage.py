@@ -41,9 +41,8 @@ def storage_room(foundation: Foundation) -> Room:
 
 @asynccontextmanager
 async def _opened(foundation: Foundation) -> AsyncIterator[None]:
-    """The database is open, and no other server uses the data directory.
-
-    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    """The database is open, and no other server uses the data directory. Raises DataDirectoryError,
+    DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     data_dir = foundation.settings.data_dir
     with held(data_dir) as mode_before:
@@ -56,9 +55,6 @@ async def _opened(foundation: Foundation) -> AsyncIterator[None]:
             yield
 
 
-# The sweeper, which deletes expired rows in every room.
-
-
 def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
@@ -66,11 +62,6 @@ def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     return Sweeper(
         sweeps, foundation.clock, settings.sweep_interval, minds_jumps=not settings.test, hold=hold
     )
-
-
-def sweeping_room(sweeper: Sweeper) -> Room:
-    """The sweeper's work in the background."""
-    return Room(name="sweeping", running=(lambda: running(sweeper.run_forever()),))
 
 
 # Rate limits and connections: token buckets are kept on disk, refusals are reported.
@@ -142,8 +133,6 @@ async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIt
         log.warning("quotas_not_saved", reason=error.detail)
 
 
-# Commands that write to the database of a running server, which then notices their changes.
-
 _WATCH_SECONDS = 1.0
 _WATCH_REST = 20
 _EAGER_SECONDS = 0.1
@@ -154,10 +143,7 @@ _HasChanged: TypeAlias = Callable[[], Awaitable[bool]]
 def commands_room(
     has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
 ) -> Room:
-    """Messages that a command queues are sent soon after, and requests that it approves are signed.
-
-    `has_changed` tells whether a command has committed something since its last call.
-    """
+    """Sends what a command has queued, and signs what it has approved, once `has_changed` tells of it."""
     events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.read_again())
     events.on_gap(approvals.read_again)
     return Room(

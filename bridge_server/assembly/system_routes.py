@@ -10,22 +10,23 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from bridge_server.assembly.bridge import PubSubServices
-from bridge_server.assembly.foundation import Foundation, ProjectServices
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.description.routes import DocumentationHandlers, FrontFacts, documentation_routes
-from bridge_server.inbox.reading import InboxReads
+from bridge_server.inbox.store import InboxReads
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.kernel.version import VERSION
 from bridge_server.notify.service import Notifications
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.store import StockOf
+from bridge_server.projects.service import ProjectServices
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
-from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, health_routes
+from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness
 from bridge_server.web.routes import ANY_PAGE, TEXT, UNCHANGED, About, Access, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
@@ -69,13 +70,6 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     return Readiness(check_work, troubles)
 
 
-def health_room(readiness: Readiness) -> Room:
-    """The two endpoints."""
-    return Room(name="health", routes=health_routes(readiness))
-
-
-# The meanings of the rooms' figures, as `/metrics` prints them.
-
 _CREDENTIALS = "Lanes whose push service refuses this server's credentials: pushes there wait."
 
 MEANINGS = {
@@ -107,8 +101,6 @@ MEANINGS = {
 }
 """The meanings by the names of figures, without the prefix `bridge_`."""
 
-
-# `/metrics`: the figures of every room.
 
 _BUILD = "The version of the server, of Python and of SQLite; the value is always 1."
 
@@ -154,9 +146,6 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
             answers=(DescribedAnswer(200, "The figures.", str, TEXT),),
         ),
     )  # fmt: skip
-
-
-# The description of all rooms, the pages at `/docs/`, and the page at the root that leads to everything.
 
 
 class Documentation:

@@ -9,17 +9,14 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.values import dataclass
 from bridge_server.push.providers.sinks import SINK_ANSWERS
 from bridge_server.storage.connection import ORDERED_FAILURES
-from bridge_server.testmode.instruments import Instruments
-from bridge_server.testmode.models import Where
-from bridge_server.testmode.routes import TestModeHandlers, only_this_machine, testmode_routes
+from bridge_server.testmode.instruments import Instruments, Where
+from bridge_server.testmode.routes import TestModeHandlers, testmode_routes
 from bridge_server.testmode.service import Controls, EveryTable
 from bridge_server.testmode.wire import Routes, Words
+from bridge_server.web.addresses import Hosts
 from bridge_server.web.routes import Access
 
-_WORDS: Words = {
-    Where.NODE: None,
-    **{Where(channel): words for channel, words in SINK_ANSWERS.items()},
-}
+_WORDS: Words = {Where.NODE: None, **{Where(channel): words for channel, words in SINK_ANSWERS.items()}}
 _WORDS_OF_A_FILE: Words = {**_WORDS, Where.DISK: frozenset(ORDERED_FAILURES)}
 """PostgreSQL's disk is another machine's, so that no test breaks it here."""
 
@@ -49,6 +46,6 @@ def controls_of(
     names = {row.name: row.request for room in rooms for row in room.routes}
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
     handlers = TestModeHandlers(controls, instruments, names, words)
-    access = Access(guard=only_this_machine(), bearer=OneToken(instruments.token))
-    routes = testmode_routes(handlers, access)
+    guard = Hosts().guard("The control routes do not answer to", "reach them as localhost or 127.0.0.1.")
+    routes = testmode_routes(handlers, Access(guard=guard, bearer=OneToken(instruments.token)))
     return TestMode(instruments, controls, names, words, Room(name="testmode", routes=routes))

@@ -54,8 +54,6 @@ from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
 from bridge_server.web.traffic import APPROVAL, CLIENT_LEFT, Exchange, TrafficLog
 
-# The wallet's accounts, for the server and for commands beside it.
-
 
 def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:
     """Put the accounts together. Nothing is read of the key files yet."""
@@ -264,7 +262,12 @@ def _routes(
     foundation: Foundation, wallet: AssembledWallet, elsewhere: WalletElsewhere | None
 ) -> tuple[Route, ...]:
     settings, addresses = foundation.settings, foundation.addresses
-    token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
+    token, origins = foundation.live.token("rpc_token"), AllowedOrigins(settings.rpc_origins)
+    if settings.publishes_keys_here_only:  # every loopback origin while only published keys could be misused
+        origins = AllowedOrigins(
+            settings.rpc_origins,
+            admits=lambda origin: is_loopback_origin(origin) and wallet.accounts.are_for_development_only(),
+        )
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
     guard = WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
@@ -282,14 +285,4 @@ def _routes(
         here.rpc if role is None or elsewhere is None else moving_rpc(here, elsewhere, role.is_here),
         access,
         settings.rpc_body_limit,
-    )
-
-
-def _origins(settings: Settings, accounts: Accounts) -> AllowedOrigins:
-    """The origins of the settings; and every loopback origin while only published keys could be misused."""
-    if not settings.publishes_keys_here_only:
-        return AllowedOrigins(settings.rpc_origins)
-    return AllowedOrigins(
-        settings.rpc_origins,
-        admits=lambda origin: is_loopback_origin(origin) and accounts.are_for_development_only(),
     )

@@ -11,7 +11,7 @@ import aiohttp
 import click
 import orjson
 
-from bridge_server.admin import approvals
+from bridge_server.admin import wallet
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.assembly.wallet import wallet_accounts
 from bridge_server.cli.database_command import Operator, operator_command
@@ -337,7 +337,7 @@ def list_approvals_command(operator: Operator) -> None:
     """Print the waiting requests, oldest first."""
     waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
     operator.show(
-        {"approvals": [approvals.approval_fields(approval) for approval in waiting]},
+        {"approvals": [wallet.approval_fields(approval) for approval in waiting]},
         table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval"),
     )
 
@@ -347,7 +347,7 @@ def list_approvals_command(operator: Operator) -> None:
 def show_command(operator: Operator, approval: str) -> None:
     """Print in words what a request would sign."""
     found = _run_on_waiting(operator, lambda opened: _approval_named(opened, approval))
-    operator.show(approvals.approval_fields(found), columns(approvals.lines(found)))
+    operator.show(wallet.approval_fields(found), columns(wallet.lines(found)))
 
 
 @operator_command(approvals_group.command("approve"))
@@ -377,7 +377,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
     decided = _run_on_waiting(operator, decide)
     operator.show(
-        approvals.approval_fields(decided),
+        wallet.approval_fields(decided),
         [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"],
     )
 

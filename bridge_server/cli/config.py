@@ -8,7 +8,7 @@ import orjson
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from bridge_server.assembly.engine import backend_of
+from bridge_server.assembly.foundation import backend_of
 from bridge_server.cli import options
 from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.output import Group, columns, json_option, print_result

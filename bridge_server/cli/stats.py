@@ -183,7 +183,7 @@ def console_command(operator: Operator, sign_out: bool) -> None:
     hours.
     """
     if sign_out:
-        ended = operator.run(lambda opened: console_access(opened.foundation).sign_out_all())
+        ended = operator.run(lambda opened: console_access(opened.foundation).store.sign_out_all())
         operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
         return
     url = running_url(operator.settings, CONSOLE_URL)

@@ -16,7 +16,6 @@ from bridge_server.kernel.errors import (
     BridgeError,
     ForbiddenError,
     GoneError,
-    InvalidInputError,
     NotAuthenticatedError,
 )
 from bridge_server.kernel.events import Events
@@ -45,8 +44,6 @@ _SESSIONS: Key = ("console", "sessions")
 _CHECK_SECONDS = 15.0
 """The pause between two checks of a stream whether its session has expired."""
 
-
-# Log lines for requests that the console's door refused, at a limited rate.
 
 _WINDOW_US = 60_000_000
 _MOST_LINES = 20
@@ -85,12 +82,10 @@ class SignedOutError(NotAuthenticatedError):
 
     code = "console-signed-out"
     title = "You are not signed in"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Run `bridge-server console` on the server's machine, and open the link that it prints. "
-            "A sign-in lasts 12 hours."
-        )
+    detail = (
+        "Run `bridge-server console` on the server's machine, and open the link that it prints. "
+        "A sign-in lasts 12 hours."
+    )
 
 
 class LinkRefusedError(GoneError):
@@ -98,12 +93,10 @@ class LinkRefusedError(GoneError):
 
     code = "console-link-refused"
     title = "This link does not sign in"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
-            "link."
-        )
+    detail = (
+        "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
+        "link."
+    )
 
 
 class ForgedChangeError(ForbiddenError):
@@ -111,12 +104,10 @@ class ForgedChangeError(ForbiddenError):
 
     code = "console-forged-change"
     title = "Nothing was changed"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The form did not come from a page of this console, or from one that is older than the sign-in. "
-            "Open the page again, and repeat the change."
-        )
+    detail = (
+        "The form did not come from a page of this console, or from one that is older than the sign-in. "
+        "Open the page again, and repeat the change."
+    )
 
 
 class WrongHostError(ForbiddenError):
@@ -137,20 +128,11 @@ class FramedError(ForbiddenError):
 
     code = "console-framed"
     title = "The console is not shown inside of other pages"
-
-    def __init__(self) -> None:
-        super().__init__("Open the console in a window of its own: its address is below.")
+    detail = "Open the console in a window of its own: its address is below."
 
 
 REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)
 """Failures that a stranger may have caused: these are logged."""
-
-
-class UnknownChangeError(InvalidInputError):
-    """The form names a change that the page does not have."""
-
-    def __init__(self) -> None:
-        super().__init__("The page has no such change. Open the page again, and repeat it.")
 
 
 INSERT_LINK = "INSERT INTO console_links (digest, expires_at_ms) VALUES (?, ?)"
@@ -230,46 +212,38 @@ class ConsoleAccess:
     """Makes links and sessions, of which only digests are stored."""
 
     def __init__(self, store: AccessStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._random_bytes = random_bytes
 
     async def new_link(self, lifetime_ms: int = LINK_MS) -> str:
         """The token of a new link, which signs in once within its lifetime."""
         token = new_secret(self._random_bytes)
-        await self._store.add_link(digest(token), self._clock.now_ms() + lifetime_ms)
+        await self.store.add_link(digest(token), self._clock.now_ms() + lifetime_ms)
         return token
 
     async def sign_in(self, link: str) -> str:
         """Use the link up; returns the token of a new session. Raises LinkRefusedError."""
         now_ms, token = self._clock.now_ms(), new_secret(self._random_bytes)
-        if not await self._store.has_link(digest(link), now_ms):  # a stranger's guess writes nothing
+        if not await self.store.has_link(digest(link), now_ms):  # a stranger's guess writes nothing
             raise LinkRefusedError
-        await self._store.sign_in(digest(link), digest(token), now_ms + SESSION_MS, now_ms)
+        await self.store.sign_in(digest(link), digest(token), now_ms + SESSION_MS, now_ms)
         return token
 
     async def session(self, token: str) -> ConsoleSession | None:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
-        expires_at_ms = await self._store.expiry(key, self._clock.now_ms())
+        expires_at_ms = await self.store.expiry(key, self._clock.now_ms())
         form_token = hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
         return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, form_token)
 
     async def has_ended(self, session: ConsoleSession) -> bool:
         """Whether the session was ended, or has expired."""
-        return await self._store.expiry(session.digest, self._clock.now_ms()) is None
-
-    async def sign_out(self, session: ConsoleSession) -> None:
-        """End the session."""
-        await self._store.sign_out(session.digest)
-
-    async def sign_out_all(self) -> int:
-        """End every session and every link; returns how many sessions there were."""
-        return await self._store.sign_out_all()
+        return await self.store.expiry(session.digest, self._clock.now_ms()) is None
 
     async def sweep(self, _: int) -> int:
         """Delete a slice of what has expired; returns how many rows."""
-        return await self._store.sweep(self._clock.now_ms())
+        return await self.store.sweep(self._clock.now_ms())
 
 
 class SessionEnds:
@@ -335,8 +309,6 @@ class SessionCookies:
         return f"{name}={token}{path}; HttpOnly; SameSite=Strict; Max-Age={seconds}"
 
 
-# The console's door: it refuses requests that may not reach a page, or may not change anything.
-
 FORM_TOKEN = "form_token"  # noqa: S105 - the name of a field
 _INSIDE_OF_A_PAGE = frozenset({"iframe", "frame", "embed", "object"})
 
@@ -376,10 +348,7 @@ class Door:
     def require_own_form(
         self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
     ) -> None:
-        """Raise ForgedChangeError unless a page of this console has sent the form for this session.
-
-        Clients that are no browsers have only the form's token to show.
-        """
+        """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
         host, sent = host_of(request), form.get(FORM_TOKEN, "").encode()
         is_same_origin = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         is_same_origin &= request.headers.get("Origin") in (None, f"http://{host}", f"https://{host}")

@@ -13,9 +13,9 @@ from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
-from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history import HistoryStore, OutcomeCursor
 from bridge_server.notify.models import AudienceRequest, SubscriberAudience
+from bridge_server.notify.service import Audiences
 from bridge_server.notify.wire import (
     NOTIFY_MAX_ACCOUNTS,
     TEXT_MAX_CHARACTERS,
@@ -65,17 +65,6 @@ def at_fields(error: InvalidInputError, lines: Sequence[tuple[int, str]] = ()) -
     return InvalidInputError("Nothing was sent: some fields need another look.", faults)
 
 
-def draft_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values of the form's fields, and the numbers of characters that count against the limits."""
-    draft = {name: values.get(name, "") for name in _FIELDS}
-    return {
-        "draft": {**draft, "audience": draft["audience"] or "accounts"},
-        "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
-        "most_characters": MOST_CHARACTERS,
-        "most_accounts": NOTIFY_MAX_ACCOUNTS,
-    }
-
-
 def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
     match fault.pointer.split("/")[1:]:
         case ["audience", "accounts", number]:
@@ -88,8 +77,6 @@ def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
             return Fault(f"#/{name}", fault.detail)
     return fault
 
-
-# Sums over the calls of one sending.
 
 _MOST_NAMED = 50
 
@@ -145,7 +132,7 @@ class Sendings:
     def __init__(self, audiences: Audiences, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self._audiences = audiences
         self._clock = clock
-        self._random_bytes = random_bytes
+        self.random_bytes = random_bytes
         self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
@@ -185,7 +172,7 @@ class Sendings:
         return [each for each in reversed(self._kept.values()) if each.project_id == project_id]
 
     def _new(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
-        name = new_secret(self._random_bytes)
+        name = new_secret(self.random_bytes)
         return AudienceWalk(name, project_id, request, self._clock.now_ms(), request.after)
 
     async def _walk(self, sending: AudienceWalk, most_calls: int, *, is_dry_run: bool = False) -> None:
@@ -210,17 +197,10 @@ _EVERYBODY = "all subscribers"
 class ComposePage:
     """Views and changes of a notification that the operator writes."""
 
-    def __init__(
-        self,
-        choice: ProjectChoice,
-        sendings: Sendings,
-        history: HistoryStore,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, choice: ProjectChoice, sendings: Sendings, history: HistoryStore) -> None:
         self._choice = choice
         self._sendings = sendings
         self._history = history
-        self._random_bytes = random_bytes
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -253,9 +233,13 @@ class ComposePage:
         choice = await self._choice.fields(asked)
         project_id = choice["project"]["project_id"] if choice["project"] else ""
         values = asked.form or await self._first_values(project_id, asked.query.get("repeat", ""))
+        draft = {name: values.get(name, "") for name in _FIELDS}
         fields = {
             **choice,
-            **draft_fields(values),
+            "draft": {**draft, "audience": draft["audience"] or "accounts"},
+            "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
+            "most_characters": MOST_CHARACTERS,
+            "most_accounts": NOTIFY_MAX_ACCOUNTS,
             "checked": None if rehearsed is None else _sending_fields(rehearsed),
             "last_sendings": [_sending_fields(each) for each in self._sendings.last_ones(project_id)],
         }
@@ -264,7 +248,7 @@ class ComposePage:
     async def _first_values(self, project_id: str, number: str) -> Mapping[str, str]:
         """The content of an earlier notification, or the id alone of a new one."""
         if not (number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER):
-            return {"notification_id": f"console-{self._random_bytes(_ID_BYTES).hex()}"}
+            return {"notification_id": f"console-{self._sendings.random_bytes(_ID_BYTES).hex()}"}
         past, _ = await self._history.outcomes(ProjectId(project_id), int(number), None, OutcomeCursor(), 1)
         content = past.notification
         return {

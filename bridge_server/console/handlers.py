@@ -10,13 +10,12 @@ from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 
-from bridge_server.console.access import REFUSED_ATTEMPTS, Door, UnknownChangeError
+from bridge_server.console.access import REFUSED_ATTEMPTS, Door
 from bridge_server.console.models import (
     ROOT,
     Asked,
     ConsolePage,
     ConsoleSession,
-    Done,
     PagePath,
     PageStream,
     View,
@@ -35,9 +34,6 @@ _MOST_FIELDS = 100
 _FORM = "application/x-www-form-urlencoded"
 
 
-# Forms as browsers send them.
-
-
 async def read_form(request: web.Request) -> Mapping[str, str]:
     """The last field of each name. Raises UnsupportedMediaError, InvalidInputError."""
     if request.content_type != _FORM:
@@ -47,9 +43,6 @@ async def read_form(request: web.Request) -> Mapping[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except ValueError as error:
         raise InvalidInputError("The form cannot be read.") from error
-
-
-# Events for a signed-in browser: they end when its session does.
 
 
 class SignedInSource:
@@ -112,7 +105,12 @@ class ConsoleHandlers:
             frame = self._framing.begin(request, session, page)
             asked = _asked(request, form)
             try:
-                outcome = await path.changes.get(form.get("do", ""), _unknown_change)(asked)
+                make = path.changes.get(form.get("do", ""))
+                if make is None:
+                    raise InvalidInputError(
+                        "The page has no such change. Open the page again, and repeat it."
+                    )
+                outcome = await make(asked)
             except BridgeError as error:
                 return await self._framing.finish(frame, await path.show(asked), error=error, sent=form)
             if isinstance(outcome, View):
@@ -156,7 +154,7 @@ class ConsoleHandlers:
     async def sign_out(self, request: web.Request, session: ConsoleSession) -> web.StreamResponse:
         """End the session of this browser."""
         self._door.require_own_form(request, session, await read_form(request))
-        await self._door.access.sign_out(session)
+        await self._door.access.store.sign_out(session.digest)
         response = self._framing.rendering.page("layout/signed_out.html", {})
         response.headers[hdrs.SET_COOKIE] = self._door.cookies.forget(request)
         return response
@@ -212,10 +210,6 @@ class ConsoleHandlers:
 
 def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked:
     return Asked(request.match_info, request.query, form or {}, host_of(request))
-
-
-async def _unknown_change(_: Asked) -> Done | View:
-    raise UnknownChangeError
 
 
 def _see_other(place: str) -> web.Response:

@@ -45,9 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change is made: the page to go to, a message on it, secrets that are shown this once, by name, and
-    the URL of a picture.
-    """
+    """A change is made: the page to go to, a message on it, secrets that are shown once, a picture's URL."""
 
     to: str
     message: str
@@ -109,9 +107,6 @@ class ServerState:
     is_test: bool
     ahead_ms: int = 0
     """The time by which tests have moved the clock."""
-
-
-# Fields of forms as the values that the admin API's shapes check.
 
 
 def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:

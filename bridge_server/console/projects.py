@@ -19,10 +19,8 @@ from bridge_server.console.models import (
     text_fields,
 )
 from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.models import NewSubscription, SubscriptionNotFoundError, TypeId
-from bridge_server.projects.service import Projects
-from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import check
 
 MOST_IMPORTED = 500
@@ -38,12 +36,10 @@ _PLACES = ("list", "search", "after")
 
 
 class ProjectsPage:
-    """The views and changes of projects. `account_limit` is the default for projects without their own."""
+    """The views and changes of projects."""
 
-    def __init__(self, projects: Projects, subscriptions: Subscriptions, account_limit: Limit) -> None:
-        self._projects = projects
-        self._subscriptions = subscriptions
-        self._account_limit = account_limit
+    def __init__(self, services: ProjectServices) -> None:
+        self._projects, self._subscriptions, _, self._account_limit = services
 
     def page(self) -> ConsolePage:
         """The entry of the navigation."""
@@ -64,7 +60,7 @@ class ProjectsPage:
         }
         all_projects = PagePath(_PROJECTS, self.show_all, {"create": self.create})
         paths = (all_projects, PagePath(_PROJECT, self.show, changes))
-        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.count)
+        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
 
     async def show_all(self, asked: Asked) -> View:
         """A page of projects."""

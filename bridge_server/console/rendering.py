@@ -26,8 +26,7 @@ from bridge_server.console.models import (
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.secrets import new_secret
-from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects.service import Projects
+from bridge_server.projects.service import ProjectServices
 from bridge_server.wallet.visible_text import visible
 from bridge_server.web.addresses import host_of
 from bridge_server.web.answers import KEEP_ALIVE, EventStream, WholeAnswer, page_headers
@@ -172,8 +171,6 @@ class Watch:
         """Leave the streams: this one is over, or never began."""
         self._changes.leave(self)
 
-
-# Figures and texts as a person reads them.
 
 # Within an emoji, joiners and variation selectors are seen: as the emoji. So is the space between thousands.
 _SEEN = re.compile(
@@ -322,12 +319,8 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
     return [(fault.pointer.rpartition("/")[2].replace("_", " "), fault.detail) for fault in error.faults]
 
 
-# The folder of the console's scripts.
-
 STATIC_FOLDER = Path(__file__).parent / "static"
 
-
-# The choice of a project on pages that show one project.
 
 MOST_LISTED = 100
 """The most projects in the list. When there are more, the page asks for an id."""
@@ -336,9 +329,8 @@ MOST_LISTED = 100
 class ProjectChoice:
     """Reads the query parameter `project_id`. Without it, the oldest project is shown."""
 
-    def __init__(self, projects: Projects, account_limit: Limit) -> None:
-        self._projects = projects
-        self._account_limit = account_limit
+    def __init__(self, services: ProjectServices) -> None:
+        self._projects, self._account_limit = services.projects, services.account_limit
 
     async def fields(self, asked: Asked) -> dict[str, Any]:
         """The oldest projects, and the chosen one as `project` or None. Raises ProjectNotFoundError."""
@@ -352,9 +344,6 @@ class ProjectChoice:
         if chosen:
             project = projects.details_fields(await self._projects.show(chosen), self._account_limit)
         return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
-
-
-# The process whose request or attempt a page shows, where several share a database.
 
 
 def chosen_process(asked: Asked) -> int | None:

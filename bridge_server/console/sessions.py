@@ -5,13 +5,10 @@ from urllib.parse import quote
 
 import segno
 
-from bridge_server.admin.sessions import SessionAdmin
-from bridge_server.admin.topics import TopicAdmin
+from bridge_server.admin.sessions import SessionAdmin, TopicAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
-
-# QR codes as images for pages.
 
 _MOST_CHARACTERS = 2_000
 _BORDER = 4

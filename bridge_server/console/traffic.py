@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 import orjson
 
-from bridge_server.admin.approvals import ApprovalAdmin
 from bridge_server.admin.other_processes import read_positions
-from bridge_server.admin.rows import Handles, shortened
+from bridge_server.admin.rows import shortened
 from bridge_server.admin.traffic import NoTrafficError, RequestLists, RequestNotKeptError
-from bridge_server.admin.traffic_records import CallLives, Filter, line_fields, read_filter, read_number
+from bridge_server.admin.traffic_records import CallLives, line_fields, read_filter, read_number
 from bridge_server.admin.traffic_stream import OpenStream, StreamOfAll, TrafficStreams, WantedStream
+from bridge_server.admin.wallet import ApprovalAdmin
 from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, PageStream, View
 from bridge_server.console.rendering import chosen_process, seen
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnavailableError
@@ -99,9 +99,6 @@ def _tone(line: Mapping[str, Any]) -> str:
     return "bad" if has_failed(line) else "good"
 
 
-# What a request and its answer contain, as the page of a request shows it.
-
-
 def problem_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The problem that answered a failed request; None if its answer is not kept, or is none."""
     if fields["status"] is None or fields["status"] < FIRST_FAILURE:
@@ -181,16 +178,6 @@ _BODILESS = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """The request in three languages. `note` says what has to be filled in."""
-
-    curl: str
-    python: str
-    javascript: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Request:
     method: str
     url: str
@@ -198,8 +185,10 @@ class _Request:
     body: str
 
 
-def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
-    """The request, sent to this bridge once more; None if it was sent elsewhere, or its body is not kept."""
+def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> dict[str, str] | None:
+    """The request in three languages, sent to this bridge once more, with a note what has to be filled in;
+    None if it was sent elsewhere, or its body is not kept.
+    """
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
@@ -211,16 +200,13 @@ def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> Repeat | None:
         if name.lower() not in _MADE_ANEW and not name.lower().startswith(_OF_BROWSERS)
     }
     request = _Request(fields["method"], bridge_url + fields["path"], headers, body)
-    return Repeat(_curl(request), _python(request), _javascript(request), _note(request))
-
-
-def _note(request: _Request) -> str:
     notes = []
-    if _TOKEN in request.headers.values():
+    if _TOKEN in headers.values():
         notes.append("Put the token in the place of TOKEN.")
     if _HIDDEN in request.url:
         notes.append("Ids are shortened: put the whole ones in their places.")
-    return " ".join(notes)
+    spelled = {"curl": _curl(request), "python": _python(request), "javascript": _javascript(request)}
+    return {**spelled, "note": " ".join(notes)}
 
 
 def _curl(request: _Request) -> str:
@@ -293,10 +279,6 @@ class _Wanted:
         """The text and the kind as one filter."""
         return f"{self.text} is:{self.kind}" if self.kind else self.text
 
-    def filter(self, handles: Handles) -> Filter:
-        """The filter. Raises InvalidInputError."""
-        return read_filter(self.words, handles)
-
 
 class TrafficPage:
     """The views of the record of requests, if one is kept. `approvals` decides requests that wait for a
@@ -316,12 +298,11 @@ class TrafficPage:
         self._approvals = approvals
         self._streams = streams
         self._lives = lives
-        self._handles = handles = lives.handles
-        self._neighbours = neighbours = lives.neighbours
+        self._handles, self._neighbours = lives.handles, lives.neighbours
         self._lists = None
         if streams is not None:
             spell = partial(line_fields, traffic=streams.traffic)
-            self._lists = RequestLists(streams, spell, handles, neighbours)
+            self._lists = RequestLists(streams, spell, lives)
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
 
@@ -352,7 +333,7 @@ class TrafficPage:
         if streams is None:
             raise NoTrafficError
         wanted, since = _wanted(asked), asked.query.get("since", "")
-        chosen = wanted.filter(self._handles)
+        chosen = read_filter(wanted.words, self._handles)
         if neighbours is None:
             return streams.join(chosen, read_number(since))
         positions = read_positions(since, neighbours.own_number)
@@ -394,7 +375,7 @@ class TrafficPage:
             return View("traffic/off.html", fields, error=error)
         fault: BridgeError | None = None
         try:
-            wanted.filter(self._handles)
+            read_filter(wanted.words, self._handles)
         except InvalidInputError as refused:
             fault = refused
         listed = await self._list(asked, "" if fault else wanted.words, self._lists)

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from bridge_server.admin.approvals import ApprovalAdmin, ApprovalLineAnswer
-from bridge_server.admin.wallet import UnlockShape, WalletAdmin
+from bridge_server.admin.wallet import ApprovalAdmin, ApprovalLineAnswer, UnlockShape, WalletAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.ethereum.address import HexError, quantity_of
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS

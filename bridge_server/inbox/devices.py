@@ -82,10 +82,7 @@ class DeviceStore:
 
     @transaction(turns=_after_sendings)
     def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
-        """Delete a device of any account, if it still has this address, and its queued messages.
-
-        The message `message_id` stays, because the outbox is settling it.
-        """
+        """Delete a device with this address and its messages but `message_id`, which is being settled."""
         ((deleted,),) = yield Statement(_FORGET, (device_id, address))
         if deleted:
             yield from withdraw(device_id, message_id)
@@ -119,28 +116,20 @@ class Devices:
     def __init__(
         self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int
     ) -> None:
-        self._store = store
+        self.store = store
         self.channels = channels
         self._clock = clock
         self._ids = ids
         self.most_per_account = most
 
-    async def of_reader(self, reader: Reader) -> Sequence[Device]:
-        """The account's devices, oldest first."""
-        return await self._store.devices(reader.number)
-
     async def add(self, reader: Reader, device: NewDevice) -> Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
         device_id = DeviceId(self._ids.random_uuid())
-        return await self._store.add(
+        return await self.store.add(
             reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
         )
-
-    async def remove(self, reader: Reader, device_id: DeviceId) -> None:
-        """Remove a device. Raises DeviceNotFoundError."""
-        await self._store.remove(reader.number, device_id)
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the device of a message whose receiver has answered that the device is gone."""
         if message.device_id is not None:
-            await self._store.forget(DeviceId(message.device_id), message.url, message.message_id)
+            await self.store.forget(DeviceId(message.device_id), message.url, message.message_id)

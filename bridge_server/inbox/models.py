@@ -9,7 +9,6 @@ from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, NewType
 
-from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.values import dataclass
@@ -26,14 +25,6 @@ class Nonce(NamedTuple):
 
     text: str
     expires_at_ms: int
-
-
-class SignInAttempt(NamedTuple):
-    """A sign-in message, as text and parsed, and its signature of 65 bytes."""
-
-    text: str
-    message: SignInMessage
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +101,24 @@ class StoredNotification(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """A range of an inbox: numbers above `since` and below `before` (None: no bound).
-
-    `top` is the highest number that the account has received on the earlier pages.
-    """
+    """Numbers above `since` and below `before` (None: no bound); `top` is the highest on earlier pages."""
 
     since: int = 0
     before: int | None = None
     top: int = 0
 
 
-class Filters(NamedTuple):
-    """Filters by project, and by unread (True) or read (False). None: no filter."""
-
-    project_id: ProjectId | None = None
-    unread: bool | None = None
-
-
 class NotificationQuery(NamedTuple):
-    """A query for notifications, newest first, at most `limit`."""
+    """At most `limit` notifications, newest first: of a project, unread (True) or read ones. None: of all."""
 
-    filters: Filters
+    project_id: ProjectId | None
+    unread: bool | None
     cursor: Cursor
     limit: int
 
 
 class Page(NamedTuple):
-    """A page of notifications. `next` is the cursor of earlier ones, None if there are none; `latest` is the
-    cursor of later ones.
-    """
+    """A page of notifications; `next` is the cursor of earlier ones, if any, `latest` of later ones."""
 
     notifications: Sequence[StoredNotification]
     next: Cursor | None
@@ -195,11 +175,10 @@ class WrongSignerError(SignInRefusedError):
 class NonceRefusedError(SignInRefusedError):
     """The nonce is unknown, has been used, or has expired."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "The nonce of the message is unknown, was used before, or has expired. "
-            "Get another with POST /inbox/nonce: it is good for one sign-in."
-        )
+    detail = (
+        "The nonce of the message is unknown, was used before, or has expired. "
+        "Get another with POST /inbox/nonce: it is good for one sign-in."
+    )
 
 
 class DeviceNotFoundError(NotFoundError):
@@ -207,9 +186,7 @@ class DeviceNotFoundError(NotFoundError):
 
     code = "device-not-found"
     title = "Device not found"
-
-    def __init__(self) -> None:
-        super().__init__("The account has no device of this id. GET /inbox/devices lists its devices.")
+    detail = "The account has no device of this id. GET /inbox/devices lists its devices."
 
 
 class TooManyDevicesError(ConflictError):

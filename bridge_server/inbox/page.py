@@ -44,10 +44,7 @@ class _Script:
 
 
 class InboxPage:
-    """Answers the page and the script. Files are read at the first request.
-
-    With `offers_development` a person may sign in on the page as the first development account.
-    """
+    """Answers the page and the script. On the page the first development account may be offered."""
 
     def __init__(self, offers_development: bool) -> None:
         self._mode = " development" if offers_development else ""
@@ -94,10 +91,7 @@ class InboxPage:
 
 
 def widget_script() -> bytes:
-    """The web component as one file: the modules of the folder `widget`, joined in the order of imports.
-
-    The names that modules export share one scope.
-    """
+    """The web component as one file: the modules of the folder `widget`, which share one scope."""
     names: list[str] = []
     _collect(_ENTRY, names)
     bodies = [_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in names]

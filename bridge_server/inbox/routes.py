@@ -16,13 +16,20 @@ from bridge_server.inbox.models import (
     TooManyStreamsError,
 )
 from bridge_server.inbox.page import InboxPage
-from bridge_server.inbox.reading import InboxReads, InboxSubscriptions
 from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.store import InboxReads
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.projects.models import PROJECT_ID_PATTERN, ProjectNotFoundError, SubscriptionNotFoundError
+from bridge_server.projects.models import (
+    PROJECT_ID_PATTERN,
+    NewSubscription,
+    ProjectNotFoundError,
+    SubscriptionNotFoundError,
+)
 from bridge_server.projects.service import SubscriptionShape, read_wanted_types
+from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.addresses import origins_of_socket
 from bridge_server.web.answers import EventStream
 from bridge_server.web.bodies import json_object
@@ -82,17 +89,14 @@ class InboxServices(NamedTuple):
     """The services that the handlers call."""
 
     sign_in: SignIn
-    subscribing: InboxSubscriptions
+    subscriptions: Subscriptions
     reading: InboxReads
     streams: Streams
     devices: Devices
 
 
 class InboxHandlers:
-    """One method per endpoint (docs/protocol.md, A.7).
-
-    With `has_public_url` the address of the socket is not an origin of the server.
-    """
+    """One method per endpoint. With `has_public_url` the socket's address is no origin of the server."""
 
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services
@@ -110,7 +114,8 @@ class InboxHandlers:
 
     async def nonce(self, _: web.Request) -> wire.SignInNonceAnswer:
         """The first step of a sign-in. A nonce is good for one sign-in, and for a few minutes."""
-        return wire.nonce_fields(await self._services.sign_in.offer_nonce())
+        nonce = await self._services.sign_in.offer_nonce()
+        return {"nonce": nonce.text, "expires_at": rfc3339(nonce.expires_at_ms)}
 
     async def login(self, request: web.Request) -> wire.InboxTokenAnswer:
         """Takes a sign-in message (EIP-4361) that the account has signed with `personal_sign`. Its domain and
@@ -118,17 +123,18 @@ class InboxHandlers:
         of JSON get a 400.
         """
         attempt = wire.read_sign_in(await json_object(request))
-        return wire.token_fields(await self._services.sign_in.sign_in(attempt, self._own_origins(request)))
+        new = await self._services.sign_in.sign_in(*attempt, self._own_origins(request))
+        return {"token": new.token, "account": new.account, "expires_at": rfc3339(new.expires_at_ms)}
 
     async def logout(self, request: web.Request) -> None:
         """The token ends at once."""
-        await self._services.sign_in.sign_out(request[_READER])
+        await self._services.sign_in.store.sign_out(request[_READER].digest)
 
     async def subscriptions(self, request: web.Request) -> wire.InboxOverviewAnswer:
         """The projects that the account subscribes to, with the number of unread notifications; and those
         that it has left with unread notifications.
         """
-        return wire.overview_fields(await self._services.subscribing.overview(request[_READER]))
+        return wire.overview_fields(await self._services.reading.store.overview(request[_READER].number))
 
     async def subscribe(self, request: web.Request) -> wire.ChangedSubscriptionAnswer:
         """Subscribes the account to a project, or changes the types that it has chosen. Without types it is
@@ -136,13 +142,15 @@ class InboxHandlers:
         """
         project_id = request.match_info["project_id"]
         values = (await json_object(request)).values if await request.read() else {}
-        types = read_wanted_types(values)
-        subscription = await self._services.subscribing.subscribe(request[_READER], project_id, types)
+        wanted = NewSubscription(request[_READER].account, read_wanted_types(values))
+        subscription, _ = await self._services.subscriptions.subscribe(project_id, wanted)
         return wire.subscription_fields(project_id, subscription)
 
     async def unsubscribe(self, request: web.Request) -> None:
         """Ends the subscription. Notifications that the account has received stay."""
-        await self._services.subscribing.unsubscribe(request[_READER], request.match_info["project_id"])
+        project_id, key = request.match_info["project_id"], request[_READER].account.key
+        if not await self._services.subscriptions.unsubscribe(project_id, [key]):
+            raise SubscriptionNotFoundError
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
         """Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with the
@@ -173,7 +181,8 @@ class InboxHandlers:
 
     async def devices(self, request: web.Request) -> wire.RegisteredDevicesAnswer:
         """The devices to which notifications are delivered."""
-        return {"devices": list(map(wire.device_fields, await self._devices.of_reader(request[_READER])))}
+        devices = await self._devices.store.devices(request[_READER].number)
+        return {"devices": list(map(wire.device_fields, devices))}
 
     async def add_device(self, request: web.Request) -> wire.RegisteredDeviceAnswer:
         """`channel` is `fcm`, `apns`, `webpush`, `webhook` or `log`, as far as the operator has configured
@@ -184,7 +193,8 @@ class InboxHandlers:
 
     async def remove_device(self, request: web.Request) -> None:
         """Nothing is delivered to it any more."""
-        await self._devices.remove(request[_READER], DeviceId(request.match_info["device_id"]))
+        device_id = DeviceId(request.match_info["device_id"])
+        await self._devices.store.remove(request[_READER].number, device_id)
 
     def _own_origins(self, request: web.Request) -> frozenset[str]:
         """The origins of the socket's address. The Host header is not used, because the client chooses it."""

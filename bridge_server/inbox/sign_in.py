@@ -1,6 +1,6 @@
 """Sign-in with Ethereum (EIP-4361): nonces, messages, tokens."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -12,7 +12,6 @@ from bridge_server.inbox.models import (
     NonceRefusedError,
     Reader,
     SignedOut,
-    SignInAttempt,
     WrongSignerError,
 )
 from bridge_server.kernel.clock import Clock
@@ -99,7 +98,7 @@ class SignInStore:
 
     @transaction
     def sign_out(self, digest: bytes) -> Transaction[None]:
-        """Remove the token. Publishes `SignedOut`."""
+        """Remove the token and end its streams. Publishes `SignedOut`."""
         yield Statement(_SIGN_OUT, (digest,))
         yield SignedOut(digest.hex())
 
@@ -121,10 +120,7 @@ class SignInLifetimes(NamedTuple):
 
 
 class SignIn:
-    """Signs accounts in. A method that changes something returns when the change is on disk.
-
-    `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one.
-    """
+    """Signs accounts in. `origins` are the server's; with `admits_loopback` every loopback origin is one."""
 
     def __init__(
         self,
@@ -135,7 +131,7 @@ class SignIn:
         admits_loopback: bool,
         lifetimes: SignInLifetimes,
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._random_bytes = random_bytes
         self._origins = origins
@@ -145,46 +141,48 @@ class SignIn:
     async def offer_nonce(self) -> Nonce:
         """Make and store a nonce of 128 random bits."""
         nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._lifetimes.nonce_ms)
-        await self._store.add_nonce(nonce)
+        await self.store.add_nonce(nonce)
         return nonce
 
-    async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
+    async def sign_in(
+        self, text: str, message: SignInMessage, signature: bytes, own_origins: frozenset[str]
+    ) -> NewToken:
         """Sign the account of a message in. `own_origins` are the origins of the address that it was sent to.
-
         Raises InvalidInputError for a message of another server or another time, and SignInRefusedError for a
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
-        message, now_ms = attempt.message, self._clock.now_ms()
-        local = _loopback_origins(message) if self._admits_loopback else frozenset()
-        faults = _origin_faults(message, self._origins | own_origins | local)
+        now_ms = self._clock.now_ms()
+        local: frozenset[str] = frozenset()
+        if self._admits_loopback:  # as far as the message's are of pages on the server's own machine
+            urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
+            local = frozenset(filter(is_loopback_origin, filter(None, map(origin_of_url, urls))))
+        faults = [*_origin_faults(message, self._origins | own_origins | local)]
         faults += _time_faults(message, now_ms, self._lifetimes.nonce_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
-        _require_signer(attempt)
+        try:
+            signer = recover_address(personal_message_hash(text.encode()), signature)
+        except SignatureError as error:
+            fault = Fault("#/signature", str(error))
+            raise InvalidInputError(f"No valid signature: {error}.", [fault]) from error
+        if signer != message.address:
+            raise WrongSignerError(signer)
         account = ethereum_account(message.chain_id, message.address)
         token = new_secret(self._random_bytes)
         expires_at_ms = now_ms + self._lifetimes.token_ms
         if message.expires_at_ms is not None:
             expires_at_ms = min(expires_at_ms, message.expires_at_ms)
-        await self._store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)
+        await self.store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)
         return NewToken(token, account.spelled, expires_at_ms)
 
     async def identify(self, token: str) -> Reader | None:
         """The account of a token; None if the token is unknown, expired or revoked."""
-        return await self._store.reader(digest(token), self._clock.now_ms())
+        return await self.store.reader(digest(token), self._clock.now_ms())
 
     async def confirm(self, reader: Reader) -> None:
         """Raise NotAuthenticatedError if the token has expired or was revoked since the request began."""
-        if await self._store.reader(reader.digest, self._clock.now_ms()) is None:
+        if await self.store.reader(reader.digest, self._clock.now_ms()) is None:
             raise NotAuthenticatedError("The token has expired or was ended. Sign in again.")
-
-    async def sign_out(self, reader: Reader) -> None:
-        """Revoke the token and end its streams."""
-        await self._store.sign_out(reader.digest)
-
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the expired nonces and tokens; returns how many."""
-        return await self._store.sweep(now_ms)
 
 
 def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[Fault]:
@@ -200,44 +198,20 @@ def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[
     return [Fault(_POINTER, detail) for detail in faults]
 
 
-def _require_signer(attempt: SignInAttempt) -> None:
-    try:
-        signer = recover_address(personal_message_hash(attempt.text.encode()), attempt.signature)
-    except SignatureError as error:
-        detail = str(error)
-        raise InvalidInputError(f"No valid signature: {detail}.", [Fault("#/signature", detail)]) from error
-    if signer != attempt.message.address:
-        raise WrongSignerError(signer)
-
-
-def _loopback_origins(message: SignInMessage) -> frozenset[str]:
-    """The origins of a message's domain and URI, as far as they are of pages on the server's own machine."""
-    urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
-    origins = filter(None, map(origin_of_url, urls))
-    return frozenset(filter(is_loopback_origin, origins))
-
-
-def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> list[Fault]:
+def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> Iterator[Fault]:
     """The faults of a message's domain, scheme and URI, if the server accepts sign-ins for these origins."""
-    details = _domain_fault(message, origins), _uri_fault(message, origins)
-    return [Fault(_POINTER, detail) for detail in details if detail]
-
-
-def _domain_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
     named = [origin for scheme in _SCHEMES if (origin := origin_of_url(f"{scheme}://{message.domain}"))]
     allowed = [origin for origin in named if origin in origins]
     if not allowed:
         known = _listed(origin.partition("://")[2] for origin in origins)
-        return f"the domain must be one that speaks for this server ({known}), and is {message.domain}"
-    if message.scheme is not None and origin_of_url(f"{message.scheme}://{message.domain}") not in allowed:
-        return f"the scheme before the domain must be that of {_listed(allowed)}, and is {message.scheme}"
-    return None
-
-
-def _uri_fault(message: SignInMessage, origins: frozenset[str]) -> str | None:
-    if origin_of_url(message.uri) in origins:
-        return None
-    return f"the URI must begin with an origin that speaks for this server: {_listed(origins)}"
+        said = f"the domain must be one that speaks for this server ({known}), and is {message.domain}"
+        yield Fault(_POINTER, said)
+    elif message.scheme is not None and origin_of_url(f"{message.scheme}://{message.domain}") not in allowed:
+        said = f"the scheme before the domain must be that of {_listed(allowed)}, and is {message.scheme}"
+        yield Fault(_POINTER, said)
+    if origin_of_url(message.uri) not in origins:
+        said = f"the URI must begin with an origin that speaks for this server: {_listed(origins)}"
+        yield Fault(_POINTER, said)
 
 
 def _listed(texts: Iterable[str]) -> str:

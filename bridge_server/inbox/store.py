@@ -1,21 +1,28 @@
-"""The store of inboxes."""
+"""Inboxes: their store, and how an account reads its own: pages, long polls, marking as read."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias, TypeVar
 
 import orjson
 
 from bridge_server.inbox.models import (
     Arrival,
     AvailableType,
+    Cursor,
     InboxSubscription,
     MarkedRead,
     NotificationQuery,
     Overview,
+    Page,
     Positions,
     ReadBy,
     StoredNotification,
     UnsubscribedProject,
 )
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.signals import Key, Signals
 from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.projects.store import TURN_OF_FIGURES
 from bridge_server.projects.subscriptions import ACCOUNT
@@ -160,14 +167,13 @@ class InboxStore:
         return _overview(subscribed, unread)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
-        """Up to `limit` notifications that match the query, newest first, and the number of the account's
-        newest notification, matching or not, from one snapshot.
-        """
-        cursor, filters = query.cursor, query.filters
+        """Matching notifications, newest first, and the number of the newest of all, from one snapshot."""
+        cursor = query.cursor
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
-        unread = _UNREAD[filters.unread]
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(PAGE, (*bounds, filters.project_id, *unread, query.limit))
+        rows = await self.database.read(
+            PAGE, (*bounds, query.project_id, *_UNREAD[query.unread], query.limit)
+        )
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 
@@ -186,9 +192,7 @@ class InboxStore:
         return [_notification(row) for row in rows]
 
     async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
-        """Up to `limit` notifications that are newer than the position of one of the accounts, oldest first,
-        each with the accounts that received it. Their read state is not loaded.
-        """
+        """Up to `limit` notifications beyond an account's position, oldest first, without read state."""
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
         rows = await self.database.read(ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
@@ -212,32 +216,99 @@ def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
     subscriptions = []
     for number, project_id, name, types, subscribed_at_ms, available in subscribed:
         _, _, count = unread.pop(number, (None, None, 0))
-        subscriptions.append(
-            InboxSubscription(
-                ProjectId(project_id),
-                name,
-                orjson.loads(types),
-                [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)],
-                count,
-                subscribed_at_ms,
-            )
-        )
+        offered = [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
+        project = (ProjectId(project_id), name, orjson.loads(types), offered)
+        subscriptions.append(InboxSubscription(*project, count, subscribed_at_ms))
     left = [UnsubscribedProject(ProjectId(project), name, count) for project, name, count in unread.values()]
     return Overview(subscriptions, left)
 
 
 def _notification(row: Row) -> StoredNotification:
-    number, project_id, project_name, type_id, title, body, url, sent_at_ms, bulk_marked, read_at_ms = row
+    *content, bulk_marked, read_at_ms = row
     bulk = ReadBy.BULK if bulk_marked else None
-    return StoredNotification(
-        sending=number,
-        project_id=ProjectId(project_id),
-        project_name=project_name,
-        type_id=TypeId(type_id),
-        title=title,
-        body=body,
-        url=url,
-        sent_at_ms=sent_at_ms,
-        read_by=bulk if read_at_ms is None else ReadBy.USER,
-        read_at_ms=read_at_ms,
-    )
+    read_by = bulk if read_at_ms is None else ReadBy.USER
+    return StoredNotification._make((*content, read_by, read_at_ms))
+
+
+Value = TypeVar("Value")
+
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
+"""Called with the numbers of the accounts that have a new notification."""
+
+_WAITING = "inbox"
+
+
+class Arrivals:
+    """The listeners of all inboxes, and their waiting readers: of an arrival, only they are woken."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._waiting: Counter[int] = Counter()
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` at every delivery."""
+        self._listeners.append(listener)
+
+    async def wait_for(
+        self, account: int, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
+    ) -> Value | None:
+        """The result of `read`, now or after a delivery; None if there is none within `wait_seconds`."""
+        self._waiting[account] += 1
+        try:
+            return await self._signals.wait_for(_key(account), read, wait_seconds)
+        finally:
+            self._waiting[account] -= 1
+            if not self._waiting[account]:
+                del self._waiting[account]
+
+    def arrived(self, accounts: Iterable[int]) -> None:
+        """Call the listeners, and wake the readers of these accounts that wait."""
+        numbers = set(accounts)  # with which an intersection takes as long as the smaller side
+        for listener in self._listeners:
+            listener(numbers)
+        for account in numbers & self._waiting.keys():
+            self._signals.touch(_key(account))
+
+
+def _key(account: int) -> Key:
+    return _WAITING, str(account)
+
+
+class InboxReads:
+    """Reads notifications of an account and marks them as read."""
+
+    def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:
+        self.store = store
+        self._arrivals = arrivals
+        self._clock = clock
+
+    async def page(self, account: int, query: NotificationQuery, wait_seconds: int) -> Page:
+        """The notifications of a query; if there are none, wait for new ones up to `wait_seconds`."""
+        page = Page((), None, query.cursor)
+
+        async def look() -> Page | None:
+            nonlocal page
+            page = await self._page(account, query)
+            return page if page.notifications else None
+
+        if not wait_seconds:
+            await look()
+        else:
+            await self._arrivals.wait_for(account, look, wait_seconds)
+        return page
+
+    async def mark_read(self, account: int, sendings: Sequence[int], by: ReadBy = ReadBy.USER) -> int:
+        """Mark unread notifications as read; returns how many. Only reads by the user count in the rate."""
+        return await self.store.mark_read(account, sendings, self._clock.now_ms(), by)
+
+    async def _page(self, account: int, query: NotificationQuery) -> Page:
+        cursor, limit = query.cursor, query.limit
+        one_more = query._replace(limit=limit + 1)
+        found, newest = await self.store.page(account, one_more)
+        shown = found[:limit]
+        top = cursor.top if cursor.before is not None else max(cursor.since, newest)
+        following = None
+        if len(found) > limit:
+            following = Cursor(cursor.since, shown[-1].sending, top)
+        return Page(shown, following, Cursor(top, None, top))

@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 import structlog
 
-from bridge_server.inbox.models import Arrival, Reader, SignedOut, StoredNotification, TooManyStreamsError
-from bridge_server.inbox.reading import Arrivals
-from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.models import Reader, SignedOut, StoredNotification, TooManyStreamsError
+from bridge_server.inbox.store import Arrivals, InboxStore
 from bridge_server.inbox.wire import write_event
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import NotAuthenticatedError, UnavailableError
@@ -134,10 +133,7 @@ class Stream:
 
 
 class Streams:
-    """Every open stream, by account. `deliver_forever` and `keep_alive_forever` must be running.
-
-    `confirm` is asked about each stream's token when another process may have ended it.
-    """
+    """Every open stream. Both `..._forever` must be running. `confirm` checks a stream's token."""
 
     def __init__(
         self,
@@ -168,10 +164,7 @@ class Streams:
         return sum(len(audience.streams) for audience in self._audiences.values())
 
     async def join(self, reader: Reader, last_event: int | None) -> Stream:
-        """Open a stream of the notifications after `last_event`; None: of new ones only.
-
-        The caller must call the stream's `leave`. Raises TooManyStreamsError.
-        """
+        """Open a stream after `last_event` (None: from now on) until `leave`. Raises TooManyStreamsError."""
         newest = await self._store.newest(reader.number)
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)
@@ -229,7 +222,10 @@ class Streams:
         while positions := self._positions(touched):
             arrivals = await self._store.arrivals(positions, _ARRIVALS_AT_ONCE)
             for arrival in arrivals:
-                await self._hand_out(arrival)
+                audiences = (self._audiences.get(number) for number in arrival.accounts)
+                streams = list(chain.from_iterable(audience.streams for audience in audiences if audience))
+                notification = arrival.notification
+                await self._write(streams, piece(write_event(notification)), notification.sending)
             if len(arrivals) < _ARRIVALS_AT_ONCE:
                 return
 
@@ -241,12 +237,6 @@ class Streams:
             if position is not None:
                 positions[number] = position
         return positions
-
-    async def _hand_out(self, arrival: Arrival) -> None:
-        audiences = (self._audiences.get(number) for number in arrival.accounts)
-        streams = list(chain.from_iterable(audience.streams for audience in audiences if audience))
-        notification = arrival.notification
-        await self._write(streams, piece(write_event(notification)), notification.sending)
 
     async def _write(self, streams: list[Stream], events: Piece, sending: int | None) -> None:
         """Write to all live streams, and let the event loop run other tasks in between."""

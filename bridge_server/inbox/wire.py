@@ -12,16 +12,11 @@ from bridge_server.inbox.devices import DeviceChannels
 from bridge_server.inbox.models import (
     Cursor,
     Device,
-    Filters,
-    InboxSubscription,
     NewDevice,
-    NewToken,
-    Nonce,
     NotificationQuery,
     Overview,
     Page,
     ReadBy,
-    SignInAttempt,
     StoredNotification,
 )
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -105,8 +100,8 @@ class ReadShape(Shape):
     ids: Annotated[list[str], Field(min_length=1, max_length=MOST_MARKED)]
 
 
-def read_sign_in(document: JsonObject) -> SignInAttempt:
-    """Read a sign-in: a valid EIP-4361 message, and a signature of 65 bytes that is not verified yet."""
+def read_sign_in(document: JsonObject) -> tuple[str, SignInMessage, bytes]:
+    """A valid EIP-4361 message, as text and parsed, and its signature of 65 bytes, which is not verified."""
     faults: list[Fault] = []
     text, signature = document.values.get("message"), document.values.get("signature")
     message = _parse_message(text, faults) if isinstance(text, str) else None
@@ -114,7 +109,7 @@ def read_sign_in(document: JsonObject) -> SignInAttempt:
         faults.append(Fault("#/signature", "must be 0x and 130 hexadecimal digits: r, s and v"))
     shape = check(SignInShape, document.values, faults)
     assert message is not None  # check() has raised otherwise
-    return SignInAttempt(shape.message, message, bytes.fromhex(shape.signature[2:]))
+    return shape.message, message, bytes.fromhex(shape.signature[2:])
 
 
 def _parse_message(text: str, faults: list[Fault]) -> SignInMessage | None:
@@ -158,25 +153,23 @@ def read_ids(document: JsonObject) -> list[int]:
 
 
 def read_query(query: Mapping[str, str]) -> NotificationQuery:
-    """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional.
-
-    `unread=true` selects unread notifications, `unread=false` read ones.
+    """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional. `unread=true`
+    selects unread notifications, `unread=false` read ones.
     """
-    faults = [fault for name, rule in _QUERY.items() if (fault := _query_fault(name, rule, query))]
+    faults = [
+        Fault(f"#/{name}", expectation)
+        for name, (pattern, expectation) in _QUERY.items()
+        if name in query and not pattern.fullmatch(query[name])
+    ]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
     project_id, unread = query.get("project_id"), query.get("unread")
     return NotificationQuery(
-        Filters(None if project_id is None else ProjectId(project_id), _TRUTH.get(unread or "")),
+        None if project_id is None else ProjectId(project_id),
+        _TRUTH.get(unread or ""),
         _parse_cursor(query.get("after")),
         int(query.get("limit", USUAL_ON_A_PAGE)),
     )
-
-
-def _query_fault(name: str, rule: tuple[re.Pattern[str], str], query: Mapping[str, str]) -> Fault | None:
-    pattern, expectation = rule
-    value = query.get(name)
-    return None if value is None or pattern.fullmatch(value) else Fault(f"#/{name}", expectation)
 
 
 def _parse_cursor(text: str | None) -> Cursor:
@@ -298,35 +291,24 @@ class RegisteredDevicesAnswer(TypedDict):
     devices: list[RegisteredDeviceAnswer]
 
 
-def nonce_fields(nonce: Nonce) -> SignInNonceAnswer:
-    """A nonce."""
-    return {"nonce": nonce.text, "expires_at": rfc3339(nonce.expires_at_ms)}
-
-
-def token_fields(token: NewToken) -> InboxTokenAnswer:
-    """A new token."""
-    return {"token": token.token, "account": token.account, "expires_at": rfc3339(token.expires_at_ms)}
-
-
 def overview_fields(overview: Overview) -> InboxOverviewAnswer:
     """The projects that an account subscribes to, and those that it has left with unread notifications."""
     return {
-        "subscriptions": [_subscription(subscription) for subscription in overview.subscriptions],
+        "subscriptions": [
+            {
+                "project_id": each.project_id,
+                "project_name": each.project_name,
+                "notification_types": each.types,
+                "available_types": [{"id": kind.type_id, "name": kind.name} for kind in each.available_types],
+                "unread": each.unread,
+                "subscribed_at": rfc3339(each.subscribed_at_ms),
+            }
+            for each in overview.subscriptions
+        ],
         "unsubscribed": [
             {"project_id": left.project_id, "project_name": left.project_name, "unread": left.unread}
             for left in overview.unsubscribed
         ],
-    }
-
-
-def _subscription(subscription: InboxSubscription) -> InboxSubscriptionAnswer:
-    return {
-        "project_id": subscription.project_id,
-        "project_name": subscription.project_name,
-        "notification_types": subscription.types,
-        "available_types": [{"id": kind.type_id, "name": kind.name} for kind in subscription.available_types],
-        "unread": subscription.unread,
-        "subscribed_at": rfc3339(subscription.subscribed_at_ms),
     }
 
 

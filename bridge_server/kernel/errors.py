@@ -22,10 +22,13 @@ class BridgeError(Exception):
 
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Error"
+    detail: str = ""
+    """A class whose failures have one detail has it here."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
+    def __init__(self, detail: str = "") -> None:
+        if detail:
+            self.detail = detail
+        super().__init__(self.detail)
 
 
 class InvalidInputError(BridgeError):
@@ -124,9 +127,6 @@ class UnavailableError(BridgeError):
         self.retry_after_seconds = retry_after_seconds
 
 
-_FULL_RETRY_SECONDS = 60
-
-
 class DatabaseFullError(UnavailableError):
     """The database holds as much as the operator lets it."""
 
@@ -138,5 +138,5 @@ class DatabaseFullError(UnavailableError):
             f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
             "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
             "something expires.",
-            _FULL_RETRY_SECONDS,
+            retry_after_seconds=60,
         )

@@ -3,9 +3,9 @@
 Times are milliseconds since the Unix epoch.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
 from bridge_server.kernel.values import dataclass
@@ -15,7 +15,7 @@ from bridge_server.projects.caip10 import account_of_key
 from bridge_server.projects.models import Project, ProjectId, TypeId
 from bridge_server.projects.store import find_project
 from bridge_server.projects.subscriptions import ACCOUNT
-from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading, scalar
+from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar
 
 
 class DeliveryOutcome(StrEnum):
@@ -108,12 +108,8 @@ class AccountBucket:
     next_token_at_ms: int | None
 
 
-class _Scanned(NamedTuple):
-    """The outcome for one account, and its place among the accounts of the notification."""
-
-    place: OutcomeCursor
-    outcome: AccountOutcome
-
+_Scanned: TypeAlias = tuple[OutcomeCursor, AccountOutcome]
+"""The place of an account among the accounts of the notification, and its outcome."""
 
 _NOTIFICATION = f"""
 notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
@@ -217,10 +213,7 @@ class HistoryStore:
         after: OutcomeCursor,
         limit: int,
     ) -> Transaction[tuple[PastNotification, OutcomePage]]:
-        """A notification, and up to `limit` of its accounts with the wanted outcome.
-
-        Accounts that it has not reached come first. Raises NotificationNotFoundError.
-        """
+        """A notification and some of its accounts, missed ones first. Raises NotificationNotFoundError."""
         project = yield from find_project(project_id)
         rows = yield Statement(NOTIFICATION, (project.number, number))
         if not rows:
@@ -258,7 +251,7 @@ def _past(row: Row) -> PastNotification:
 
 def _scan(
     project: Project, number: int, wanted: DeliveryOutcome | None, after: OutcomeCursor, most: int
-) -> Generator[Step, list[Row], list[_Scanned]]:
+) -> Transaction[list[_Scanned]]:
     rows: list[Row] = []
     if not after.sending and (wanted is None or wanted in MISSED_OUTCOMES):
         rows = yield Statement(MISSED, (project.number, number, after.account, most))
@@ -273,18 +266,18 @@ def _scanned(row: Row) -> _Scanned:
     sending, account, key, spelled, state, at_ms, read_at_ms, retry_at_ms = row
     shown = account_of_key(key).spelled if spelled is None else spelled
     outcome = AccountOutcome(shown, DeliveryOutcome(state), at_ms, read_at_ms, retry_at_ms)
-    return _Scanned(OutcomeCursor(sending, account), outcome)
+    return OutcomeCursor(sending, account), outcome
 
 
 def _page(scanned: Sequence[_Scanned], wanted: DeliveryOutcome | None, limit: int, most: int) -> OutcomePage:
-    found = [one for one in scanned if wanted is None or one.outcome.outcome is wanted]
-    shown = [one.outcome for one in found[:limit]]
+    found = [(place, one) for place, one in scanned if wanted is None or one.outcome is wanted]
+    shown = [one for _, one in found[:limit]]
     if len(found) > limit:
-        return OutcomePage(shown, found[limit - 1].place)
-    return OutcomePage(shown, scanned[-1].place if len(scanned) >= most else None)
+        return OutcomePage(shown, found[limit - 1][0])
+    return OutcomePage(shown, scanned[-1][0] if len(scanned) >= most else None)
 
 
-def _account(account_key: str) -> Generator[Step, list[Row], int]:
+def _account(account_key: str) -> Transaction[int]:
     """The number of an account; 0, which no account has, when it is unknown."""
     rows = yield Statement(ACCOUNT, (account_key,))
     return scalar(int, rows) if rows else 0

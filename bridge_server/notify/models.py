@@ -24,10 +24,8 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class NotifyRequest:
-    """A notification and its accounts.
-
-    `keys` maps each account id of the request, in its order, to its account key; two ids may have one key.
-    `notification_id` is the caller's idempotency key.
+    """A notification and its accounts. `keys` maps each account id of the request, in its order, to its
+    account key; two ids may have one key. `notification_id` is the caller's idempotency key.
     """
 
     notification: Notification
@@ -74,10 +72,8 @@ class SentNotification:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Subscribers as JSON members `"account id":{"notification_types":[...]}`.
-
-    `spelled_otherwise` are the account ids that differ from the stored ids: only they can have a wrong
-    checksum.
+    """Subscribers as JSON members `"account id":{"notification_types":[...]}`. `spelled_otherwise` are the
+    account ids that differ from the stored ids: only they can have a wrong checksum.
     """
 
     members: bytes
@@ -129,7 +125,6 @@ class AudienceRequest:
 @dataclass(frozen=True, slots=True)
 class AudienceOutcome:
     """The accounts of one call, and their failures. `next` is the last of them; None if no others follow.
-
     `total` is the number of accounts of the whole audience, which only the first call of a walk counts.
     """
 
@@ -140,23 +135,11 @@ class AudienceOutcome:
 
 
 class UnknownTypeError(InvalidInputError):
-    """The project does not have the type of the notification."""
+    """The project does not have the type that the request names at this place."""
 
-    def __init__(self, known: Sequence[TypeId]) -> None:
-        super().__init__(
-            "The project has no notification type of this id: see #/notification/type.",
-            [Fault("#/notification/type", wrong_type(known))],
-        )
-
-
-class UnknownAudienceError(InvalidInputError):
-    """The project does not have the type whose subscribers are the audience."""
-
-    def __init__(self, known: Sequence[TypeId]) -> None:
-        super().__init__(
-            "The project has no notification type of this id: see #/audience/type.",
-            [Fault("#/audience/type", wrong_type(known))],
-        )
+    def __init__(self, known: Sequence[TypeId], pointer: str) -> None:
+        fault = Fault(pointer, wrong_type(known))
+        super().__init__(f"The project has no notification type of this id: see {pointer}.", [fault])
 
 
 class NotificationNotFoundError(NotFoundError):
@@ -164,9 +147,7 @@ class NotificationNotFoundError(NotFoundError):
 
     code = "notification-not-found"
     title = "Notification not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no notification of this number.")
+    detail = "The project has no notification of this number."
 
 
 @dataclass(frozen=True, slots=True)

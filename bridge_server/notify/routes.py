@@ -11,8 +11,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify import wire
-from bridge_server.notify.audiences import Audiences
-from bridge_server.notify.service import Notifications
+from bridge_server.notify.service import Audiences, Notifications
 from bridge_server.projects.models import PROJECT_ID_PATTERN, Publisher
 from bridge_server.projects.service import Projects
 from bridge_server.web.answers import StreamedAnswer, json_answer
@@ -83,7 +82,7 @@ class NotifyHandlers:
         wanted = await self._read(request, wire.read_notify_request)
         is_dry_run = wanted_dry_run(request)
         failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
-        return json_answer(wire.write_outcome(wanted.keys, failures))
+        return json_answer(orjson.dumps(wire.outcome_fields(wanted.keys, failures)))
 
     async def notify_audience(self, request: web.Request) -> web.StreamResponse:
         """`audience` is `"all"`, `{"type": ...}` (the subscribers that have chosen the type) or
@@ -101,9 +100,9 @@ class NotifyHandlers:
         """The types of at most 100 accounts, as far as they subscribe to the project, by account as the
         request spelled it. Other accounts are left out.
         """
-        asked = await self._read(request, wire.read_lookup)
-        found = await self._notifications.lookup(request[_PUBLISHER], asked.keys)
-        wire.check_spellings(asked.document, found.spelled_otherwise)
+        keys, document = await self._read(request, wire.read_lookup)
+        found = await self._notifications.store.lookup(request[_PUBLISHER], keys)
+        wire.check_spellings(document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
@@ -114,14 +113,15 @@ class NotifyHandlers:
         """Marks all notifications of the project that exist now as read. They do not count in the read
         rate.
         """
-        return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
+        marked = await self._notifications.mark_all_as_read(request[_PUBLISHER])
+        return json_answer(b'{"marked":%d}' % marked)
 
     async def _read(self, request: web.Request, read: Callable[[JsonObject], _Read]) -> _Read:
         """The request of a recognized caller. A caller whose secret is revoked learns of no fault in it."""
         try:
             return read(await json_object(request, is_labelled=False))
         except BridgeError:
-            await self._projects.require_live(request[_PUBLISHER])
+            await self._projects.store.require_live(request[_PUBLISHER])
             raise
 
 
@@ -153,7 +153,6 @@ def notify_routes(
     handlers: NotifyHandlers, body_limit_bytes: int, *, lists_freely: bool
 ) -> tuple[Route, ...]:
     """Every endpoint of the notification service. No web page may call them: the secret is a backend's.
-
     `lists_freely` replaces the limit of listings, for which a test would wait five minutes.
     """
 

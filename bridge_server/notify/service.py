@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import orjson
 
@@ -10,18 +10,23 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.values import dataclass
 from bridge_server.notify.models import (
+    AudienceOutcome,
+    AudienceRequest,
     DeviceOfRecipient,
     Devices,
     Failures,
-    Lookup,
     NotifyRequest,
     Outdated,
     Sender,
     SentNotification,
+    SubscriberAudience,
+    UnknownTypeError,
 )
-from bridge_server.notify.store import NotifyStore, SendingLimits
+from bridge_server.notify.store import TYPE, NotifyStore, SendingLimits, find_sending
 from bridge_server.outbox.models import OutgoingMessage, Purpose
-from bridge_server.projects.models import Project, Publisher
+from bridge_server.projects.models import Project, Publisher, TypeId
+from bridge_server.projects.store import COUNT_SUBSCRIBERS, find_types
+from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar
 
 DEVICE = Purpose("device")
 """The purpose of a notice to an account's device: its subject is the project that has sent it."""
@@ -31,9 +36,7 @@ _LISTING_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NotificationLifetimes:
-    """How long notifications are kept: after they were read, at most after they were sent; and accounts that
-    one has not reached, with the reason.
-    """
+    """How long a notification is kept after its read or its sending, and an account that it missed."""
 
     read_kept_ms: int
     unread_kept_ms: int
@@ -46,7 +49,7 @@ class Notifications:
     def __init__(
         self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._limits = limits
         self._lifetimes = lifetimes
@@ -54,37 +57,23 @@ class Notifications:
         """The number of accounts of calls since the start, by outcome."""
 
     async def notify(self, sender: Sender, request: NotifyRequest, is_dry_run: bool = False) -> Failures:
-        """Send a notification; returns the accounts without a delivery, with the reason.
-
-        A dry run returns what sending would return now, and changes nothing.
-
-        Raises UnknownTypeError, and NotAuthenticatedError if the secret was revoked meanwhile.
+        """Send; returns the accounts without a delivery, with the reason. A dry run changes nothing.
+        Raises UnknownTypeError, NotAuthenticatedError.
         """
         now_us = self._clock.now_us()
         if is_dry_run:
-            return await self._store.rehearse(sender, request, self._limits, now_us)
-        failures = await self._store.send(sender, request, self._limits, now_us, _notice_messages)
+            return await self.store.rehearse(sender, request, self._limits, now_us)
+        failures = await self.store.send(sender, request, self._limits, now_us, _notice_messages)
         self.outcomes.update(failure.reason.value for failure in failures.values())
         return failures
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
-        """Mark every notification of the project as read; returns how many were unread.
-
-        Raises NotAuthenticatedError if the secret was revoked meanwhile.
-        """
-        return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
-
-    def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Awaitable[Lookup]:
-        """The subscribers among the accounts. The checksums of the account ids may be unchecked.
-
-        Raises NotAuthenticatedError if the secret was revoked meanwhile.
-        """
-        return self._store.lookup(publisher, keys)
+        """Mark every notification as read; returns how many were unread. Raises NotAuthenticatedError."""
+        return await self.store.mark_all_as_read(publisher, self._clock.now_ms())
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
-        """Every subscribed account in order, page by page, as JSON strings without the outer quotation marks.
-
-        The next page is read while one is sent. Raises ProjectNotFoundError if the project is deleted.
+        """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
+        Raises ProjectNotFoundError.
         """
         after: str | None = ""
         reading = self._read_page(project, "")
@@ -99,7 +88,7 @@ class Notifications:
             reading.cancel()
 
     def _read_page(self, project: Project, after: str) -> asyncio.Task[tuple[bytes, str | None]]:
-        return asyncio.create_task(self._store.listing_page(project, after, _LISTING_PAGE))
+        return asyncio.create_task(self.store.listing_page(project, after, _LISTING_PAGE))
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
@@ -107,7 +96,7 @@ class Notifications:
         before = Outdated(
             now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
-        return await self._store.sweep(now_ms, before)
+        return await self.store.sweep(now_ms, before)
 
 
 def _notice_messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
@@ -137,3 +126,106 @@ def _notice_message(sent: SentNotification, device: DeviceOfRecipient) -> Outgoi
         device_id=device.device_id,
         subject=sent.project_id,
     )
+
+
+# Notifications to an audience: some accounts, or call by call all subscribers of a project or of a type.
+
+EVERYBODY = """
+SELECT account_id, account_key FROM subscriptions
+WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?
+"""
+# The end of the stretch of subscribers that is searched for subscribers of a type, which may be few.
+END = """
+SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT 1 OFFSET ?
+"""
+OF_TYPE = """
+SELECT subscriptions.account_id, subscriptions.account_key
+FROM subscriptions CROSS JOIN type_set_members
+    ON type_set_members.type = ? AND type_set_members.type_set = subscriptions.type_set
+WHERE subscriptions.project = ? AND subscriptions.account_id > ? AND subscriptions.account_id <= ?
+ORDER BY subscriptions.account_id LIMIT ?
+"""
+COUNT_OF_TYPE = """
+SELECT coalesce(sum(type_sets.subscribers), 0)
+FROM type_set_members JOIN type_sets ON type_sets.id = type_set_members.type_set
+WHERE type_set_members.type = ?
+"""
+
+_AT_ONCE = 500
+"""The most accounts of one call."""
+_SEARCHED = 5_000
+"""The most rows that are searched at once for subscribers of a type: a page may be short, or empty."""
+_AFTER_ALL = "~"
+"""No account id contains this character or a later one of Unicode."""
+
+
+class AudienceStore:
+    """Reads subscribers in the order of their account ids."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @reading
+    def count(self, sender: Sender, type_id: TypeId | None) -> Transaction[int]:
+        """The number of subscribers, or of those of a type. Raises what `page` raises."""
+        project = yield from find_sending(sender)
+        if type_id is None:
+            return scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))
+        number = yield from _type_number(project, type_id)
+        return scalar(int, (yield Statement(COUNT_OF_TYPE, (number,))))
+
+    @reading
+    def page(
+        self, sender: Sender, type_id: TypeId | None, after: str, limit: int
+    ) -> Transaction[tuple[dict[str, str], str | None]]:
+        """Up to `limit` subscribers that follow `after`, as account keys by account id; and the account id
+        that the next page follows, None if this is the last one. Raises UnknownTypeError,
+        ProjectNotFoundError, NotAuthenticatedError.
+        """
+        project = yield from find_sending(sender)
+        if type_id is None:
+            rows = yield Statement(EVERYBODY, (project.number, after, limit + 1))
+            return _page(rows, limit, None)
+        number = yield from _type_number(project, type_id)
+        ends = yield Statement(END, (project.number, after, _SEARCHED - 1))
+        end = ends[0][0] if ends else None
+        stretch = (project.number, after, _AFTER_ALL if end is None else end)
+        rows = yield Statement(OF_TYPE, (number, *stretch, limit + 1))
+        return _page(rows, limit, end)
+
+
+class Audiences:
+    """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
+
+    def __init__(self, store: AudienceStore, notifications: Notifications) -> None:
+        self._store = store
+        self._notifications = notifications
+
+    async def notify(self, sender: Sender, wanted: AudienceRequest, is_dry_run: bool) -> AudienceOutcome:
+        """Send to the next 500 of the audience. Raises UnknownTypeError, ProjectNotFoundError,
+        NotAuthenticatedError.
+        """
+        audience, total = wanted.audience, None
+        if isinstance(audience, SubscriberAudience):
+            if not wanted.after:
+                total = await self._store.count(sender, audience.type_id)
+            keys, following = await self._store.page(sender, audience.type_id, wanted.after, _AT_ONCE)
+        else:
+            keys, following, total = dict(audience), None, len(audience)
+        request = NotifyRequest(wanted.notification, wanted.notification_id, keys)
+        failures = await self._notifications.notify(sender, request, is_dry_run)
+        return AudienceOutcome(keys, failures, following, total)
+
+
+def _page(rows: list[Row], limit: int, end: str | None) -> tuple[dict[str, str], str | None]:
+    shown: dict[str, str] = dict(rows[:limit])
+    return shown, rows[limit - 1][0] if len(rows) > limit else end
+
+
+def _type_number(project: Project, type_id: TypeId) -> Transaction[int]:
+    rows = yield Statement(TYPE, (project.number, type_id))
+    if not rows:
+        known = [kind.type_id for _, kind in (yield from find_types(project))]
+        raise UnknownTypeError(known, "#/audience/type")
+    number: int = rows[0][0]
+    return number

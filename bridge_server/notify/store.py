@@ -1,7 +1,7 @@
 """The store of notifications, their deliveries and the buckets that limit them."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import orjson
@@ -41,9 +41,7 @@ from bridge_server.projects.store import (
 )
 from bridge_server.storage.database import (
     Database,
-    Row,
     Statement,
-    Step,
     Transaction,
     Turns,
     adding_transaction,
@@ -296,10 +294,9 @@ class SentContent:
 
 @dataclass(frozen=True, slots=True)
 class SortedAccounts:
-    """The content of a call to notify, the accounts to send it to, and the failures of the others.
-
-    `left` are the keys of all accounts that the content has not reached yet, `accounts` the numbers of the
-    accounts to send to. Both are JSON arrays.
+    """The content of a call to notify, the accounts to send it to, and the failures of the others. `left` are
+    the keys of all accounts that the content has not reached yet, `accounts` the numbers of the accounts to
+    send to. Both are JSON arrays.
     """
 
     stored: SentContent
@@ -332,11 +329,10 @@ class NotifyStore:
         now_us: int,
         messages_to: MessagesTo,
     ) -> Transaction[Failures]:
-        """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing.
-
-        A known `notification_id` stands for the content of its first call; accounts that it has reached count
-        as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
-        when the project or the secret is deleted.
+        """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing. A
+        known `notification_id` stands for the content of its first call; accounts that it has reached count
+        as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError when the
+        project or the secret is deleted.
         """
         project = yield from find_sending(sender)
         return (yield from _send_to(project, request, limits, now_us, messages_to))
@@ -351,10 +347,7 @@ class NotifyStore:
 
     @transaction(turns=_turns_of_publisher)
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
-        """Mark every notification that the project has sent so far; returns how many were unread.
-
-        Raises NotAuthenticatedError when the project or the secret is deleted.
-        """
+        """Mark everything sent so far; returns how many were unread. Raises NotAuthenticatedError."""
         project = yield from find_publishing(publisher)
         unread = scalar(int, (yield Statement(COUNT_UNREAD, (project.number,))))
         if unread:
@@ -364,10 +357,7 @@ class NotifyStore:
         return unread
 
     async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts, whose keys are given by their spelling.
-
-        Raises NotAuthenticatedError if the secret was revoked since authentication.
-        """
+        """The subscribers among the accounts, whose keys are given. Raises NotAuthenticatedError."""
         asked, number = orjson.dumps(keys).decode(), publisher.project.number
         ((members, others, is_live),) = await self.database.read(
             LOOKUP, (number, publisher.digest, asked, number)
@@ -377,8 +367,8 @@ class NotifyStore:
         return Lookup(b'"%b}' % members.replace(b"[", _TYPES) if members else b"", orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
-        """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer
-        quotation marks; and the last of them, or None when no others follow. Raises ProjectNotFoundError.
+        """Accounts after `after`, as JSON strings without the outer quotes, and the last of them if others
+        follow. Raises ProjectNotFoundError.
         """
         begin = (project.number, after)
         ((accounts, last, is_there),) = await self.database.read(
@@ -391,7 +381,9 @@ class NotifyStore:
     @transaction(turns=sweeping("notifications", TURN_OF_FIGURES))
     def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
         """Delete a slice of the outdated rows, and of the full buckets. Returns how many rows."""
-        buckets = yield from _sweep_buckets(now_ms * 1000)
+        now_us = now_ms * 1000
+        buckets = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
+        buckets += scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
         if buckets:
             return buckets
         read = scalar(int, (yield Statement(SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
@@ -410,7 +402,7 @@ class NotifyStore:
         return (yield from delete_sendings(marked, _SWEEP_SLICE))
 
 
-def find_sending(sender: Sender) -> Generator[Step, list[Row], Project]:
+def find_sending(sender: Sender) -> Transaction[Project]:
     """The project that is sent for. Raises what `find_publishing` and `find_project` raise."""
     if isinstance(sender, Publisher):
         return (yield from find_publishing(sender))
@@ -430,7 +422,9 @@ def _send_to(
         number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
         yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
         sent = SentNotification(project.project_id, project.name, stored.notification, number, now_us // 1000)
-        yield from _queue_devices(project, sent, call.accounts, messages_to)
+        rows = yield Statement(DEVICES, (call.accounts, project.number))
+        messages = messages_to(sent, [DeviceOfRecipient(*row) for row in rows])
+        yield from enqueue_all(messages, sent.sent_at_ms)
         yield Delivered(tuple(numbers))
     yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
     return call.failures
@@ -438,7 +432,7 @@ def _send_to(
 
 def _sorted_accounts(
     project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int
-) -> Generator[Step, list[Row], SortedAccounts]:
+) -> Transaction[SortedAccounts]:
     """Read what the call would do. Nothing is changed. Raises UnknownTypeError."""
     asked = json_array(list(dict.fromkeys(request.keys.values())))
     stored, left = yield from _content_to_send(project, request, asked)
@@ -450,29 +444,25 @@ def _sorted_accounts(
 
 def _content_to_send(
     project: Project, request: NotifyRequest, asked: str
-) -> Generator[Step, list[Row], tuple[SentContent, str]]:
+) -> Transaction[tuple[SentContent, str]]:
     """The content to send, and the account keys that it has not reached yet."""
     if request.notification_id is not None:
         rows = yield Statement(FIRST_CALL, (project.number, request.notification_id))
         if rows:
-            first = _first_call(request.notification_id, rows[0])
-            left = scalar(str, (yield Statement(NOT_COVERED, (asked, first.number))))
-            return first, left
+            number, type_number, type_id, title, body, url, missed = rows[0]
+            content = Notification(TypeId(type_id), title, body, url)
+            left = scalar(str, (yield Statement(NOT_COVERED, (asked, number))))
+            return SentContent(content, type_number, request.notification_id, number, bool(missed)), left
     rows = yield Statement(TYPE, (project.number, request.notification.type_id))
     if not rows:
-        raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
+        known = [kind.type_id for _, kind in (yield from find_types(project))]
+        raise UnknownTypeError(known, "#/notification/type")
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
-
-
-def _first_call(notification_id: str, row: Row) -> SentContent:
-    number, type_number, type_id, title, body, url, missed = row
-    content = Notification(TypeId(type_id), title, body, url)
-    return SentContent(content, type_number, notification_id, number, bool(missed))
 
 
 def _sort(
     project: Project, type_number: int, asked: str, limit: Limit, now_us: int
-) -> Generator[Step, list[Row], tuple[str, Failures]]:
+) -> Transaction[tuple[str, Failures]]:
     """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
     most_owed_us = limit.window_us - limit.interval_us
     clock = (now_us, limit.interval_us)
@@ -498,9 +488,7 @@ def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> T
         yield Statement(CLAMP, (*clock, project.number, json_array(limited)))
 
 
-def _count_call(
-    project: Project, call: SortedAccounts, sent: int, now_ms: int
-) -> Generator[Step, list[Row], SentContent]:
+def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) -> Transaction[SentContent]:
     """Count the outcomes of the call. A new notification is stored, unless there is nothing to remember."""
     stored = call.stored
     failed = Counter(failure.reason for failure in _missed(call.failures).values())
@@ -508,7 +496,9 @@ def _count_call(
         if not sent and not failed and stored.notification_id is None:
             return stored
         counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
-        return (yield from _insert_notification(project, stored, now_ms, counts))
+        content = (stored.notification.title, stored.notification.body, stored.notification.url)
+        row = (project.number, stored.type, stored.notification_id, *content, now_ms, *counts)
+        return replace(stored, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
     if stored.has_missed:
         failed.subtract((yield from _forget_missed(project, stored.number, call.left)))
     counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
@@ -517,17 +507,7 @@ def _count_call(
     return stored
 
 
-def _insert_notification(
-    project: Project, new: SentContent, now_ms: int, counts: tuple[int, int, int]
-) -> Generator[Step, list[Row], SentContent]:
-    content = (new.notification.title, new.notification.body, new.notification.url)
-    row = (project.number, new.type, new.notification_id, *content, now_ms, *counts)
-    return replace(new, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
-
-
-def _forget_missed(
-    project: Project, notification: int, asked: str
-) -> Generator[Step, list[Row], Counter[FailureReason]]:
+def _forget_missed(project: Project, notification: int, asked: str) -> Transaction[Counter[FailureReason]]:
     """Delete the earlier failures of accounts that are asked for again; returns their number by reason."""
     rows = yield Statement(DELETE_MISSED_ASKED, (project.number, notification, asked))
     if rows:
@@ -537,7 +517,7 @@ def _forget_missed(
 
 def _deliver(
     project: Project, stored: SentContent, accounts: str, sent: int, now_ms: int
-) -> Generator[Step, list[Row], int]:
+) -> Transaction[int]:
     """Put the notification into the inboxes; returns the number of the sending."""
     row = (project.number, stored.type, stored.number, now_ms)
     number = scalar(int, (yield Statement(INSERT_SENDING, row)))
@@ -546,14 +526,6 @@ def _deliver(
         yield Statement(INSERT_COVERED, (stored.number, accounts))
     yield Statement(COUNT_SENT, (project.number, stored.type, day_of(now_ms), sent))
     return number
-
-
-def _queue_devices(
-    project: Project, sent: SentNotification, accounts: str, messages_to: MessagesTo
-) -> Transaction[None]:
-    rows = yield Statement(DEVICES, (accounts, project.number))
-    devices = [DeviceOfRecipient(*row) for row in rows]
-    yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
 
 
 def _missed(failures: Failures) -> dict[str, AccountFailure]:
@@ -588,9 +560,3 @@ def _delete_missed(statement: str, which: int, limit: int) -> Transaction[int]:
         yield Statement(COUNT_MISSED, (-number, project))
     notifications = json_array({notification for _, notification in rows})
     return len(rows) + (yield from delete_unsent_notifications(notifications))
-
-
-def _sweep_buckets(now_us: int) -> Transaction[int]:
-    full = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
-    others = scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
-    return full + others

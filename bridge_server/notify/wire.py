@@ -5,17 +5,15 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import quote
 
-import orjson
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import is_uri
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.notify.models import (
-    AccountFailure,
     Audience,
     AudienceOutcome,
     AudienceRequest,
@@ -54,9 +52,8 @@ _LAST_PORT = 65_535
 
 
 def plain_text(text: str, most_characters: int) -> str:
-    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends.
-
-    Raises ValueError unless the result has 1 to `most_characters` code points without control characters.
+    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends. Raises
+    ValueError unless the result has 1 to `most_characters` code points without control characters.
     """
     plain = one_line(text)
     control = _CONTROL.search(plain)
@@ -73,10 +70,7 @@ def one_line(text: str) -> str:
 
 
 def openable_url(text: str) -> str:
-    """Return the text if it is a URL that a user can be offered to open; raise ValueError otherwise.
-
-    Absolute URIs (RFC 3986) and IRIs (RFC 3987) can be opened, unless their scheme or host makes it unsafe.
-    """
+    """The text if it is a URI or an IRI that a user can be offered to open. Raises ValueError."""
     if any(unicodedata.category(each) in _NOT_IN_IRIS for each in text) or _BIDI_CONTROLS.search(text):
         raise ValueError("must not contain spaces, or control characters")
     if not is_uri(_BEYOND_ASCII.sub(lambda found: quote(found[0]), text)):
@@ -163,10 +157,7 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 
 
 def read_audience_request(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
-    """Read a notification and its audience.
-
-    A call for subscribers needs a notification_id: a later call that repeats it sends to nobody twice.
-    """
+    """Read a notification and its audience. One of subscribers needs an id, unless it is a dry run."""
     values = document.values
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(AudienceNotifyShape, values)
@@ -206,26 +197,19 @@ def _notification(content: NotificationShape) -> Notification:
     return Notification(TypeId(content.type), content.title, content.body, content.url)
 
 
-class AskedAccounts(NamedTuple):
-    """A look-up: account key by account id, whose checksums are not checked yet, and where they stood."""
-
-    keys: dict[str, str]
-    document: JsonObject
-
-
-def read_lookup(document: JsonObject) -> AskedAccounts:
-    """Read the accounts to look up."""
+def read_lookup(document: JsonObject) -> tuple[dict[str, str], JsonObject]:
+    """The accounts to look up: account key by account id, checksums unchecked; and where they stand."""
     accounts: Any = document.values.get("accounts")
     keys, faults = _unproven_keys(accounts)
     misspelled_members = misspelled(LookupShape, document.values)
     if keys and len(keys) == len(accounts) and not misspelled_members:  # the shape has nothing to refuse
-        return AskedAccounts(keys, document)
+        return keys, document
     try:
         check(LookupShape, document.values, misspelled_members + faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
         _, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
         check(LookupShape, document.values, misspelled_members + faults)
-    return AskedAccounts(keys, document)
+    return keys, document
 
 
 def _unproven_keys(accounts: Any) -> tuple[dict[str, str], list[Fault]]:
@@ -251,9 +235,8 @@ def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
 def account_keys(
     accounts: Any, most: int, key_of: Callable[[str], str] = account_key, place: str = "#/accounts"
 ) -> tuple[dict[str, str], list[Fault]]:
-    """The account key of each account id, and the faults of account ids that are not valid.
-
-    The shape reports a value that is not a list of strings or has the wrong length.
+    """The account key of each account id, and the faults of account ids that are not valid. The shape reports
+    a value that is not a list of strings or has the wrong length.
     """
     if not isinstance(accounts, list) or len(accounts) > most:
         return {}, []
@@ -307,11 +290,6 @@ class MarkedNotificationsAnswer(TypedDict):
     marked: Count
 
 
-def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
-    """The answer to POST /{project_id}/notify."""
-    return orjson.dumps(outcome_fields(keys, failures))
-
-
 def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcomeAnswer:
     """Every account in one list, in the caller's spelling."""
     if not failures:
@@ -325,23 +303,14 @@ def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcome
             sent.append(account)
         elif failure.reason is FailureReason.NOT_SUBSCRIBED:
             not_found.append(account)
+        elif failure.reason is FailureReason.RATE_LIMITED:
+            seconds = whole_seconds(failure.retry_after_us)
+            failed.append({"account": account, "reason": "rate_limited", "retry_after": seconds})
         else:
-            failed.append(_failed(account, failure))
+            failed.append({"account": account, "reason": "type_not_subscribed"})
     return {"sent": sent, "failed": failed, "not_found": not_found}
-
-
-def _failed(account: str, failure: AccountFailure) -> FailedAccountAnswer:
-    if failure.reason is FailureReason.RATE_LIMITED:
-        seconds = whole_seconds(failure.retry_after_us)
-        return {"account": account, "reason": "rate_limited", "retry_after": seconds}
-    return {"account": account, "reason": "type_not_subscribed"}
 
 
 def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:
     """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}
-
-
-def write_marked(marked: int) -> bytes:
-    """The answer to POST /v1/{project_id}/mark-all-as-read."""
-    return b'{"marked":%d}' % marked

@@ -36,7 +36,6 @@ class Account(NamedTuple):
 @lru_cache(maxsize=65_536)
 def account_key(text: str) -> str:
     """The account key of an account id: `eip155:0x…` in lower case without a chain; else the id itself.
-
     Raises ValueError if the text is not an account id or its checksum (EIP-55) is wrong. Results are cached,
     because a request can name hundreds of accounts and each checksum costs a hash.
     """
@@ -47,10 +46,7 @@ def account_key(text: str) -> str:
 
 
 def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
-    """The account key of each Ethereum account id, checksums not checked; None if some text is none.
-
-    One pattern over all of them is a third of what a look at each costs.
-    """
+    """The keys of Ethereum account ids, checksums unchecked, by one pattern; None if some text is none."""
     lines = "\n" + "\n".join(texts)
     if _ETHEREUM_LINES.fullmatch(lines) is None:
         return None
@@ -61,10 +57,7 @@ def unproven_account_keys(texts: Sequence[str]) -> dict[str, str] | None:
 
 
 def unproven_account_key(text: str) -> str:
-    """The account key of an account id whose checksum is not checked.
-
-    Raises ValueError if the text is not an account id.
-    """
+    """The key of an account id whose checksum is not checked. Raises ValueError for another text."""
     match = _ACCOUNT.fullmatch(text)
     if match is None:
         raise ValueError(_expectation(text))
@@ -73,10 +66,7 @@ def unproven_account_key(text: str) -> str:
 
 
 def parse_account(text: str) -> Account:
-    """The account of an account id. Raises ValueError like `account_key`.
-
-    The shown id of an Ethereum account has the chain in decimal and the address with its checksum.
-    """
+    """The account of an account id, shown with its checksum. Raises ValueError like `account_key`."""
     key = account_key(text)
     if not key.startswith(_ETHEREUM):
         return Account(key, key)

@@ -58,10 +58,7 @@ class DeviceState(NamedTuple):
 
 
 class DeviceDelivery(NamedTuple):
-    """A message to a device that is still in the outbox: it waits, or it has failed for good.
-
-    A message that has failed for good has no next attempt. Times are milliseconds since the Unix epoch.
-    """
+    """A message to a device that is still in the outbox; without a next attempt it has failed for good."""
 
     device_id: str
     channel: str
@@ -83,9 +80,6 @@ class DeviceStateStore:
         return [DeviceState(*row) for row in await self.database.read(_STATES, (account_key,))]
 
     async def deliveries(self, account_key: str, project_id: str | None, limit: int) -> list[DeviceDelivery]:
-        """Up to `limit` messages to the account's devices that are still in the outbox, newest first.
-
-        They are of one project, or of all.
-        """
+        """Messages to the account's devices in the outbox, of one project or of all, newest first."""
         rows = await self.database.read(_DELIVERIES, (account_key, project_id, limit))
         return [DeviceDelivery(*row) for row in rows]

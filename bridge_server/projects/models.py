@@ -26,31 +26,11 @@ ACCOUNT_LIMIT = "account"
 """The name of the limit of notifications from one project to one account."""
 
 NAME_MAX_CHARACTERS = 64
-RESERVED_PROJECT_IDS = frozenset(
-    [
-        "admin",
-        "call-status",
-        "compat",
-        "console",
-        "docs",
-        "hello",
-        "inbox",
-        "info",
-        "livez",
-        "metrics",
-        "new",
-        "notify",
-        "openapi.json",
-        "openrpc.json",
-        "push",
-        "readyz",
-        "rpc",
-        "session",
-        "subscribe",
-        "subscribers",
-        "v1",
-    ]
-)
+RESERVED_PROJECT_IDS = frozenset((
+    "admin", "call-status", "compat", "console", "docs", "hello", "inbox", "info", "livez", "metrics", "new",
+    "notify", "openapi.json", "openrpc.json", "push", "readyz", "rpc", "session", "subscribe", "subscribers",
+    "v1",
+))  # fmt: skip
 """The first segments of this server's paths, present and planned; a project id would collide with them."""
 
 PROJECT_ID_PATTERN = "[a-z0-9-]{1,64}"
@@ -124,10 +104,7 @@ class ProjectDetails(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """A subscription of an account to types of a project. `account` is the listed account id.
-
-    With `follows_all` the account also receives types that are added later.
-    """
+    """An account's subscription to types of a project; with `follows_all` also to types of later."""
 
     account: str
     types: tuple[TypeId, ...]
@@ -151,10 +128,7 @@ class SubscriptionChange(Enum):
 
 
 class SubscriptionEvent(NamedTuple):
-    """The event of a changed subscription, for the project's webhook.
-
-    `number` increases with each event of the project, because events may arrive out of order.
-    """
+    """A changed subscription, for the webhook. `number` orders a project's events, which may overtake."""
 
     change: SubscriptionChange
     project_id: ProjectId
@@ -225,10 +199,7 @@ def checked_project_id(text: str) -> ProjectId:
 
 
 def project_ids_of_name(name: str) -> list[ProjectId]:
-    """Ids that are made from a project's name, the nicest first: `shop`, then `shop-2` and more.
-
-    There is none if nothing of the name can stand in an id.
-    """
+    """Ids made from a project's name, the nicest first: `shop`, `shop-2`; none if nothing of it can stand."""
     made = _made_of(name)
     ids = [made, *(f"{made[:_ROOM_BEFORE_NUMBER]}-{number}" for number in range(2, _MOST_MADE_IDS))]
     return [ProjectId(each) for each in ids if each not in RESERVED_PROJECT_IDS] if made else []
@@ -283,9 +254,7 @@ class ProjectNotFoundError(NotFoundError):
 
     code = "project-not-found"
     title = "Project not found"
-
-    def __init__(self) -> None:
-        super().__init__("There is no project of this id.")
+    detail = "There is no project of this id."
 
 
 class ProjectExistsError(ConflictError):
@@ -293,9 +262,7 @@ class ProjectExistsError(ConflictError):
 
     code = "project-exists"
     title = "The project exists already"
-
-    def __init__(self) -> None:
-        super().__init__("There is a project of this id already. Choose another id, or leave it out.")
+    detail = "There is a project of this id already. Choose another id, or leave it out."
 
 
 class SecretNotFoundError(NotFoundError):
@@ -303,9 +270,7 @@ class SecretNotFoundError(NotFoundError):
 
     code = "secret-not-found"
     title = "Secret not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no secret of this number. Showing the project lists its secrets.")
+    detail = "The project has no secret of this number. Showing the project lists its secrets."
 
 
 class TooManySecretsError(ConflictError):
@@ -323,9 +288,7 @@ class TypeNotFoundError(NotFoundError):
 
     code = "type-not-found"
     title = "Notification type not found"
-
-    def __init__(self) -> None:
-        super().__init__("The project has no notification type of this id.")
+    detail = "The project has no notification type of this id."
 
 
 class TypeExistsError(ConflictError):
@@ -333,11 +296,7 @@ class TypeExistsError(ConflictError):
 
     code = "type-exists"
     title = "The notification type exists already"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The project has a notification type of this id already. Rename that, or choose another id."
-        )
+    detail = "The project has a notification type of this id already. Rename that, or choose another id."
 
 
 class TooManyTypesError(ConflictError):
@@ -355,9 +314,7 @@ class SubscriptionNotFoundError(NotFoundError):
 
     code = "subscription-not-found"
     title = "Subscription not found"
-
-    def __init__(self) -> None:
-        super().__init__("The account is not subscribed to this project.")
+    detail = "The account is not subscribed to this project."
 
 
 class UnknownTypesError(InvalidInputError):

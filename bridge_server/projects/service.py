@@ -19,6 +19,7 @@ from bridge_server.kernel.instants import day_of, parse_day
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.sender import new_signing_secret
+from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     NO_FIGURES,
@@ -43,6 +44,7 @@ from bridge_server.projects.models import (
     type_id_of_name,
 )
 from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
+from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import Shape, check
 
 USUAL_DAYS = 30
@@ -117,20 +119,13 @@ class Analytics(NamedTuple):
 
 
 class Projects:
-    """Manages projects. A method that changes something returns when the change is on disk.
-
-    An unknown project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
+    """Manages projects. A method that changes something returns when the change is on disk. An unknown
+    project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
     """
 
-    def __init__(
-        self,
-        store: ProjectStore,
-        types: NotificationTypeStore,
-        clock: Clock,
-        random_bytes: Callable[[int], bytes],
-    ) -> None:
-        self._store = store
-        self._types = types
+    def __init__(self, store: ProjectStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
+        self.store = store
+        self._types = NotificationTypeStore(store.database)
         self._clock = clock
         self._random_bytes = random_bytes
         self._known: dict[ProjectId, Credentials] | None = None
@@ -142,10 +137,8 @@ class Projects:
         events.on_gap(self._forget_all)
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
-        """Create a project and its first secret; only a digest of it is stored.
-
-        Without an id it gets one that is made from its name, or else 32 hexadecimal digits. Raises
-        ProjectExistsError.
+        """Create a project and its first secret; only a digest of it is stored. Without an id it gets one
+        that is made from its name, or else 32 hexadecimal digits. Raises ProjectExistsError.
         """
         chosen = checked_name(name)
         if project_id is None:
@@ -153,52 +146,48 @@ class Projects:
         else:
             wanted = [checked_project_id(project_id)]
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        project, number = await self._store.create(wanted, chosen, digest(secret), self._clock.now_ms())
+        project, number = await self.store.create(wanted, chosen, digest(secret), self._clock.now_ms())
         return project, NewSecret(number, secret)
 
     async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[ProjectOverview]:
         """Projects after this number, oldest first: with types, subscribers, figures of the last 30 days."""
         period = read_period(None, None, self._clock.now_ms())
-        return await self._store.overview(period.first_day, period.last_day, after, limit)
+        return await self.store.overview(period.first_day, period.last_day, after, limit)
 
     async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> bool:
-        """Have a project with this very secret and these types; returns whether there was none of this id.
-
-        An existing project keeps its name, and loses its oldest secret when it has no place for another.
+        """Have a project with this very secret and these types; returns whether there was none of this id. An
+        existing project keeps its name, and loses its oldest secret when it has no place for another.
         """
         chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
         try:
-            await self._store.create([chosen], checked_name(name), digest(secret), now_ms)
+            await self.store.create([chosen], checked_name(name), digest(secret), now_ms)
         except ProjectExistsError:
             is_new = False
             if await self.authenticate(chosen, secret) is None:
-                await self._make_place_for_secret(chosen)
-                await self._store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
+                secrets = (await self.store.details(chosen)).secrets
+                if len(secrets) >= LIVE_SECRETS:
+                    await self.store.remove_secret(chosen, min(each.number for each in secrets))
+                await self.store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         for type_id, type_name in types.items():
             with suppress(TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
         return is_new
 
-    async def count(self) -> int:
-        """The number of projects."""
-        return await self._store.count()
-
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
-        return await self._store.details(ProjectId(project_id))
+        return await self.store.details(ProjectId(project_id))
 
     async def delete(self, project_id: str) -> None:
         """Delete a project with its subscriptions, notifications and analytics."""
-        await self._store.delete(ProjectId(project_id))
+        await self.store.delete(ProjectId(project_id))
 
     async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
         """The project, if the secret is one of its live secrets; None otherwise."""
-        return _publisher(await self._store.credentials(ProjectId(project_id)), secret)
+        return _publisher(await self.store.credentials(ProjectId(project_id)), secret)
 
     async def recognize(self, project_id: str, secret: str) -> Publisher | None:
-        """Like `authenticate`, but by credentials that were read before, while no change is known of.
-
-        A command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
+        """Like `authenticate`, but by credentials that were read before, while no change is known of. A
+        command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
         """
         known = self._known
         if known is None:
@@ -207,16 +196,12 @@ class Projects:
         publisher = _publisher(known.get(chosen), secret)
         if publisher is not None:
             return publisher
-        found = await self._store.credentials(chosen)
+        found = await self.store.credentials(chosen)
         if found is not None and known is self._known:  # else something has changed meanwhile
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[chosen] = found
         return _publisher(found, secret)
-
-    async def require_live(self, publisher: Publisher) -> None:
-        """Raise NotAuthenticatedError if the project was deleted or the secret was revoked."""
-        await self._store.require_live(publisher)
 
     def _forget(self, event: ProjectChanged) -> None:
         """A new dictionary each time: what is being read meanwhile is kept in the old one."""
@@ -229,22 +214,22 @@ class Projects:
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        number = await self._store.add_secret(
+        number = await self.store.add_secret(
             ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
         )
         return NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:
         """Revoke a secret at once. Raises SecretNotFoundError."""
-        await self._store.remove_secret(ProjectId(project_id), number)
+        await self.store.remove_secret(ProjectId(project_id), number)
 
     async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
         """Limit the project to `per_hour` notifications on average and `burst` at once to one account."""
-        return await self._store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
+        return await self.store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
 
     async def reset_account_limit(self, project_id: str) -> Project:
         """Remove the project's limit per account, so that the server's applies again."""
-        return await self._store.set_account_limit(ProjectId(project_id), None)
+        return await self.store.set_account_limit(ProjectId(project_id), None)
 
     async def set_webhook(self, project_id: str, url: str) -> Webhook:
         """Send every change of a subscription to the URL, signed with a new secret."""
@@ -252,21 +237,20 @@ class Projects:
             webhook = Webhook(http_url(url), new_signing_secret(self._random_bytes))
         except ValueError as error:
             raise InvalidInputError(f"The url {error}.", [Fault("#/url", str(error))]) from error
-        await self._store.set_webhook(ProjectId(project_id), webhook)
+        await self.store.set_webhook(ProjectId(project_id), webhook)
         return webhook
 
     async def remove_webhook(self, project_id: str) -> None:
         """Remove the project's webhook."""
-        await self._store.set_webhook(ProjectId(project_id), None)
+        await self.store.set_webhook(ProjectId(project_id), None)
 
     async def types(self, project_id: str) -> Sequence[NotificationType]:
         """The project's notification types, oldest first."""
         return await self._types.types(ProjectId(project_id))
 
     async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
-        """Add a type. At first only accounts that subscribe to all types receive it.
-
-        Without `type_id` the id is made from the name. Raises TypeExistsError, TooManyTypesError.
+        """Add a type, which only subscribers to all types receive at first; by default its id is made
+        from its name. Raises TypeExistsError, TooManyTypesError.
         """
         name, now_ms = checked_name(name), self._clock.now_ms()
         chosen = None if type_id is None else checked_type_id(type_id)
@@ -287,21 +271,29 @@ class Projects:
     async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
         """The analytics from the day `first` to the day `last`; by default of the last 30 days."""
         period = read_period(first, last, self._clock.now_ms())
-        figures = await self.figures(project_id, period.first_day, period.last_day)
-        return group_by_type(project_id, period, figures)
+        by_type: dict[TypeId, list[DailyFigures]] = {}  # in the order of their first sending
+        for daily in await self.figures(project_id, period.first_day, period.last_day):
+            by_type.setdefault(daily.type_id, []).append(daily)
+        types = [TypeAnalytics(type_id, days) for type_id, days in by_type.items()]
+        return Analytics(project_id, period, types)
 
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
         """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
-        return await self._store.figures(ProjectId(project_id), first_day, last_day)
+        return await self.store.figures(ProjectId(project_id), first_day, last_day)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        return await self._store.sweep(now_ms)
+        return await self.store.sweep(now_ms)
 
-    async def _make_place_for_secret(self, project_id: ProjectId) -> None:
-        secrets = (await self._store.details(project_id)).secrets
-        if len(secrets) >= LIVE_SECRETS:
-            await self._store.remove_secret(project_id, min(secret.number for secret in secrets))
+
+class ProjectServices(NamedTuple):
+    """The services of projects."""
+
+    projects: Projects
+    subscriptions: Subscriptions
+    device_states: DeviceStateStore
+    account_limit: Limit
+    """The limit per account of projects that have no limit of their own."""
 
 
 def _publisher(known: Credentials | None, secret: str) -> Publisher | None:
@@ -325,10 +317,7 @@ def account_limit(per_hour: float, burst: int) -> Limit:
 
 
 def read_period(first: str | None, last: str | None, now_ms: int) -> Period:
-    """The days from `first` to `last`, each spelled like `2026-01-31`; by default the last 30 days.
-
-    Raises InvalidInputError.
-    """
+    """The days from `first` to `last`; by default the last 30 days. Raises InvalidInputError."""
     last_day = _day("to", last) if last is not None else day_of(now_ms)
     first_day = _day("from", first) if first is not None else max(0, last_day - USUAL_DAYS + 1)
     if first_day > last_day:
@@ -346,14 +335,6 @@ def _day(name: str, text: str) -> int:
     if day < 0:
         raise InvalidInputError(f"{name} must not be before 1970.")
     return day
-
-
-def group_by_type(project_id: str, period: Period, figures: Sequence[DailyFigures]) -> Analytics:
-    """The figures by type; types are in the order of their first sending in the period."""
-    by_type: dict[TypeId, list[DailyFigures]] = {}
-    for daily in figures:
-        by_type.setdefault(daily.type_id, []).append(daily)
-    return Analytics(project_id, period, [TypeAnalytics(type_id, days) for type_id, days in by_type.items()])
 
 
 def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:

@@ -1,6 +1,6 @@
 """The store of projects with their secrets, types and figures, and the deletion of what they have sent."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import orjson
@@ -34,7 +34,6 @@ from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
-    Step,
     Transaction,
     Turn,
     Turns,
@@ -246,10 +245,7 @@ class ProjectStore:
     def create(
         self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
     ) -> Transaction[tuple[Project, int]]:
-        """Store a project with the SHA-256 of its first secret; returns it and that secret's number.
-
-        Its id is the first of the wanted ones that is free. Raises ProjectExistsError if none is.
-        """
+        """Store a project with a free id, and its first secret's SHA-256. Raises ProjectExistsError."""
         for project_id in wanted:
             ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
             if created:
@@ -275,12 +271,8 @@ class ProjectStore:
         types = yield from find_types(project)
         secrets = yield Statement(SECRETS, (project.number,))
         subscribers = scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))
-        return ProjectDetails(
-            project,
-            [known for _, known in types],
-            [SecretInfo(number, created) for number, created in secrets],
-            subscribers,
-        )
+        kinds, live = [known for _, known in types], [SecretInfo(*secret) for secret in secrets]
+        return ProjectDetails(project, kinds, live, subscribers)
 
     @transaction(turns=of_project)
     def delete(self, project_id: ProjectId) -> Transaction[None]:
@@ -338,7 +330,7 @@ class ProjectStore:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield Statement(FIGURES, (first_day, last_day, project.number))
-        return [_read_daily_figures(row) for row in rows]
+        return [DailyFigures(TypeId(kind), day, ReadFigures(*counts)) for kind, day, *counts in rows]
 
     @transaction(turns=sweeping("projects", TURN_OF_FIGURES))
     def sweep(self, now_ms: int) -> Transaction[int]:
@@ -372,10 +364,7 @@ class NotificationTypeStore:
     def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> Transaction[NotificationType]:
-        """Store a type, and add it to subscriptions to all types.
-
-        Raises TypeExistsError, TooManyTypesError.
-        """
+        """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
         type_id = id_among(known)
@@ -384,7 +373,10 @@ class NotificationTypeStore:
         if len(known) >= limit:
             raise TooManyTypesError(limit)
         number = scalar(int, (yield Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
-        yield from _add_to_all(project, number)
+        every = [kind.type_id for _, kind in (yield from find_types(project))]
+        for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
+            yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+            yield Statement(INSERT_MEMBER, (number, type_set))
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
@@ -410,22 +402,14 @@ class NotificationTypeStore:
         yield ProjectChanged(project_id)
 
 
-def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
+def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, NotificationType]]:
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
     raise TypeNotFoundError
 
 
-def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
-    """Add the new type to every choice of types that follows all types."""
-    every = [kind.type_id for _, kind in (yield from find_types(project))]
-    for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
-        yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
-        yield Statement(INSERT_MEMBER, (new_type, type_set))
-
-
-def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
+def find_project(project_id: ProjectId) -> Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
     rows = yield Statement(PROJECT, (project_id,))
     if not rows:
@@ -433,18 +417,15 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
-    """The publisher's project, within a transaction. It is read again, because a request can take long.
-
-    Raises NotAuthenticatedError if the project was deleted or the secret was revoked since authentication.
-    """
+def find_publishing(publisher: Publisher) -> Transaction[Project]:
+    """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
         raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
     return _read_project(rows[0])
 
 
-def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
+def find_types(project: Project) -> Transaction[list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))
@@ -464,19 +445,8 @@ def _read_overview(row: Row) -> ProjectOverview:
     """A project, its types, its number of subscribers, and its counts."""
     *columns, types, subscribers, counts = row
     sent_today, *figures = orjson.loads(counts)
-    return ProjectOverview(
-        _read_project(tuple(columns)),
-        [NotificationType(*kind) for kind in orjson.loads(types)],
-        subscribers,
-        sent_today,
-        ReadFigures(*figures),
-    )
-
-
-def _read_daily_figures(row: Row) -> DailyFigures:
-    """A type, a day and the counts."""
-    type_id, day, *counts = row
-    return DailyFigures(TypeId(type_id), day, ReadFigures(*counts))
+    project, kinds = _read_project(tuple(columns)), [NotificationType(*kind) for kind in orjson.loads(types)]
+    return ProjectOverview(project, kinds, subscribers, sent_today, ReadFigures(*figures))
 
 
 def _delete_project(project: Value, limit: int) -> Transaction[int]:
@@ -489,7 +459,8 @@ def _delete_project(project: Value, limit: int) -> Transaction[int]:
     if missed:
         return missed
     ((notifications,),) = yield Statement(NOTIFICATIONS, (project, limit))
-    swept = yield from _delete_notifications(notifications, limit)
+    swept = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
+    swept += scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
     if swept:
         return swept
     for statement in SWEEP_DELETED:
@@ -501,7 +472,6 @@ def _delete_project(project: Value, limit: int) -> Transaction[int]:
 
 def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
     """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
-
     Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
     last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
     """
@@ -516,16 +486,5 @@ def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
 
 
 def delete_unsent_notifications(notifications: Value) -> Transaction[int]:
-    """Delete the notifications in a JSON array that have neither an idempotency key, nor a sending, nor an
-    account that they have not reached. Returns how many.
-    """
+    """Delete notifications without idempotency key, sending or missed account; returns how many."""
     return scalar(int, (yield Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
-
-
-def _delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
-    """Delete up to `limit` covered accounts of the notifications in a JSON array, then notifications
-    without covered accounts. Their sendings must be deleted before. Returns the number of deleted rows.
-    """
-    covered = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
-    deleted = scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
-    return covered + deleted

@@ -1,7 +1,7 @@
 """Subscriptions of accounts to projects, changed by the account or by the operator."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -29,7 +29,6 @@ from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
-    Step,
     Transaction,
     adding_transaction,
     reading,
@@ -90,16 +89,10 @@ class SubscriptionStore:
 
     @adding_transaction(turns=of_project)
     def subscribe(
-        self,
-        project_id: ProjectId,
-        wanted: Sequence[NewSubscription],
-        now_ms: int,
-        message_of: MessageOf,
+        self, project_id: ProjectId, wanted: Sequence[NewSubscription], now_ms: int, message_of: MessageOf
     ) -> Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
-        """Store the subscriptions, all or none, and queue a message to the webhook for each change.
-
-        Returns each subscription with its change; None means that it was stored already. Raises
-        UnknownTypesError.
+        """Store all or none, and queue a message for each change, which is None for what was stored
+        already. Raises UnknownTypesError.
         """
         project = yield from find_project(project_id)
         types = {known.type_id: number for number, known in (yield from find_types(project))}
@@ -139,10 +132,7 @@ class SubscriptionStore:
     def page(
         self, project_id: ProjectId, after: str, limit: int, beginning: str = ""
     ) -> Transaction[list[Subscription]]:
-        """Up to `limit` subscriptions after the account id `after`, ordered by account id.
-
-        Each account id begins with `beginning`.
-        """
+        """Subscriptions after an account id whose account ids begin so, ordered by account id."""
         project = yield from find_project(project_id)
         # No account id has U+0000, which databases order differently.
         start = after.partition("\0")[0]
@@ -172,7 +162,7 @@ class SubscriptionStore:
         return found[0][0] if found else None
 
 
-def account_number(key: str) -> Generator[Step, list[Row], int]:
+def account_number(key: str) -> Transaction[int]:
     """The number of an account, within a transaction; an unknown account is stored first."""
     rows = yield Statement(ACCOUNT, (key,))
     if not rows:
@@ -188,7 +178,7 @@ def _subscribe(
     type_set: int,
     moved: Counter[int],
     now_ms: int,
-) -> Generator[Step, list[Row], tuple[Subscription, SubscriptionChange | None]]:
+) -> Transaction[tuple[Subscription, SubscriptionChange | None]]:
     """Store a subscription, and count in `moved` the subscribers that each choice of types gains or loses."""
     moved[type_set] += 1
     key, spelled = new.account.key, new.account.spelled
@@ -217,7 +207,7 @@ def _queue_event(
         yield from enqueue(message_of(event, project.webhook), now_ms)
 
 
-def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
+def _subscription(project: Project, key: str) -> Transaction[list[tuple[Subscription, int]]]:
     """An account's subscription and the number of its choice of types; empty if there is none."""
     rows = yield Statement(SUBSCRIPTION, (project.number, key))
     return [(_read_subscription(row[:-1]), row[-1]) for row in rows]
@@ -240,7 +230,7 @@ def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, 
 
 def _type_set(
     project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
-) -> Generator[Step, list[Row], int]:
+) -> Transaction[int]:
     """The number of a choice of types; it is stored if it is new."""
     choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
     rows = yield Statement(TYPE_SET, choice)
@@ -265,7 +255,7 @@ class Subscriptions:
     """Reads and changes subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: SubscriptionStore, clock: Clock, ids: IdMaker) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._ids = ids
 
@@ -280,46 +270,30 @@ class Subscriptions:
         self, project_id: str, wanted: Sequence[NewSubscription]
     ) -> list[tuple[Subscription, SubscriptionChange | None]]:
         """Subscribe several hundred accounts in one transaction. Raises UnknownTypesError."""
-        return await self._store.subscribe(
+        return await self.store.subscribe(
             ProjectId(project_id), wanted, self._clock.now_ms(), self._message_of
         )
 
     async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
         """Unsubscribe accounts; returns how many were subscribed."""
-        return await self._store.unsubscribe(
+        return await self.store.unsubscribe(
             ProjectId(project_id), account_keys, self._clock.now_ms(), self._message_of
         )
 
     async def page(self, project_id: str, after: str, limit: int) -> list[Subscription]:
         """Up to `limit` subscriptions after the account id `after`, ordered by account id."""
-        return await self._store.page(ProjectId(project_id), after, limit)
-
-    async def projects_of(self, account_key: str, limit: int) -> list[Project]:
-        """Up to `limit` projects that an account is subscribed to, oldest first."""
-        return await self._store.projects_of(account_key, limit)
-
-    async def of_account(self, project: Project, account_key: str) -> Subscription | None:
-        """The subscription of an account to a project; None if it has none."""
-        return await self._store.of_account(project, account_key)
+        return await self.store.page(ProjectId(project_id), after, limit)
 
     async def search(self, project_id: str, text: str, after: str, limit: int) -> list[Subscription]:
-        """The subscription of the account that the text names, on any chain.
-
-        Otherwise up to `limit` subscriptions whose account ids begin with the text and come after `after`.
-        """
+        """The subscription of the account that the text names; else those that begin so, after `after`."""
         key = _searched_account(text)
-        found = None if key is None else await self._store.find(ProjectId(project_id), key)
-        return [found] if found else await self._store.page(ProjectId(project_id), after, limit, text)
+        found = None if key is None else await self.store.find(ProjectId(project_id), key)
+        return [found] if found else await self.store.page(ProjectId(project_id), after, limit, text)
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
-        message_id = self._ids.random_uuid()
+        message_id, body = self._ids.random_uuid(), write_event(event)
         return OutgoingMessage(
-            message_id,
-            webhook.url,
-            write_event(event),
-            PROJECT_EVENT,
-            webhook.signing_secret,
-            subject=event.project_id,
+            message_id, webhook.url, body, PROJECT_EVENT, webhook.signing_secret, subject=event.project_id
         )
 
 

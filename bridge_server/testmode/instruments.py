@@ -3,19 +3,21 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
 from itertools import count
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.channels import BRIDGE, Sender, about
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.testmode.models import CountedFault, FaultRule, Sent, Where
 from bridge_server.web.traffic import Exchange, TrafficLog, contents
 
 MOST_FAULTS = 100
@@ -29,6 +31,106 @@ _WEBHOOK_PUSH = "webhook-push"
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
 IsPush: TypeAlias = Callable[[OutgoingMessage], bool]
+DELIVERED = "delivered"
+
+
+class Where(StrEnum):
+    """The place that a fault strikes."""
+
+    REQUEST = "request"
+    WEBHOOK = "webhook"
+    FCM = "fcm"
+    APNS = "apns"
+    WEBPUSH = "webpush"
+    NODE = "node"
+    DISK = "disk"
+
+
+class FaultRule(NamedTuple):
+    """A rule: which attempts fail, and how. The first `after` attempts pass, the following `times` fail
+    (None: all of them). `route` is the name of a route, or of a JSON-RPC method at the node; None stands for
+    every one. `status` and `retry_after_seconds` are the answer's; `answer` is the failure in a provider's
+    own words, or `full` or `locked` for the disk. With `drop` the connection is closed without an answer.
+    """
+
+    where: Where
+    route: str | None = None
+    status: int | None = None
+    retry_after_seconds: int | None = None
+    answer: str | None = None
+    delay_ms: int = 0
+    drop: bool = False
+    after: int = 0
+    times: int | None = None
+
+
+class ClockMove(NamedTuple):
+    """A move of the clock: to `now_us` since the Unix epoch, or by `advance_us`."""
+
+    advance_us: int = 0
+    now_us: int | None = None
+    frozen: bool = False
+
+
+class ClockState(NamedTuple):
+    """The server's clock: rows `swept` and messages `delivered` since the move that it follows."""
+
+    now_ms: int
+    frozen: bool
+    swept: int = 0
+    delivered: int = 0
+
+
+@dataclass(slots=True)
+class CountedFault:
+    """A rule with a number of its own, the attempts that it applied to, and how many of them it made fail."""
+
+    number: int
+    rule: FaultRule
+    attempts: int = 0
+    hits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """An attempt to deliver `notice`, of which the receiver or the provider gets `headers` and `payload`."""
+
+    message_id: str
+    channel: str
+    at_ms: int
+    outcome: str
+    reason: str
+    notice: Mapping[str, Any]
+    payload: Any
+    url: str | None = None
+    token: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether its receiver took it."""
+        return self.outcome == DELIVERED
+
+    def text(self, *names: str) -> str | None:
+        """The first of these members of the notice that is a text."""
+        found = (self.notice.get(name) for name in names)
+        return next((value for value in found if isinstance(value, str)), None)
+
+    @property
+    def topic(self) -> str | None:
+        """The topic or session that the message is about."""
+        return self.text("topic", "sessionId")
+
+    @property
+    def account(self) -> str | None:
+        """The account that the message is for."""
+        return self.text("account")
+
+    def matches(self, channel: str | None, topic: str | None, account: str | None) -> bool:
+        """Whether the message has these properties; None stands for any."""
+        known, wanted = (self.account or "").lower(), (account or "").lower()
+        is_account = account is None or known == wanted or known.endswith(f":{wanted}")
+        return channel in (None, self.channel) and topic in (None, self.topic) and is_account
 
 
 class Faults:
@@ -66,9 +168,7 @@ class Faults:
         self._announce()
 
     def strike(self, where: Where, *routes: str) -> FaultRule | None:
-        """Count an attempt at this place, on any of these routes; return the rule that makes it fail, or
-        None.
-        """
+        """Count an attempt at this place, on these routes; returns the rule that strikes it, if any."""
         for counted in self._rules:
             rule = counted.rule
             if rule.where is where and rule.route in (None, *routes):
@@ -87,20 +187,6 @@ class Faults:
         return CountedFault(next(self._numbers), rule)
 
 
-class Wanted(NamedTuple):
-    """The messages that a test asks for; None stands for any. An account may be given as an address alone."""
-
-    channel: str | None
-    topic: str | None
-    account: str | None
-
-    def matches(self, sent: Sent) -> bool:
-        """Whether the message is one of them."""
-        known, wanted = (sent.account or "").lower(), (self.account or "").lower()
-        is_account = self.account is None or known == wanted or known.endswith(f":{wanted}")
-        return self.channel in (None, sent.channel) and self.topic in (None, sent.topic) and is_account
-
-
 class SentMessages:
     """The newest messages that left the server, in memory; the oldest go when there are too many."""
 
@@ -115,11 +201,15 @@ class SentMessages:
         self.delivered += sent.is_delivered
         self._signals.touch(_KEY)
 
-    async def matching(self, wanted: Wanted, wait_seconds: float) -> Sequence[Sent]:
-        """The messages that are wanted, oldest first; with a wait, once there is one."""
+    async def matching(
+        self, channel: str | None, topic: str | None, account: str | None, wait_seconds: float
+    ) -> Sequence[Sent]:
+        """The messages with these properties (None stands for any), oldest first; with a wait, once there is
+        one. An account may be given as an address alone.
+        """
 
         async def read() -> Sequence[Sent] | None:
-            return [sent for sent in self._kept if wanted.matches(sent)] or None
+            return [sent for sent in self._kept if sent.matches(channel, topic, account)] or None
 
         if wait_seconds <= 0:
             return await read() or ()
@@ -142,10 +232,22 @@ class Instruments(NamedTuple):
     token: str
 
 
+def attempted(message: OutgoingMessage, outcome: Outcome, started: float, path: str, route: str) -> Exchange:
+    """An attempt to deliver that has begun at `started`, for the record of requests."""
+    return Exchange(
+        who=BRIDGE,
+        method="POST",
+        path=path,
+        route=route,
+        status=outcome.status or 0,
+        milliseconds=round((perf_counter() - started) * 1_000, 1),
+        summary=outcome.reason,
+        about=about(message),
+    )
+
+
 class ObservedWebhooks:
-    """A sender of webhooks that faults strike first, and whose messages are kept for the test. `headers_of`
-    gives the headers at a time in milliseconds; `is_push` tells webhooks that stand for a device.
-    """
+    """A sender of webhooks that faults strike first, and whose messages are kept for the test."""
 
     def __init__(
         self, sender: Sender, instruments: Instruments, headers_of: HeadersOf, is_push: IsPush
@@ -175,19 +277,9 @@ class ObservedWebhooks:
                 headers=headers,
             )
         )
-        self._instruments.traffic.note(
-            Exchange(
-                who=BRIDGE,
-                method="POST",
-                path=message.url,
-                route=channel,
-                status=outcome.status or 0,
-                milliseconds=round((perf_counter() - started) * 1_000, 1),
-                summary=outcome.reason,
-                request=contents(headers, message.body),
-                about=about(message),
-            )
-        )
+        attempt = attempted(message, outcome, started, message.url, channel)
+        attempt.request = contents(headers, message.body)
+        self._instruments.traffic.note(attempt)
         return outcome
 
     async def _attempt(self, message: OutgoingMessage, now_ms: int) -> Outcome:

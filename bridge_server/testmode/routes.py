@@ -1,16 +1,15 @@
 """The control routes. No path of a project is among them: its id has no underscore."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
-from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.testmode import wire
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
-from bridge_server.web.addresses import Hosts, host_of
 from bridge_server.web.bodies import json_object, parse_value, require_json
 from bridge_server.web.routes import About, Access, Parameter, Route
 from bridge_server.web.shapes import Work, answering, returned
@@ -65,8 +64,11 @@ class TestModeHandlers:
 
     async def sent(self, request: web.Request) -> wire.SentMessagesAnswer:
         """The last 2,000 attempts to deliver, oldest first."""
-        wanted, wait_seconds = wire.read_wanted(request.query), wire.read_wait(request.query)
-        found = await self._instruments.sent.matching(wanted, wait_seconds)
+        query, channel = request.query, request.query.get("channel")
+        if channel is not None and channel not in wire.CHANNELS:
+            raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(wire.CHANNELS)}.")
+        named = (channel, query.get("topic"), query.get("account"))
+        found = await self._instruments.sent.matching(*named, wire.read_wait(query))
         return {"sent": list(map(wire.sent_fields, found))}
 
     async def forget_sent(self, _: web.Request) -> wire.ForgottenMessagesAnswer:
@@ -78,20 +80,6 @@ class TestModeHandlers:
         after, traffic = wire.read_after(request.query), self._instruments.traffic
         requests = await traffic.after(after, wire.read_wait(request.query))
         return {"requests": list(map(wire.request_fields, requests)), "last": traffic.last_number}
-
-
-def only_this_machine() -> Callable[[web.Request], None]:
-    """A guard that raises ForbiddenError for a request which names another host than this machine."""
-    hosts = Hosts()
-
-    def guard(request: web.Request) -> None:
-        if not hosts.admit(request):
-            raise ForbiddenError(
-                f"The control routes do not answer to the host {host_of(request)[:255]!r}: "
-                "reach them as localhost or 127.0.0.1."
-            )
-
-    return guard
 
 
 _WAIT = Parameter(

@@ -10,8 +10,7 @@ from bridge_server.kernel.errors import Fault, InvalidInputError, UnavailableErr
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
-from bridge_server.testmode.instruments import Instruments
-from bridge_server.testmode.models import ClockMove, ClockState
+from bridge_server.testmode.instruments import ClockMove, ClockState, Instruments
 
 _PATIENCE_SECONDS = 25.0
 _EARLIEST_US = 946_684_800_000_000  # the year 2000

@@ -18,8 +18,15 @@ from pydantic import (
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
-from bridge_server.testmode.instruments import MOST_FAULTS, Wanted
-from bridge_server.testmode.models import ClockMove, ClockState, CountedFault, FaultRule, Sent, Where
+from bridge_server.testmode.instruments import (
+    MOST_FAULTS,
+    ClockMove,
+    ClockState,
+    CountedFault,
+    FaultRule,
+    Sent,
+    Where,
+)
 from bridge_server.web.shapes import Count, Milliseconds, Moment, TypedDict, text
 from bridge_server.web.traffic import Contents, Recorded
 
@@ -161,14 +168,6 @@ def read_clock(document: Mapping[str, Any]) -> ClockMove:
     return ClockMove(advance_us=round(advance * 1_000_000))
 
 
-def read_wanted(query: Mapping[str, str]) -> Wanted:
-    """The messages that a query names. Raises InvalidInputError."""
-    channel = query.get("channel")
-    if channel is not None and channel not in CHANNELS:
-        raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(CHANNELS)}.")
-    return Wanted(channel, query.get("topic"), query.get("account"))
-
-
 def read_wait(query: Mapping[str, str]) -> float:
     """The seconds of `wait`, 300 at most. Raises InvalidInputError."""
     wait = query.get("wait", "0")
@@ -255,8 +254,6 @@ def _contents_fields(contents: Contents) -> RecordedContentsAnswer:
     return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
 
 
-# The rules of faults.
-
 Words: TypeAlias = Mapping[Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
@@ -300,9 +297,7 @@ Routes: TypeAlias = Mapping[str, str]
 
 
 def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
-    """The rules in a JSON array. Raises InvalidInputError with every fault. `routes` are the names that a
-    rule may have, each with its request, and `words` the answers that it may give, by place.
-    """
+    """The rules in a JSON array, by known routes and answers. Raises InvalidInputError with every fault."""
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:

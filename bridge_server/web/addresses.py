@@ -1,7 +1,7 @@
 """Addresses: the client's, the host that a request names, and the server's own origins."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ import structlog
 from aiohttp import hdrs, web
 from multidict import istr
 
+from bridge_server.kernel.errors import ForbiddenError
 from bridge_server.kernel.fields import IpAddress, is_loopback, parse_ip_address, web_origin
 from bridge_server.web.aiohttp_internals import has_known_requests, peer_key_of
 
@@ -38,8 +39,10 @@ class ClientAddresses:
         self._mentioned = False
         self._peers_tell = has_known_requests() and not trusted_proxies
         """Whether a connection knows the key of all its requests."""
-        self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
-        self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
+        self.key_of = lru_cache(maxsize=65_536)(self._make_bucket_key)
+        """The key under which an address is counted, or None when it is exempt."""
+        self.trusts = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
+        """Whether a peer is a proxy that is believed."""
 
     @property
     def have_proxies(self) -> bool:
@@ -55,41 +58,32 @@ class ClientAddresses:
                 key = None
             if key is not None:
                 return key
-        key = self._bucket_key(self.client(request))
+        key = self.key_of(self.client(request))
         if key is None and not self._mentioned and _FORWARDED_FOR in request.headers:
             self._mention_proxy(request.remote or "")
         return key
 
     def client(self, request: web.Request) -> str:
-        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one.
-
-        A last hop that is not an address counts as unknown: no exemption applies to it.
+        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one. A last
+        hop that is not an address counts as unknown: no exemption applies to it.
         """
         peer = request.remote or ""
-        if not self._trusted_proxies or not self._is_trusted(peer):
+        if not self._trusted_proxies or not self.trusts(peer):
             return peer
         hops = ",".join(request.headers.getall(_FORWARDED_FOR, (peer,))).split(",")
         for hop in reversed(hops):
             address = _without_port(hop.strip())
-            if not self._is_trusted(address):
+            if not self.trusts(address):
                 return address if _parse(address) else UNKNOWN
         return peer
 
     def counted(self, request: web.Request) -> str:
         """The key of the client's buckets, or its address when it is exempt from them."""
         address = self.client(request)
-        return self._bucket_key(address) or address
-
-    def key_of(self, address: str) -> str | None:
-        """The key under which an address is counted, or None when it is exempt."""
-        return self._bucket_key(address)
-
-    def trusts(self, peer: str) -> bool:
-        """Whether the peer is a proxy that is believed."""
-        return self._is_trusted(peer)
+        return self.key_of(address) or address
 
     def _mention_proxy(self, peer: str) -> None:
-        if self._is_trusted(peer):
+        if self.trusts(peer):
             return
         self._mentioned = True
         log.warning(
@@ -138,6 +132,15 @@ class Hosts:
         host = host_of(request)
         return self._is_known_host(host) or _is_own_address(request, host)
 
+    def guard(self, refusal: str, remedy: str) -> Callable[[web.Request], None]:
+        """A guard that raises ForbiddenError for requests to other hosts."""
+
+        def check(request: web.Request) -> None:
+            if not self.admit(request):
+                raise ForbiddenError(f"{refusal} the host {host_of(request)[:255]!r}: {remedy}")
+
+        return check
+
     def _is_known(self, host: str) -> bool:
         name = _name_of(host)
         return is_loopback(name) or name in self._names
@@ -164,10 +167,9 @@ def _is_own_address(request: web.Request, host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def origins_of_address(host: str, port: int) -> frozenset[str]:
-    """The origins of a server without a configured URL, by the address at which a connection arrived.
-
-    A server on loopback has several names. An address is where a connection came to, not what its client
-    calls it: a client can send any Host.
+    """The origins of a server without a configured URL, by the address at which a connection arrived. A
+    server on loopback has several names. An address is where a connection came to, not what its client calls
+    it: a client can send any Host.
     """
     address = parse_ip_address(host)
     names = _LOOPBACK_NAMES if address.is_loopback else ()

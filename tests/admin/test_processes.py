@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bridge_server.admin.other_processes import Neighbours, Reply, merged_page, page_query, read_cursor
-from bridge_server.admin.traffic_records import EVERYTHING, merged_life
+from bridge_server.admin.traffic_records import Filter, merged_life
 from bridge_server.admin.traffic_stream import (
     MOST_AT_ONCE,
     MOST_IN_TURN,
@@ -85,10 +85,6 @@ def life(*steps: dict[str, Any], session: str | None = "s") -> dict[str, Any]:
     }
 
 
-def reply(fields: dict[str, Any] | None) -> Reply:
-    return Reply(OTHER, "http://other", fields, None if fields is not None else "answered with status 404")
-
-
 def summary(merged: dict[str, Any]) -> list[tuple[str, int | None]]:
     return [(each["step"], each["request"] and each["request"]["process"]) for each in merged["steps"]]
 
@@ -100,10 +96,9 @@ def test_steps_of_both_are_in_the_order_of_time_and_each_names_its_process() -> 
         step("expires", 50),
     )  # fmt: skip
 
-    merged = merged_life(OWN, own, [reply(other)])
+    merged = merged_life({OWN: own, OTHER: other})
 
     assert summary(merged) == [("asked", OWN), ("fetched", OTHER), ("answered", OTHER), ("expires", None)]
-    assert [each["number"] for each in merged["processes"]] == [OWN, OTHER]
 
 
 def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> None:
@@ -113,7 +108,7 @@ def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> 
         step("told", 25, about="session"), step("status read", 30, about="call"),
     )  # fmt: skip
 
-    assert summary(merged_life(OWN, own, [reply(other)])) == [
+    assert summary(merged_life({OWN: own, OTHER: other})) == [
         ("asked", OWN), ("fetched", OTHER), ("answered", OWN), ("status read", OTHER)
     ]  # fmt: skip
 
@@ -121,10 +116,10 @@ def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> 
 def test_a_call_that_is_gone_is_known_by_the_process_that_recorded_it() -> None:
     other = life(step("asked", 10, about="call"))
 
-    assert summary(merged_life(OWN, None, [reply(other)])) == [("asked", OTHER)]
-    assert merged_life(OWN, life(session=None), [reply(other)])["session"] == "s"
+    assert summary(merged_life({OTHER: other})) == [("asked", OTHER)]
+    assert merged_life({OWN: life(session=None), OTHER: other})["session"] == "s"
     with pytest.raises(CallNotFoundError):
-        merged_life(OWN, None, [reply(None)])
+        merged_life({})
 
 
 class Burst:
@@ -133,7 +128,7 @@ class Burst:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log = TrafficLog(Signals(), ManualClock(), keeps_contents=False)
         streams = TrafficStreams(self.log, lambda recorded: {"number": recorded.number})
-        self.stream: TrafficStream = streams.join(EVERYTHING, 0)
+        self.stream: TrafficStream = streams.join(Filter(), 0)
         self._outlet = EventStream(self.stream)
         self._pieces: list[Piece] = []
         monkeypatch.setattr(self._outlet, "push", self._pieces.append)
@@ -207,7 +202,7 @@ class Following:
         self.log = TrafficLog(Signals(), self.clock, keeps_contents=False)
         self.neighbour = Neighbour()
         streams = TrafficStreams(self.log, spelled)
-        wanted = WantedStream(EVERYTHING, "", None, {OWN: 0, OTHER: 0})
+        wanted = WantedStream(Filter(), "", None, {OWN: 0, OTHER: 0})
         self.stream = StreamOfAll(streams, self.neighbour, wanted, lambda fields: {"path": fields["path"]})
         self.pieces: list[Piece] = []
         self.outlet = EventStream(self.stream)

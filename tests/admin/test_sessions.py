@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.admin.other_processes import Reply
-from bridge_server.admin.topics import kinds_of, merged_topics
+from bridge_server.admin.sessions import kinds_of, merged_topics
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.recorder import Activities
 from tests.admin.conftest import Observed, observing
@@ -213,9 +212,8 @@ def test_sockets_of_all_processes_are_added() -> None:
         return {"topic": topic, "kind": kind, "sockets": sockets, "expires_at": THIRTY_DAYS}
 
     own = {"topics": [listed("a", None, 1)], "next": None}
-    other = Reply(2, "http://b", {"topics": [listed("a", "session", 2), listed("b", None, 9)]})
+    other = {"topics": [listed("a", "session", 2), listed("b", None, 9)]}
 
-    merged = merged_topics(1, own, [other, Reply(3, "http://c", None, "is away")])
+    merged = merged_topics({1: own, 2: other})
 
     assert merged["topics"] == [listed("a", "session", 3)]
-    assert [each["number"] for each in merged["processes"]] == [1, 2, 3]

@@ -14,8 +14,7 @@ from bridge_server.inbox.models import (
     SignedOut,
     StoredNotification,
 )
-from bridge_server.inbox.reading import Arrivals
-from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.store import Arrivals, InboxStore
 from bridge_server.inbox.streams import Stream, Streams
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import NotAuthenticatedError, UnavailableError

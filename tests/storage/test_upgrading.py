@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.assembly import engine
+from bridge_server.assembly import room
 from bridge_server.storage.migrate import Migration, migrate, packaged_migrations
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
@@ -101,7 +101,7 @@ def add_step(patch: pytest.MonkeyPatch, sql: str) -> int:
     """Have servers know one step more; returns the newest version without it."""
     known = packaged_migrations()
     step = Migration(len(known) + 1, "next.sql", sql)
-    patch.setattr(engine, "packaged_migrations", lambda: [*known, step])
+    patch.setattr(room, "packaged_migrations", lambda: [*known, step])
     return len(known)
 
 

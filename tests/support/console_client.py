@@ -26,7 +26,7 @@ async def new_link(server: RunningServer) -> str:
 async def sign_out_all(server: RunningServer) -> int:
     """End every session, as the operator's command does beside the server."""
     async with operations(server.settings, clock=server.clock) as opened:
-        return await console_access(opened.foundation).sign_out_all()
+        return await console_access(opened.foundation).store.sign_out_all()
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import aiohttp
 import orjson
 
-from bridge_server.assembly.engine import backend_of
+from bridge_server.assembly.foundation import backend_of
 from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
