@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "an account gets 51 notifications at once", "settings/rooms.py",
-        "account_burst: Burst = Field(50,", "account_burst: Burst = Field(51,",
+        "account_burst: Burst = setting(50,", "account_burst: Burst = setting(51,",
         "tests/notify/test_limits.py",
     ),
     Mutant(
@@ -69,8 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "a repeated notification_id sends the later text", "notify/store.py",
-        "            return first, left\n",
-        "            return replace(first, notification=request.notification), left\n",
+        "content = Notification(TypeId(type_id), title, body, url)", "content = request.notification",
         "tests/notify/test_devices.py",
     ),
     Mutant(
