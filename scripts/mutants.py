@@ -1,7 +1,8 @@
 """Breaks twenty rules of the product, one at a time in a copy, and names a test that fails for each.
 
 `scripts/mutants` runs them all; `scripts/mutants WORD` those whose name has the word. It ends with 1 if a
-broken rule is not noticed, or if the text to change no longer stands in its file.
+broken rule is not noticed, or if the text to change no longer stands in its file; `scripts/mutants --check`,
+which scripts/check runs, looks at the texts alone.
 """
 
 import re
@@ -123,8 +124,16 @@ MUTANTS = (
 )  # fmt: skip
 
 
+def misplaced(mutant: Mutant) -> str | None:
+    """The complaint if the text to change does not stand once in its file."""
+    times = (_ROOT / "bridge_server" / mutant.file).read_text("utf-8").count(mutant.before)
+    return None if times == 1 else f"{mutant.file} has {mutant.before!r} {times} times, and not once"
+
+
 def judge(mutant: Mutant) -> tuple[bool, str]:
     """Whether a test notices the broken rule, and which, or what is wrong."""
+    if (complaint := misplaced(mutant)) is not None:
+        return False, complaint
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in ("bridge_server", "tests"):
@@ -135,13 +144,7 @@ def judge(mutant: Mutant) -> tuple[bool, str]:
         for name in ("pyproject.toml", "docs", "scripts"):
             (copy / name).symlink_to(_ROOT / name)
         file = copy / "bridge_server" / mutant.file
-        text = file.read_text("utf-8")
-        if text.count(mutant.before) != 1:
-            return (
-                False,
-                f"{mutant.file} has {mutant.before!r} {text.count(mutant.before)} times, and not once",
-            )
-        file.write_text(text.replace(mutant.before, mutant.after), "utf-8")
+        file.write_text(file.read_text("utf-8").replace(mutant.before, mutant.after), "utf-8")
         command = [
             sys.executable,
             "-m",
@@ -166,6 +169,10 @@ def judge(mutant: Mutant) -> tuple[bool, str]:
 
 def main() -> int:
     """Print a line for each broken rule; 1 if one is not noticed."""
+    if sys.argv[1:] == ["--check"]:
+        complaints = [complaint for complaint in map(misplaced, MUTANTS) if complaint is not None]
+        print("\n".join(complaints), end="\n" if complaints else "")
+        return 1 if complaints else 0
     chosen = [mutant for mutant in MUTANTS if all(word in mutant.name for word in sys.argv[1:])]
     with ThreadPoolExecutor(cpu_count()) as pool:
         verdicts = list(pool.map(judge, chosen))

@@ -194,7 +194,7 @@ class Environment:
         return _output_of(self.folder / "bin" / "python", *arguments, cwd=cwd or self.folder)
 
     def pip(self, *arguments: str) -> str:
-        """What this project's pip prints, which works for this environment and must succeed."""
+        """The output of this project's pip, told to work on this environment; it must succeed."""
         pip = (sys.executable, "-m", "pip", "--python", self.folder / "bin" / "python")
         return _output_of(*pip, *arguments, cwd=self.folder)
 
