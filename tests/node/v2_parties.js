@@ -2,6 +2,7 @@
 // outside this machine: no telemetry, and IS_VITEST keeps wallets from asking the Verify service about dapps.
 
 process.env.IS_VITEST = 'true'
+require('./distinct_ids')
 
 const { SignClient } = require('@walletconnect/sign-client')
 const { EthereumProvider } = require('@walletconnect/ethereum-provider')

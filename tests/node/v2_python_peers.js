@@ -7,6 +7,7 @@
 'use strict'
 
 process.env.IS_VITEST = 'true' // a wallet asks the Verify service otherwise, which is not on this machine
+require('./distinct_ids')
 globalThis.fetch = async url => { throw new Error(`the test reached out to ${url}`) }
 
 const { createRequire } = require('node:module')
