@@ -314,9 +314,7 @@ async def test_readers_of_shared_projects(
     assert [process.figures()["runs_again"] for process in processes] == [0, 0]
 
 
-async def test_a_reader_and_a_notifier(
-    long_lock_waits: None, processes: Sequence[PostgresDatabase]
-) -> None:
+async def test_a_reader_and_a_notifier(long_lock_waits: None, processes: Sequence[PostgresDatabase]) -> None:
     reading, sending = processes
     await make_projects(reading)
     await subscribe(reading, PROJECTS[0], "a5")
