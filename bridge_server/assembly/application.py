@@ -31,13 +31,7 @@ from bridge_server.assembly.notifications import (
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
-from bridge_server.assembly.storage import (
-    commands_room,
-    limits_room,
-    save_quotas,
-    storage_room,
-    sweeper_of,
-)
+from bridge_server.assembly.storage import commands_room, limits_room, save_quotas, storage_room, sweeper_of
 from bridge_server.assembly.system_routes import (
     Documentation,
     Services,

@@ -12,12 +12,7 @@ from yarl import URL
 
 from bridge_server.console.models import ROOT, ConsoleSession
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ForbiddenError,
-    GoneError,
-    NotAuthenticatedError,
-)
+from bridge_server.kernel.errors import BridgeError, ForbiddenError, GoneError, NotAuthenticatedError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import digest, new_secret
 from bridge_server.kernel.signals import Key, Signals, Touched

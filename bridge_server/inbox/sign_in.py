@@ -6,14 +6,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
-from bridge_server.inbox.models import (
-    NewToken,
-    Nonce,
-    NonceRefusedError,
-    Reader,
-    SignedOut,
-    WrongSignerError,
-)
+from bridge_server.inbox.models import NewToken, Nonce, NonceRefusedError, Reader, SignedOut, WrongSignerError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
 from bridge_server.kernel.fields import web_origin

@@ -14,13 +14,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.outbox.delivery import MOST_HOSTS, Delivery
 from bridge_server.outbox.fairness import Limits
 from bridge_server.outbox.lanes import Lanes
-from bridge_server.outbox.models import (
-    Claimant,
-    MessageBeingSentError,
-    OutboxGrew,
-    PendingQueue,
-    Queue,
-)
+from bridge_server.outbox.models import Claimant, MessageBeingSentError, OutboxGrew, PendingQueue, Queue
 from bridge_server.outbox.queues import AllDestinations, Leases
 from bridge_server.outbox.store import OutboxStore, Stock
 

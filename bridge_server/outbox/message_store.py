@@ -129,10 +129,7 @@ class MessageStore:
     """Messages of every state, at epoch milliseconds. `pushes` are the purposes of messages for devices."""
 
     def __init__(
-        self,
-        database: Database,
-        rows_per_page: int = ROWS_PER_PAGE,
-        pushes: Collection[Purpose] = (),
+        self, database: Database, rows_per_page: int = ROWS_PER_PAGE, pushes: Collection[Purpose] = ()
     ) -> None:
         self.database = database
         self._pushes = json_array(pushes)
@@ -146,14 +143,7 @@ class MessageStore:
         is_dead = wanted.state is MessageState.DEAD
         place, window = after or _NEWEST, self._rows_per_page
         begin: tuple[Value, ...] = (place.died_at_ms, place.row_id) if is_dead else (place.row_id,)
-        conditions = (
-            now_ms,
-            wanted.state,
-            wanted.purpose,
-            wanted.destination,
-            self._pushes,
-            wanted.kind,
-        )
+        conditions = (now_ms, wanted.state, wanted.purpose, wanted.destination, self._pushes, wanted.kind)
         statement = DEAD_PAGE if is_dead else PAGE
         rows = yield Statement(statement, (*conditions, *begin, window, limit + 1))
         messages = [_stored(row) for row in rows]

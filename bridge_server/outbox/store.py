@@ -272,11 +272,7 @@ def _note_failure(message: DueMessage, now_ms: int, error: str, silent: str | No
 def _pending_queue(row: Row) -> PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
-    claimant = Claimant(
-        Queue(destination, queue),
-        client,
-        has_failed=tried_due if is_due else tried > 0,
-    )
+    claimant = Claimant(Queue(destination, queue), client, has_failed=tried_due if is_due else tried > 0)
     return PendingQueue(claimant, is_due, next_due_ms)
 
 
@@ -286,15 +282,7 @@ def _due_message(row: Row) -> DueMessage:
     return DueMessage(
         row_id=row_id,
         message=OutgoingMessage(
-            message_id,
-            url,
-            body,
-            Purpose(purpose),
-            secret,
-            lane,
-            device_id,
-            client,
-            subject,
+            message_id, url, body, Purpose(purpose), secret, lane, device_id, client, subject
         ),
         attempts=attempts,
         created_at_ms=created_at_ms,

@@ -130,12 +130,7 @@ class Relay:
         def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
             message_id = self._ids.random_uuid()
             return OutgoingMessage(
-                message_id,
-                webhook,
-                notice,
-                purpose,
-                client=client,
-                subject=call.session_id,
+                message_id, webhook, notice, purpose, client=client, subject=call.session_id
             )
 
         messages = [

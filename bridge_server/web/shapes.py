@@ -120,7 +120,4 @@ def done(meaning: str) -> tuple[DescribedAnswer, ...]:
 def page_parameters(next_text: str = "`next` of the page before.", limit: int = 100) -> tuple[Parameter, ...]:
     """`after` and `limit` of a list that comes page by page."""
     schema = {"type": "integer", "minimum": 1, "maximum": 1000, "default": limit}
-    return (
-        Parameter("after", next_text),
-        Parameter("limit", "How many at most.", schema, example="10"),
-    )
+    return (Parameter("after", next_text), Parameter("limit", "How many at most.", schema, example="10"))
