@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from aiohttp import web
 from pydantic import SecretStr
 
+from bridge_server.assembly import system_routes
 from bridge_server.assembly.bridge import pubsub_room, pubsub_services, relay_room
 from bridge_server.assembly.foundation import (
     Foundation,
@@ -32,14 +33,6 @@ from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
 from bridge_server.assembly.storage import commands_room, limits_room, save_quotas, storage_room, sweeper_of
-from bridge_server.assembly.system_routes import (
-    Documentation,
-    Services,
-    described,
-    metrics_alone,
-    metrics_room,
-    readiness_of,
-)
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock
@@ -60,7 +53,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     others use it. Delivery opens before the rooms with endpoints and closes after them, because they queue
     messages until they are closed. Work that calls other rooms opens last.
     """
-    documentation = Documentation(foundation)
+    documentation = system_routes.Documentation(foundation)
     projects = project_services(foundation)
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
@@ -93,15 +86,17 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         *serving,
         demo,
     )
-    readiness = readiness_of(foundation, rooms)
-    services = Services(
+    readiness = system_routes.readiness_of(foundation, rooms)
+    services = system_routes.Services(
         projects, notifications, inbox.reading, wallet, push, sockets, dispatcher, stock, readiness
     )
     house = _with_operator(foundation, rooms, services)
     return (*house, *documentation.rooms(house))
 
 
-def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
+def _with_operator(
+    foundation: Foundation, rooms: Sequence[Room], services: system_routes.Services
+) -> tuple[Room, ...]:
     """The rooms, and those that call them: the operator's, the console's, test mode's; loaded where on."""
     operator, pages = None, _console_pages(foundation)
     if foundation.observation is not None:
@@ -111,7 +106,7 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
     sweeper = sweeper_of(foundation, rooms)
     observing = (
         Room(name="health", routes=health_routes(services.readiness)),
-        metrics_room(foundation, rooms),
+        system_routes.metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
     mode = None
@@ -192,7 +187,7 @@ def build_app(
     instruments, pages = foundation.instruments, _console_pages(foundation)
     return BuiltApp(
         application,
-        made((metrics_alone(foundation, rooms),)),
+        made((system_routes.metrics_alone(foundation, rooms),)),
         console,
         foundation.live,
         lan_application,
@@ -268,4 +263,4 @@ def every_route() -> tuple[Route, ...]:
 
 def whole_description() -> Mapping[str, Any]:
     """The OpenAPI document of that server."""
-    return described(every_route())
+    return system_routes.described(every_route())

@@ -23,19 +23,11 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.client.v2_protocol import is_relay_pairing
+from bridge_server.kit.headless import sessions
 from bridge_server.kit.headless.control import ListeningError, control_api, event_fields
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
 from bridge_server.kit.headless.rules import Rule, RuleError, RuleFile, read_rule, read_rule_file
 from bridge_server.kit.headless.scan import ScanError, uri_in_picture
-from bridge_server.kit.headless.sessions import (
-    POLICIES,
-    Ask,
-    Happening,
-    PairingFailed,
-    Policy,
-    SessionHappening,
-    Watch,
-)
 from bridge_server.kit.headless.terminal import TerminalLines
 from bridge_server.kit.headless.wallet import HeadlessWallet, generation_of
 from bridge_server.wallet.accounts import PrivateKeyError, read_private_keys
@@ -59,7 +51,7 @@ class Plan:
     ready_file: Path | None
     is_once: bool
     expected: dict[str, int]
-    shown: Watch | None
+    shown: sessions.Watch | None
     """What prints each event; None prints none."""
 
 
@@ -92,7 +84,7 @@ async def run_wallet(plan: Plan) -> int:
         raise CommandError(str(error)) from error
 
 
-def _shown(*, as_json: bool, is_quiet: bool) -> Watch | None:
+def _shown(*, as_json: bool, is_quiet: bool) -> sessions.Watch | None:
     if as_json:
         return lambda happening: _print(orjson.dumps(event_fields(happening)))
     return None if is_quiet else TerminalLines(_print).watch
@@ -124,9 +116,9 @@ class _Run:
             await asyncio.gather(work, stopping, *self._sessions, return_exceptions=True)
         return self._code or self._expectations()
 
-    def _watch(self, happening: Happening) -> None:
+    def _watch(self, happening: sessions.Happening) -> None:
         match happening:
-            case SessionHappening("session" | "ended", session) if session.is_over:
+            case sessions.SessionHappening("session" | "ended", session) if session.is_over:
                 if session.ended_by == "bridge":
                     self._fail(UNREACHABLE, session.reason)
                 if self._plan.is_once:
@@ -162,7 +154,7 @@ class _Run:
 
     def _not_paired(self, code: int, reason: str) -> None:
         self._fail(code, reason)
-        self._wallet.feed.tell(PairingFailed(reason))
+        self._wallet.feed.tell(sessions.PairingFailed(reason))
         if self._plan.is_once:
             self.stop.set()
 
@@ -209,7 +201,7 @@ def _read_input(hand_over: Callable[[str | None], None]) -> None:
 # The command, and the wallet that its options describe.
 
 _LARGEST_FILE_BYTES = 32 * 2**20
-_POLICY = click.Choice(POLICIES)
+_POLICY = click.Choice(sessions.POLICIES)
 
 
 @click.command("wallet")
@@ -261,10 +253,12 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     file = _rule_file(options["rule_file"])
     with _checked("--on"):
         rules = (*map(read_rule, options["rules"]), *file.rules)
-    session: Policy = options["session"] or file.session or "approve"
-    policy: Policy = options["policy"] or file.policy or "approve"
+    session: sessions.Policy = options["session"] or file.session or "approve"
+    policy: sessions.Policy = options["policy"] or file.policy or "approve"
     listen = None if options["listen"] is None else _host_and_port(options["listen"])
-    if listen is None and ("ask" in (session, policy) or any(isinstance(rule.action, Ask) for rule in rules)):
+    if listen is None and (
+        "ask" in (session, policy) or any(isinstance(rule.action, sessions.Ask) for rule in rules)
+    ):
         raise CommandError("ask needs somebody who answers: add --listen 127.0.0.1:0 for the control API")
     scanned: tuple[str, ...] = ()
     if options["scan"] is not None:
@@ -290,7 +284,7 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
 
 
 def _wallet(
-    options: dict[str, Any], rules: Sequence[Rule], session: Policy, policy: Policy
+    options: dict[str, Any], rules: Sequence[Rule], session: sessions.Policy, policy: sessions.Policy
 ) -> HeadlessWallet:
     token, mnemonic = _text(options["rpc_token_file"]), _text(options["mnemonic_file"])
     keys = _text(options["private_key_file"])

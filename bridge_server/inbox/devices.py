@@ -3,14 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from bridge_server.inbox.models import (
-    Device,
-    DeviceId,
-    DeviceNotFoundError,
-    NewDevice,
-    Reader,
-    TooManyDevicesError,
-)
+from bridge_server.inbox import models
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
@@ -53,44 +46,44 @@ class DeviceStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def devices(self, account: int) -> Sequence[Device]:
+    async def devices(self, account: int) -> Sequence[models.Device]:
         """The account's devices, oldest first."""
         return [_device(row) for row in await self.database.read(_DEVICES, (account,))]
 
     @adding_transaction(turns=lambda account, *_, **__: alone("account", str(account)))
     def add(
-        self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
-    ) -> Transaction[Device]:
+        self, account: int, device_id: models.DeviceId, device: models.NewDevice, now_ms: int, limit: int
+    ) -> Transaction[models.Device]:
         """Store a device, or return the stored device with equal values. Raises TooManyDevicesError."""
         known = yield Statement(_SAME, (account, device.channel, device.url))
         if known:
             return _device(known[0])
         count = scalar(int, (yield Statement(_COUNT, (account,))))
         if count >= limit:
-            raise TooManyDevicesError(limit)
+            raise models.TooManyDevicesError(limit)
         row = (account, device_id, device.channel, device.url, device.lane, now_ms)
         yield Statement(_INSERT, row)
-        return Device(device_id, device.channel, device.url, now_ms)
+        return models.Device(device_id, device.channel, device.url, now_ms)
 
     @transaction(turns=_after_sendings)
-    def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
+    def remove(self, account: int, device_id: models.DeviceId) -> Transaction[None]:
         """Delete a device and its queued messages. Raises DeviceNotFoundError."""
         ((deleted,),) = yield Statement(_DELETE, (account, device_id))
         if not deleted:
-            raise DeviceNotFoundError
+            raise models.DeviceNotFoundError
         yield from withdraw(device_id)
 
     @transaction(turns=_after_sendings)
-    def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
+    def forget(self, device_id: models.DeviceId, address: str, message_id: str) -> Transaction[None]:
         """Delete a device with this address and its messages but `message_id`, which is being settled."""
         ((deleted,),) = yield Statement(_FORGET, (device_id, address))
         if deleted:
             yield from withdraw(device_id, message_id)
 
 
-def _device(row: Row) -> Device:
+def _device(row: Row) -> models.Device:
     device_id, channel, address, created_at_ms = row
-    return Device(DeviceId(device_id), channel, address, created_at_ms)
+    return models.Device(models.DeviceId(device_id), channel, address, created_at_ms)
 
 
 class DeviceChannels(Protocol):
@@ -122,9 +115,9 @@ class Devices:
         self._ids = ids
         self.most_per_account = most
 
-    async def add(self, reader: Reader, device: NewDevice) -> Device:
+    async def add(self, reader: models.Reader, device: models.NewDevice) -> models.Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
-        device_id = DeviceId(self._ids.random_uuid())
+        device_id = models.DeviceId(self._ids.random_uuid())
         return await self.store.add(
             reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
         )
@@ -132,4 +125,4 @@ class Devices:
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the device of a message whose receiver has answered that the device is gone."""
         if message.device_id is not None:
-            await self.store.forget(DeviceId(message.device_id), message.url, message.message_id)
+            await self.store.forget(models.DeviceId(message.device_id), message.url, message.message_id)

@@ -3,14 +3,7 @@
 from enum import StrEnum
 from typing import Any, NamedTuple, NewType
 
-from bridge_server.kernel.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidInputError,
-    NotFoundError,
-    UnavailableError,
-    UpstreamError,
-)
+from bridge_server.kernel import errors
 
 Address = NewType("Address", str)
 """`0x` and 40 hexadecimal digits in lower case."""
@@ -150,14 +143,14 @@ class RpcCall(NamedTuple):
     params: Any
 
 
-class InvalidParamsError(InvalidInputError):
+class InvalidParamsError(errors.InvalidInputError):
     """The parameters of a method break a rule; the detail begins with the place, such as `params[0].to`."""
 
     code = "invalid-params"
     title = "Invalid params"
 
 
-class UnknownAccountError(ForbiddenError):
+class UnknownAccountError(errors.ForbiddenError):
     """The wallet has no such account."""
 
     code = "unknown-account"
@@ -167,7 +160,7 @@ class UnknownAccountError(ForbiddenError):
         super().__init__(f"The wallet has no account {address}: eth_accounts lists its accounts.")
 
 
-class LockedError(ForbiddenError):
+class LockedError(errors.ForbiddenError):
     """The account's key is locked."""
 
     code = "locked"
@@ -177,7 +170,7 @@ class LockedError(ForbiddenError):
         super().__init__(f"The account {address} is locked: personal_unlockAccount opens it for a time.")
 
 
-class WrongPassphraseError(ForbiddenError):
+class WrongPassphraseError(errors.ForbiddenError):
     """The passphrase does not open the account's key."""
 
     code = "wrong-passphrase"
@@ -187,7 +180,7 @@ class WrongPassphraseError(ForbiddenError):
         super().__init__(f"The passphrase does not open the account {address}.")
 
 
-class AccountExistsError(ConflictError):
+class AccountExistsError(errors.ConflictError):
     """The wallet has a key file of the account."""
 
     code = "account-exists"
@@ -197,7 +190,7 @@ class AccountExistsError(ConflictError):
         super().__init__(f"The wallet has the account {address} already: its key file is never overwritten.")
 
 
-class KeyFileError(ConflictError):
+class KeyFileError(errors.ConflictError):
     """The account's key file cannot be opened, whatever the passphrase."""
 
     code = "key-file"
@@ -207,7 +200,7 @@ class KeyFileError(ConflictError):
         super().__init__(f"The key file of {address} cannot be opened: {reason}.")
 
 
-class SignatureRejectedError(ForbiddenError):
+class SignatureRejectedError(errors.ForbiddenError):
     """The request was rejected, or not approved in time."""
 
     code = "rejected"
@@ -218,7 +211,7 @@ class UndecidedError(SignatureRejectedError):
     """The request was neither approved nor rejected in time."""
 
 
-class ApprovalNotFoundError(NotFoundError):
+class ApprovalNotFoundError(errors.NotFoundError):
     """There is no such request for approval."""
 
     code = "approval-not-found"
@@ -228,7 +221,7 @@ class ApprovalNotFoundError(NotFoundError):
         super().__init__("There is no such request for approval: GET /admin/approvals lists them.")
 
 
-class ApprovalSettledError(ConflictError):
+class ApprovalSettledError(errors.ConflictError):
     """The request for approval waits for no decision any more."""
 
     code = "approval-settled"
@@ -238,14 +231,14 @@ class ApprovalSettledError(ConflictError):
         super().__init__(f"The request is not waiting any more: it is {state}.")
 
 
-class WrongChainError(ConflictError):
+class WrongChainError(errors.ConflictError):
     """The request, or the node, is for another chain than the wallet."""
 
     code = "wrong-chain"
     title = "Wrong chain"
 
 
-class UnrecognizedChainError(ConflictError):
+class UnrecognizedChainError(errors.ConflictError):
     """A dapp wants the wallet to be on another chain (EIP-3326)."""
 
     code = "unrecognized-chain"
@@ -255,7 +248,7 @@ class UnrecognizedChainError(ConflictError):
         super().__init__(f"The wallet is on chain {own} and on no other: it cannot go to chain {wanted}.")
 
 
-class NoChainError(UnavailableError):
+class NoChainError(errors.UnavailableError):
     """The wallet's chain is unknown: there is no setting and no node."""
 
     code = "no-chain"
@@ -265,14 +258,14 @@ class NoChainError(UnavailableError):
         super().__init__("The wallet knows no chain: set chain_id, or node_url for the node's.")
 
 
-class NoNodeError(UnavailableError):
+class NoNodeError(errors.UnavailableError):
     """There is no node, or it cannot be reached."""
 
     code = "no-node"
     title = "No node"
 
 
-class NodeError(UpstreamError):
+class NodeError(errors.UpstreamError):
     """The node answered with a JSON-RPC error, which is passed on as it came."""
 
     code = "node-error"
@@ -285,7 +278,7 @@ class NodeError(UpstreamError):
         self.has_data = has_data
 
 
-class TransactionRefusedError(ConflictError):
+class TransactionRefusedError(errors.ConflictError):
     """The node calls the transaction invalid; it was not sent, and will not be."""
 
     code = "transaction-refused"
@@ -296,7 +289,7 @@ class TransactionRefusedError(ConflictError):
         self.data = data
 
 
-class MethodNotFoundError(NotFoundError):
+class MethodNotFoundError(errors.NotFoundError):
     """There is no such method."""
 
     code = "method-not-found"

@@ -14,15 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from aiohttp import hdrs, web
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-)
+from bridge_server.kernel import errors
+from bridge_server.web import problems
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import is_plain, take_body
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
@@ -38,15 +31,6 @@ from bridge_server.web.limits import (
 from bridge_server.web.metrics import RequestFigures
 from bridge_server.web.open_connections import Connections
 from bridge_server.web.prefer import asks_for_dry_run
-from bridge_server.web.problems import (
-    REQUEST_ID,
-    RequestIds,
-    code_of_http,
-    problem_of_bug,
-    problem_of_error,
-    problem_of_http,
-    problem_of_ordered_fault,
-)
 from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
@@ -118,7 +102,7 @@ def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Hand
                         await later
                 response = await handler(request)
             except Exception as error:
-                request[REQUEST_ID] = passage.request_id
+                request[problems.REQUEST_ID] = passage.request_id
                 response = answer_to(error, request, row.name)
             for leave in leaves:
                 if (later := leave(passage, response)) is not None:
@@ -136,7 +120,7 @@ def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Hand
 
 def request_log(
     row: Route,
-    request_ids: RequestIds,
+    request_ids: problems.RequestIds,
     connections: Connections,
     figures: RequestFigures,
     lines: RequestLines,
@@ -153,7 +137,7 @@ def request_log(
         passage.started = perf_counter()
         passage.request_id = name(passage.request)
         if row.reads_id:
-            passage.request[REQUEST_ID] = passage.request_id
+            passage.request[problems.REQUEST_ID] = passage.request_id
         if begin is not None:
             passage.held = None if is_plain(passage.request) else begin(passage.request)
 
@@ -186,7 +170,7 @@ def _ending(
         seconds = perf_counter() - started
         count(status, seconds)
         if seconds > noteworthy_seconds or status >= _TOO_MANY_REQUESTS:
-            request[REQUEST_ID] = passage.request_id
+            request[problems.REQUEST_ID] = passage.request_id
             lines.note(request, row, status, seconds)
         if note is not None:
             note(request, response, status, started, seconds, passage.held)
@@ -215,7 +199,7 @@ def plain_chunks() -> Layer:
         if hdrs.TRANSFER_ENCODING in headers and (
             headers[hdrs.TRANSFER_ENCODING].strip().lower() != "chunked"
         ):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "Send the body as it is, or in chunks (Transfer-Encoding: chunked), "
                 "without another transfer coding."
             )
@@ -225,24 +209,24 @@ def plain_chunks() -> Layer:
 
 def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamResponse:
     """The problem that answers an error. Raises CancelledError when the client has left."""
-    request_id = request[REQUEST_ID]
-    if isinstance(error, BridgeError):
-        response = problem_of_error(error, request)
+    request_id = request[problems.REQUEST_ID]
+    if isinstance(error, errors.BridgeError):
+        response = problems.problem_of_error(error, request)
         if isinstance(error, QuotaError):
             declare(error.charges, response)
-        if isinstance(error, LimitError):
+        if isinstance(error, errors.LimitError):
             request[REFUSED_BY] = error.code if not isinstance(error, QuotaError) else error.limit_name
         note_refusal(request, route, response.status, error, request_id)
         return response
     if isinstance(error, web.HTTPException):
-        note_refusal(request, route, error.status, code_of_http(error), request_id)
-        return problem_of_http(error, request)
+        note_refusal(request, route, error.status, problems.code_of_http(error), request_id)
+        return problems.problem_of_http(error, request)
     if isinstance(error, _OrderedAnswer):
         return _ordered_answer(request, error.fault)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
-    return problem_of_bug(request)
+    return problems.problem_of_bug(request)
 
 
 # Cross-origin requests (the Fetch standard): dapps call the bridge from web pages of any origin, and
@@ -286,7 +270,7 @@ def bearer(row: Route) -> Layer | None:
                 guard(request)
             if may_pass is not None:
                 _require_bearer(request, may_pass)
-        except BridgeError as error:
+        except errors.BridgeError as error:
             if on_refusal is not None:
                 on_refusal(request, error)
             raise
@@ -299,7 +283,7 @@ def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> No
     """Raise NotAuthenticatedError unless the request carries a token that may pass."""
     token = _token(request)
     if token is None or not may_pass(token):
-        raise NotAuthenticatedError(_NO_VALID_BEARER)
+        raise errors.NotAuthenticatedError(_NO_VALID_BEARER)
 
 
 async def _require_caller(
@@ -309,7 +293,7 @@ async def _require_caller(
     token = _token(request)
     key = None if token is None else await identify(request, token)
     if key is None:
-        raise NotAuthenticatedError(_NO_VALID_BEARER if why is None else why(request))
+        raise errors.NotAuthenticatedError(_NO_VALID_BEARER if why is None else why(request))
     request[CALLER_KEY] = key
 
 
@@ -408,7 +392,7 @@ def _declaring(
 async def _keep(save: Callable[[], Awaitable[None]], response: web.StreamResponse) -> None:
     """Wait until the charges are on disk: a restart must not give them back. The answer stands."""
     try:
-        with suppress(UnavailableError):
+        with suppress(errors.UnavailableError):
             await save()
     except BaseException:  # the client has left
         if isinstance(response, Socket | EventStream):
@@ -451,7 +435,7 @@ async def _receive(request: web.Request, limit_bytes: int) -> None:
         async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):
             received = await request.read()
     except TimeoutError as error:
-        raise TooSlowError(f"The body did not arrive within {_BODY_TIMEOUT_SECONDS:.0f} s.") from error
+        raise errors.TooSlowError(f"The body did not arrive within {_BODY_TIMEOUT_SECONDS:.0f} s.") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large(limit_bytes) from error
     except web.RequestPayloadError as error:
@@ -460,12 +444,12 @@ async def _receive(request: web.Request, limit_bytes: int) -> None:
         raise _too_large(limit_bytes)
 
 
-def _broken() -> InvalidInputError:
-    return InvalidInputError("The body's transfer or content encoding is broken.")
+def _broken() -> errors.InvalidInputError:
+    return errors.InvalidInputError("The body's transfer or content encoding is broken.")
 
 
-def _too_large(limit_bytes: int) -> TooLargeError:
-    return TooLargeError(f"This route accepts at most {limit_bytes} bytes.")
+def _too_large(limit_bytes: int) -> errors.TooLargeError:
+    return errors.TooLargeError(f"This route accepts at most {limit_bytes} bytes.")
 
 
 # Faults that a test has ordered for requests; composed only in test mode.
@@ -521,7 +505,7 @@ def _drop(request: web.Request) -> None:
 
 def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
     assert fault.status is not None
-    response = problem_of_ordered_fault(fault.status, request)
+    response = problems.problem_of_ordered_fault(fault.status, request)
     if fault.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(fault.retry_after_seconds)
     return response

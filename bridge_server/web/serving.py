@@ -13,24 +13,12 @@ from typing import Any, NamedTuple, NoReturn
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.web import middleware
 from bridge_server.web.aiohttp_internals import QuickRoute, made_when_asked
 from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made, share
 from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, QUICK_ROUTES, GuardedRunner, RefusingRunner
 from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import RequestFigures
-from bridge_server.web.middleware import (
-    Layer,
-    Strike,
-    bearer,
-    behind,
-    body,
-    cors,
-    faults,
-    plain_chunks,
-    rate_limits,
-    request_log,
-    traffic,
-)
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
@@ -61,7 +49,7 @@ class Watchers(NamedTuple):
     """The watchers of requests: the record of test mode, its ordered faults, and the operator's observer."""
 
     record: TrafficLog | None = None
-    strike: Strike | None = None
+    strike: middleware.Strike | None = None
     observer: Observer | None = None
 
 
@@ -97,9 +85,9 @@ class Gateway:
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
-        return behind(self.layers(row), row.handler, row)
+        return middleware.behind(self.layers(row), row.handler, row)
 
-    def layers(self, row: Route) -> Sequence[Layer | None]:
+    def layers(self, row: Route) -> Sequence[middleware.Layer | None]:
         """The order of all layers, outermost first; None in the place of a layer that the row does not need.
 
         An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
@@ -107,16 +95,16 @@ class Gateway:
         """
         watchers = self._watchers
         return (
-            request_log(
+            middleware.request_log(
                 row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            traffic(row, watchers.record),
-            cors(row.access.any_origin, row.access.origins),
-            plain_chunks(),
-            faults(row, watchers.strike),
-            bearer(row),
-            rate_limits(row, self._connections.addresses, *self._charging),
-            body(row.body_limit_bytes),
+            middleware.traffic(row, watchers.record),
+            middleware.cors(row.access.any_origin, row.access.origins),
+            middleware.plain_chunks(),
+            middleware.faults(row, watchers.strike),
+            middleware.bearer(row),
+            middleware.rate_limits(row, self._connections.addresses, *self._charging),
+            middleware.body(row.body_limit_bytes),
         )
 
     def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:

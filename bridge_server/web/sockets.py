@@ -14,24 +14,17 @@ from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_websocket import WSMessageNoDecodeText
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    InvalidInputError,
-    LimitError,
-    TooLargeError,
-    UnavailableError,
-    UnsupportedMediaError,
-)
+from bridge_server.kernel import errors
 from bridge_server.web.aiohttp_internals import LATER, PromptSocket
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
-_CLOSE_CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
-    UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
-    InvalidInputError: WSCloseCode.POLICY_VIOLATION,
-    TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
-    LimitError: WSCloseCode.TRY_AGAIN_LATER,
-    UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
+_CLOSE_CODE_OF_KIND: dict[type[errors.BridgeError], WSCloseCode] = {
+    errors.UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
+    errors.InvalidInputError: WSCloseCode.POLICY_VIOLATION,
+    errors.TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
+    errors.LimitError: WSCloseCode.TRY_AGAIN_LATER,
+    errors.UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
 }
 
 _LONGEST_REASON_BYTES = 123
@@ -223,7 +216,7 @@ class Socket(PromptSocket):
         try:
             while await self._process(await self._next_message()):
                 pass
-        except BridgeError as error:
+        except errors.BridgeError as error:
             code = close_code(error)
             if code == WSCloseCode.TRY_AGAIN_LATER:
                 code = self._try_again
@@ -290,7 +283,7 @@ def ping_frame(payload: bytes) -> bytes:
     return _SHORT(_PING, len(payload)) + payload
 
 
-def close_code(error: BridgeError) -> WSCloseCode:
+def close_code(error: errors.BridgeError) -> WSCloseCode:
     """The code with which a failure of this kind closes a socket."""
     kinds = (kind for kind in type(error).__mro__ if kind in _CLOSE_CODE_OF_KIND)
     return _CLOSE_CODE_OF_KIND[next(kinds)]
@@ -309,9 +302,9 @@ def wants_socket(request: web.Request) -> bool:
     )
 
 
-def _no_handshake() -> InvalidInputError:
+def _no_handshake() -> errors.InvalidInputError:
     """The failure of a request that asks for a WebSocket in a wrong way."""
-    return InvalidInputError(
+    return errors.InvalidInputError(
         "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
         "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
     )
