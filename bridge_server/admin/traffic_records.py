@@ -20,11 +20,8 @@ from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, Type
 from bridge_server.web.traffic import APPROVAL, Exchange, Recorded, TrafficLog, with_short_ids
 
 
-class TooManyFollowersError(LimitError):
+class TooManyFollowersError(LimitError, code="too-many-streams", title="Too many open streams"):
     """The limit of open streams is reached."""
-
-    code = "too-many-streams"
-    title = "Too many open streams"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)

@@ -39,11 +39,8 @@ from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, page_pa
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-class AccountNotFoundError(NotFoundError):
+class AccountNotFoundError(NotFoundError, code="account-not-found", title="No such account"):
     """The wallet has no such account."""
-
-    code = "account-not-found"
-    title = "No such account"
 
     def __init__(self, address: str) -> None:
         super().__init__(
@@ -51,11 +48,8 @@ class AccountNotFoundError(NotFoundError):
         )
 
 
-class AlwaysOpenError(ConflictError):
+class AlwaysOpenError(ConflictError, code="always-open", title="The account is always open"):
     """The account's key comes from the settings."""
-
-    code = "always-open"
-    title = "The account is always open"
 
     def __init__(self, address: str) -> None:
         super().__init__(

@@ -72,44 +72,37 @@ class RefusedAttempts:
         log.warning("console_refused", reason=error.title, client=key[1], **more)
 
 
-class SignedOutError(NotAuthenticatedError):
+class SignedOutError(NotAuthenticatedError, code="console-signed-out", title="You are not signed in"):
     """The request belongs to no session of the console."""
 
-    code = "console-signed-out"
-    title = "You are not signed in"
     detail = (
         "Run `bridge-server console` on the server's machine, and open the link that it prints. "
         "A sign-in lasts 12 hours."
     )
 
 
-class LinkRefusedError(GoneError):
+class LinkRefusedError(GoneError, code="console-link-refused", title="This link does not sign in"):
     """The sign-in link has been used, or is too old."""
 
-    code = "console-link-refused"
-    title = "This link does not sign in"
     detail = (
         "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
         "link."
     )
 
 
-class ForgedChangeError(ForbiddenError):
+class ForgedChangeError(ForbiddenError, code="console-forged-change", title="Nothing was changed"):
     """A change that no page of this console has sent for this session."""
 
-    code = "console-forged-change"
-    title = "Nothing was changed"
     detail = (
         "The form did not come from a page of this console, or from one that is older than the sign-in. "
         "Open the page again, and repeat the change."
     )
 
 
-class WrongHostError(ForbiddenError):
+class WrongHostError(
+    ForbiddenError, code="console-wrong-host", title="The console does not answer to this host"
+):
     """The request names a host that is not this server."""
-
-    code = "console-wrong-host"
-    title = "The console does not answer to this host"
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -118,11 +111,11 @@ class WrongHostError(ForbiddenError):
         )
 
 
-class FramedError(ForbiddenError):
+class FramedError(
+    ForbiddenError, code="console-framed", title="The console is not shown inside of other pages"
+):
     """A page of the console is to be shown inside of another page."""
 
-    code = "console-framed"
-    title = "The console is not shown inside of other pages"
     detail = "Open the console in a window of its own: its address is below."
 
 

@@ -237,34 +237,22 @@ class MessagePage(NamedTuple):
     rest: MessagePlace | None
 
 
-class MessageNotFoundError(NotFoundError):
+class MessageNotFoundError(NotFoundError, code="message-not-found", title="No such message"):
     """There is no such message: it never was, it was delivered, or it was dropped."""
 
-    code = "message-not-found"
-    title = "No such message"
-
-    def __init__(self) -> None:
-        super().__init__("The outbox has no such message: it was delivered or dropped, or never was.")
+    detail = "The outbox has no such message: it was delivered or dropped, or never was."
 
 
-class AttemptNotFoundError(NotFoundError):
+class AttemptNotFoundError(NotFoundError, code="attempt-not-found", title="No such attempt"):
     """The attempt to deliver is not kept any more, or never was made."""
 
-    code = "attempt-not-found"
-    title = "No such attempt"
-
-    def __init__(self) -> None:
-        super().__init__("There is no such attempt: only the last ones are kept, and none after a restart.")
+    detail = "There is no such attempt: only the last ones are kept, and none after a restart."
 
 
-class MessageBeingSentError(ConflictError):
+class MessageBeingSentError(ConflictError, code="message-being-sent", title="The message is being sent"):
     """An attempt to deliver the message is under way."""
 
-    code = "message-being-sent"
-    title = "The message is being sent"
-
-    def __init__(self) -> None:
-        super().__init__("The message is being sent at this moment: try again in a few seconds.")
+    detail = "The message is being sent at this moment: try again in a few seconds."
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,28 +54,21 @@ class SocketLimits:
 _RETRY_SECONDS = 10
 
 
-class FrameNotJsonError(UnsupportedMediaError):
+class FrameNotJsonError(UnsupportedMediaError, code="not-json", title="The frame is not JSON"):
     """A frame is not JSON."""
-
-    code = "not-json"
-    title = "The frame is not JSON"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The frame is not JSON: {reason}.")
 
 
-class InvalidFrameError(InvalidInputError):
+class InvalidFrameError(InvalidInputError, code="invalid-frame", title="The frame is not valid"):
     """A frame is JSON, but no message."""
 
-    code = "invalid-frame"
-    title = "The frame is not valid"
 
-
-class TooManyAddressTopicsError(LimitError):
+class TooManyAddressTopicsError(
+    LimitError, code="too-many-address-topics", title="Too many topics of an address"
+):
     """The sockets of the address have subscribed to as many topics as they may."""
-
-    code = "too-many-address-topics"
-    title = "Too many topics of an address"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -84,11 +77,8 @@ class TooManyAddressTopicsError(LimitError):
         )
 
 
-class TooManySocketsError(LimitError):
+class TooManySocketsError(LimitError, code="too-many-sockets", title="Too many open sockets"):
     """The address has as many open sockets as it may have."""
-
-    code = "too-many-sockets"
-    title = "Too many open sockets"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -96,11 +86,8 @@ class TooManySocketsError(LimitError):
         )
 
 
-class QueueFullError(LimitError):
+class QueueFullError(LimitError, code="queue-full", title="Too many waiting messages"):
     """The topic, or the address, has as many messages waiting as it may have."""
-
-    code = "queue-full"
-    title = "Too many waiting messages"
 
     def __init__(self, whose: str) -> None:
         super().__init__(

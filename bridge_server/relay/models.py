@@ -149,31 +149,20 @@ class Caps:
     topic_webhooks: int
 
 
-class SessionNotFoundError(NotFoundError):
+class SessionNotFoundError(NotFoundError, code="session-not-found", title="Session not found"):
     """The session id names nothing, or nothing any more."""
 
-    code = "session-not-found"
-    title = "Session not found"
-
-    def __init__(self) -> None:
-        super().__init__("No such session, or it has expired or was ended. Open one with POST /session/new.")
+    detail = "No such session, or it has expired or was ended. Open one with POST /session/new."
 
 
-class CallNotFoundError(NotFoundError):
+class CallNotFoundError(NotFoundError, code="call-not-found", title="Call not found"):
     """The call id names nothing, or nothing any more."""
 
-    code = "call-not-found"
-    title = "Call not found"
-
-    def __init__(self) -> None:
-        super().__init__("No such call, or it has expired or its session was ended.")
+    detail = "No such call, or it has expired or its session was ended."
 
 
-class TooManyPendingCallsError(LimitError):
+class TooManyPendingCallsError(LimitError, code="too-many-pending-calls", title="Too many pending calls"):
     """The wallet has not answered the calls that are there."""
-
-    code = "too-many-pending-calls"
-    title = "Too many pending calls"
 
     def __init__(self, limit: int, retry_after_seconds: int) -> None:
         super().__init__(

@@ -168,11 +168,8 @@ def _headers(code: str, has_help: bool) -> CIMultiDictProxy[str]:
     return ready_made({"Content-Type": "application/problem+json", **link})
 
 
-class AnswersElsewhereError(errors.NotFoundError):
+class AnswersElsewhereError(errors.NotFoundError, code="answers-elsewhere", title="Not at this address"):
     """The path is answered at another address of the server only."""
-
-    code = "answers-elsewhere"
-    title = "Not at this address"
 
     def __init__(self, url: str) -> None:
         super().__init__(
