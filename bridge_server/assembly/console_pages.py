@@ -147,7 +147,7 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
         *faults,
         SettingsPage(operator.settings),
     )
-    return tuple(page.page() for page in pages)
+    return tuple(page.page for page in pages)
 
 
 def _wallet_source(operator: Admin) -> WalletSource | None:

@@ -143,9 +143,7 @@ def openrpc_command() -> None:
     click.echo(import_module("bridge_server.wallet.rpc.routes").openrpc_json())
 
 
-@click.group("keys", cls=Group)
-def keys_group() -> None:
-    """Generate keys for push services."""
+keys_group = Group("keys", help="Generate keys for push services.")
 
 
 @keys_group.command("vapid")

@@ -162,9 +162,7 @@ def _cell(value: object) -> str:
 # `bridge-server webhook test`.
 
 
-@click.group("webhook", cls=Group)
-def webhook_group() -> None:
-    """Test webhooks."""
+webhook_group = Group("webhook", help="Test webhooks.")
 
 
 @operator_command(webhook_group.command("test"))
@@ -199,9 +197,7 @@ def test_command(operator: Operator, url: str) -> None:
 # `bridge-server push test`.
 
 
-@click.group("push", cls=Group)
-def push_group() -> None:
-    """Test pushes to registered clients."""
+push_group = Group("push", help="Test pushes to registered clients.")
 
 
 @operator_command(push_group.command("test"))
@@ -228,9 +224,7 @@ def test_push_command(operator: Operator, topic: str) -> None:
 # `bridge-server device list`.
 
 
-@click.group("device", cls=Group)
-def device_group() -> None:
-    """Inspect the devices of accounts."""
+device_group = Group("device", help="Inspect the devices of accounts.")
 
 
 @operator_command(device_group.command("list"))

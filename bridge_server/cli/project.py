@@ -221,9 +221,7 @@ _type_argument = click.argument("type_id", metavar="TYPE")
 _NO_TYPES = "this project has no notification types: `project type add` makes one"
 
 
-@click.group("type", cls=Group)
-def type_group() -> None:
-    """Manage the notification types of a project, which accounts subscribe to."""
+type_group = Group("type", help="Manage the notification types of a project, which accounts subscribe to.")
 
 
 @_project_command(type_group, "add")
@@ -323,9 +321,9 @@ _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, 
 _file_argument = click.argument("file", default=options.STANDARD_STREAM, metavar="[FILE]")
 
 
-@click.group("subscriber", cls=Group)
-def subscriber_group() -> None:
-    """Manage the subscribers of a project. Works with or without a running server."""
+subscriber_group = Group(
+    "subscriber", help="Manage the subscribers of a project. Works with or without a running server."
+)
 
 
 @_project_command(subscriber_group, "list")

@@ -40,9 +40,6 @@ class ProjectsPage:
 
     def __init__(self, services: ProjectServices) -> None:
         self._projects, self._subscriptions, _, self._account_limit = services
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         changes = {
             "delete": self.delete,
             "add-type": self.add_type,
@@ -60,7 +57,7 @@ class ProjectsPage:
         }
         all_projects = PagePath(_PROJECTS, self.show_all, {"create": self.create})
         paths = (all_projects, PagePath(_PROJECT, self.show, changes))
-        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
+        self.page = ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
 
     async def show_all(self, asked: Asked) -> View:
         """A page of projects."""
