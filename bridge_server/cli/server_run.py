@@ -190,7 +190,10 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     async def let_go() -> None:
         """Before the end, give others time: load balancers, or the process that replaces this one."""
         if replaced.is_set():
-            await _leave_sockets(runner)
+            # New connections wait for the process that comes; the others are answered here.
+            for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
+                await site.stop()
+            await asyncio.sleep(_LAST_REQUESTS_SECONDS)
         else:
             process.notify_systemd("STOPPING=1")
             await _drain(built, settings.drain_seconds, stop_now)
@@ -210,7 +213,15 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             internal = run.internal_address
             internal_url = url if internal is None else await listen_beside(runner, *internal)
             built.announce_url(internal_url)
-            facts = _facts(url, console_url, settings)
+            facts = {
+                "url": url,
+                "pid": os.getpid(),
+                "public_url": settings.public_url or url,
+                "rpc_url": f"{url}/rpc",
+                "database": settings.database_name,
+                "version": VERSION,
+                **({} if console_url is None else {CONSOLE_URL: console_url}),
+            }
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
@@ -223,13 +234,6 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
     log.info("draining", seconds=seconds)
     process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
     await _is_set_within(stop_now, seconds)
-
-
-async def _leave_sockets(runner: web.AppRunner) -> None:
-    """Accept no more connections, which wait for the process that comes, and answer at the others."""
-    for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
-        await site.stop()
-    await asyncio.sleep(_LAST_REQUESTS_SECONDS)
 
 
 async def _serve_until(
@@ -260,19 +264,6 @@ async def _serve_until(
             collect_less_often()
             await stop.wait()
             await let_go()
-
-
-def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, Any]:
-    """The content of the ready file and the server file, for programs on this machine."""
-    return {
-        "url": url,
-        "pid": os.getpid(),
-        "public_url": settings.public_url or url,
-        "rpc_url": f"{url}/rpc",
-        "database": settings.database_name,
-        "version": VERSION,
-        **({} if console_url is None else {CONSOLE_URL: console_url}),
-    }
 
 
 # The sockets on which a process listens: for the server, for metrics and for the console.

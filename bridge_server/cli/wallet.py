@@ -267,7 +267,12 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     generation = options["generation"]
     wanted = (*uris, *scanned)
     if options["relay_url"] is None and any(map(is_relay_pairing, wanted)):
-        options["relay_url"] = _relay_of_dev()
+        found = urls_of_dev()
+        if len(found) > 1:
+            raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
+        for url in found:
+            click.echo(f"bridge-server: the relay is {url}, the server of dev on this machine", err=True)
+        options["relay_url"] = found[0] if found else None
     with _checked("the URI cannot be used:"):
         for uri in wanted:
             _check_uri(uri, options["relay_url"], generation)
@@ -307,16 +312,6 @@ def _wallet(
 def _checked(what: str) -> AbstractContextManager[None]:
     """Raise CommandError, which begins with `what`, for a fault in the block."""
     return command_errors(RuleError, BadPairingError, ScanError, UnknownMethodError, about=f"{what} ")
-
-
-def _relay_of_dev() -> str | None:
-    """The one server of `dev` on this machine, which is printed, or None. Raises CommandError for several."""
-    found = urls_of_dev()
-    if len(found) > 1:
-        raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
-    for url in found:
-        click.echo(f"bridge-server: the relay is {url}, the server of dev on this machine", err=True)
-    return found[0] if found else None
 
 
 def _check_uri(uri: str, relay_url: str | None, generation: Generation | None) -> None:

@@ -285,11 +285,14 @@ class Framing:
     ) -> web.Response:
         """The page: the view in a frame that was begun. `sent` are the fields of a form that stay filled."""
         error = error or view.error
+        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
+        groups: tuple[models.NavigationGroup, ...] = get_args(models.NavigationGroup)
+        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
         fields = {
             **frame,
             **view.fields,
             "live": ",".join(view.live),
-            "navigation": await self._navigation(),
+            "navigation": [(group, entries) for group, entries in parts if entries],
             "state": await self._state(),
             "notice": notice,
             "error": error,
@@ -297,15 +300,6 @@ class Framing:
             "sent": sent or {},
         }
         return self.rendering.page(view.template, fields, 200 if error is None else status_of(error))
-
-    async def _navigation(
-        self,
-    ) -> list[tuple[models.NavigationGroup, list[tuple[models.ConsolePage, int | None]]]]:
-        """The groups that have pages, with the pages' numbers."""
-        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups: tuple[models.NavigationGroup, ...] = get_args(models.NavigationGroup)
-        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
-        return [(group, entries) for group, entries in parts if entries]
 
 
 def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:

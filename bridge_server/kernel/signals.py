@@ -89,7 +89,10 @@ class Signals:
         tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)
         while True:
             waiter = loop.create_future()
-            self._join(key, waiter)
+            if key in self._first:
+                self._further.setdefault(key, {})[waiter] = None
+            else:
+                self._first[key] = waiter
             try:
                 value = await read()
                 if value is not None or self._closed:
@@ -104,12 +107,6 @@ class Signals:
         key = event.key
         if key in self._first or key in self._further:  # nearly always nobody waits
             self.touch(key)
-
-    def _join(self, key: Key, waiter: asyncio.Future[bool]) -> None:
-        if key in self._first:
-            self._further.setdefault(key, {})[waiter] = None
-        else:
-            self._first[key] = waiter
 
     def _give_up_at(self, tick: int, waiter: asyncio.Future[bool]) -> None:
         sleepers = self._sleepers.get(tick)

@@ -129,14 +129,6 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[models.Regi
     return registration, sum(len(text.encode()) for text in texts)
 
 
-def read_topic(document: JsonObject) -> Topic:
-    """Read the topic of a request to push."""
-    faults = []
-    if document.values.get("event") == REQUEST:
-        faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
-    return Topic(check(PushTopicShape, document.values, faults).topic)
-
-
 def webhook_address(token: str) -> DeviceEndpoint:
     """The address of a webhook; its token is its URL. Raises ValueError."""
     return DeviceEndpoint(http_url(token), None)
@@ -202,7 +194,11 @@ class PushHandlers:
         """A bridge calls it with a topic. The device shows 'New request from ...' in its language. If the
         provider calls the token dead, the registration is removed.
         """
-        topic = read_topic(await json_object(request))
+        document = await json_object(request)
+        faults = []
+        if document.values.get("event") == REQUEST:
+            faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
+        topic = Topic(check(PushTopicShape, document.values, faults).topic)
         message_id = request.headers.get("webhook-id", "")
         await self._service.push(topic, message_id if _MESSAGE_ID.fullmatch(message_id) else None)
         return json_answer(_PUSHED)

@@ -86,13 +86,9 @@ def remove_unfinished(directory: Path, is_target: Callable[[str], object]) -> No
         found = _PARTIAL.fullmatch(file.name)
         if found is None or not is_target(found["name"]) or not file.is_file():
             continue
-        if not _is_being_written(found["process"]):
+        process = found["process"]  # this one begins now: a file of its number is of an earlier one
+        if not (process is not None and int(process) != os.getpid() and is_running(int(process))):
             file.unlink(missing_ok=True)
-
-
-def _is_being_written(process: str | None) -> bool:
-    """Whether the process runs. This process begins now: a file of its number is of an earlier one."""
-    return process is not None and int(process) != os.getpid() and is_running(int(process))
 
 
 def _check(file: Path) -> None:

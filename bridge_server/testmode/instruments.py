@@ -288,15 +288,10 @@ class ObservedWebhooks:
             await asyncio.sleep(fault.delay_ms / 1_000)
         if fault is None or not (fault.drop or fault.status):
             return await self._sender.send(message, now_ms)
-        return webhook_failure(fault)
-
-
-def webhook_failure(fault: FaultRule) -> Outcome:
-    """The outcome of a webhook's attempt: its connection is dropped, or its receiver answers a status."""
-    if fault.drop or fault.status is None:
-        return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")
-    if 200 <= fault.status < 300:
-        return Outcome(Verdict.DELIVERED, status=fault.status)
-    verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
-    reason = f"the receiver answered {fault.status} (ordered by the test)"
-    return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
+        if fault.drop or fault.status is None:
+            return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")
+        if 200 <= fault.status < 300:
+            return Outcome(Verdict.DELIVERED, status=fault.status)
+        verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
+        reason = f"the receiver answered {fault.status} (ordered by the test)"
+        return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)

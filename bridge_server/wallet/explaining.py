@@ -158,7 +158,7 @@ def _explain_typed_data(value: Any) -> list[Line]:
         ("does", f"sign {visible(typed_data.primary_type)}"),
         *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
         *(("WARNING", f"the holder of the signature: {permit}") for permit in permits(signed)),
-        *_rows("domain", domain_lines(signed)),
+        *_rows("domain", list(_members(read_types(signed["types"]), DOMAIN_TYPE, signed["domain"], ""))),
         *_rows("message", message_lines(signed)),
         ("EIP-712", f"0x{typed_data.digest.hex()}"),
     ]
@@ -380,11 +380,6 @@ def _json(value: Any) -> str:
 
 
 # Typed data (EIP-712) for a person's eyes: a tree of every member with its type and value, and permits.
-
-
-def domain_lines(document: Document) -> list[str]:
-    """The domain as a tree, a line for each member."""
-    return list(_members(read_types(document["types"]), DOMAIN_TYPE, document["domain"], ""))
 
 
 def message_lines(document: Document) -> list[str]:

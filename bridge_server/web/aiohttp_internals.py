@@ -341,7 +341,10 @@ class FrameQueue(WebSocketDataQueue):
         try:
             pending = self._hear(data.data)
         except Exception as error:
-            self._later = _failed(error)
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            failed.exception()  # a task that was cancelled never asks
+            self._later = failed
         else:
             if pending is None:
                 return
@@ -391,10 +394,3 @@ class PromptSocket(web.WebSocketResponse[Literal[False]]):
         self._parser = WebSocketReader(self._reader, self._max_msg_size, compress=False, decode_text=False)
         request.protocol.set_parser(self._parser)
         request.protocol.keep_alive(False)
-
-
-def _failed(error: Exception) -> asyncio.Future[None]:
-    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    failed.set_exception(error)
-    failed.exception()  # a task that was cancelled never asks
-    return failed

@@ -177,18 +177,13 @@ def _ending(
         return None
 
     async def switched(passage: Passage, response: web.StreamResponse) -> None:
-        await _switch(passage.request, response)
+        try:  # the handler runs meanwhile: afterwards aiohttp goes on as if the upgrade was declined
+            await response.prepare(passage.request)
+        except ConnectionError as error:
+            raise asyncio.CancelledError from error
         leave(passage, response)
 
     return leave
-
-
-async def _switch(request: web.Request, response: web.StreamResponse) -> None:
-    """Leave HTTP while the handler runs: afterwards aiohttp goes on as if the upgrade was declined."""
-    try:
-        await response.prepare(request)
-    except ConnectionError as error:
-        raise asyncio.CancelledError from error
 
 
 def plain_chunks() -> Layer:
@@ -269,7 +264,9 @@ def bearer(row: Route) -> Layer | None:
             if guard is not None:
                 guard(request)
             if may_pass is not None:
-                _require_bearer(request, may_pass)
+                token = _token(request)
+                if token is None or not may_pass(token):
+                    raise errors.NotAuthenticatedError(_NO_VALID_BEARER)
         except errors.BridgeError as error:
             if on_refusal is not None:
                 on_refusal(request, error)
@@ -277,13 +274,6 @@ def bearer(row: Route) -> Layer | None:
         return None if identify is None else _require_caller(request, identify, access.without_caller)
 
     return Layer(enter)
-
-
-def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> None:
-    """Raise NotAuthenticatedError unless the request carries a token that may pass."""
-    token = _token(request)
-    if token is None or not may_pass(token):
-        raise errors.NotAuthenticatedError(_NO_VALID_BEARER)
 
 
 async def _require_caller(
@@ -491,16 +481,11 @@ async def _suffer(request: web.Request, fault: RequestFault) -> None:
     if fault.delay_ms:
         await asyncio.sleep(fault.delay_ms / 1_000)
     if fault.drop:
-        _drop(request)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError  # as if the client had left
     if fault.status is not None:
         raise _OrderedAnswer(fault)
-
-
-def _drop(request: web.Request) -> None:
-    """Close the connection without an answer. Raises ConnectionResetError, as if the client had left."""
-    if request.transport is not None:
-        request.transport.abort()
-    raise ConnectionResetError
 
 
 def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
@@ -548,7 +533,8 @@ def _beginning(row: Route, request: web.Request) -> Exchange:
 def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None, sent: bytes) -> Exchange:
     request, seconds = passage.request, perf_counter() - passage.started
     status = CLIENT_LEFT if response is None else response.status
-    body = _body_of(response)
+    written = response.body if isinstance(response, web.Response) else None
+    body = bytes(written) if isinstance(written, bytes | bytearray) else b""
     return Exchange(
         who="page" if status == _FORBIDDEN and "Origin" in request.headers else row.who,
         method=request.method,
@@ -572,8 +558,3 @@ async def _sent_body(row: Route, request: web.Request) -> bytes:
         return await request.read()
     except Exception:  # the handler has seen it, too, and the answer says so
         return b""
-
-
-def _body_of(response: web.StreamResponse | None) -> bytes:
-    body = response.body if isinstance(response, web.Response) else None
-    return bytes(body) if isinstance(body, bytes | bytearray) else b""

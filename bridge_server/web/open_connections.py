@@ -165,7 +165,11 @@ class Connections:
         self._open[connection] = None
         loop = asyncio.get_running_loop()
         if len(self._open) > self._limits.in_all:
-            self._make_room()
+            unused = self._longest_silent() or self._old_idle()  # closed to make room
+            if unused is not None:
+                self.silent += 1
+                self._room_made.count(unused.peer_key or _EXEMPT)
+                unused.hang_up()
         self._silent_since[connection] = loop.time()
         if self._next_look is None:
             self._look_later(self._limits.head_seconds)
@@ -234,14 +238,6 @@ class Connections:
         """Look for silent connections after the pause, at most a second: the limit may be lowered."""
         pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
-
-    def _make_room(self) -> None:
-        """Close an unused connection, if there is one: the longest silent, else an old idle one."""
-        unused = self._longest_silent() or self._old_idle()
-        if unused is not None:
-            self.silent += 1
-            self._room_made.count(unused.peer_key or _EXEMPT)
-            unused.hang_up()
 
     def _longest_silent(self) -> Guarded | None:
         while self._silent_since:

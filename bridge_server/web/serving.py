@@ -216,7 +216,13 @@ def _other_method_handler(rows: list[Route]) -> Handler:
         if request.method == "OPTIONS":
             _note_refusals(rows, request)  # the browser sends nothing else, and shows no reason
             if open_methods:
-                return _preflight(request, open_methods)
+                wanted = request.headers.get("Access-Control-Request-Headers", "")
+                response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
+                response.headers["Access-Control-Allow-Methods"] = ", ".join(open_methods)
+                response.headers["Access-Control-Allow-Headers"] = (
+                    wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
+                )
+                return response
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return other_method
@@ -224,17 +230,6 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 def _anything_else(handler: Handler) -> Route:
     return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
-
-
-def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
-    """The answer to a browser that asks whether it may send one of the methods to this path."""
-    wanted = request.headers.get("Access-Control-Request-Headers", "")
-    response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
-    response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
-    response.headers["Access-Control-Allow-Headers"] = (
-        wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
-    )
-    return response
 
 
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:

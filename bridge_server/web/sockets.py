@@ -98,7 +98,10 @@ class Socket(PromptSocket):
         """Return this socket if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
         if not self._is_handshake(request):
             self._party.leave()
-            raise _no_handshake()
+            raise errors.InvalidInputError(
+                "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
+                "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
+            )
         return self
 
     def abandon(self) -> None:
@@ -139,7 +142,8 @@ class Socket(PromptSocket):
             message = message or self._too_big.encode()
         self._write_joined()
         self._is_ending = True
-        self._give_up_later()
+        if not self.closed and self._transport is not None:  # the client may not read everything
+            asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
         return await super().close(code=code, message=message, drain=drain)
 
     def push(self, frame: bytes) -> None:
@@ -148,7 +152,8 @@ class Socket(PromptSocket):
         if self._is_ending or transport is None or transport.is_closing():
             return
         if self._joined:
-            frame = self._take_joined() + frame
+            frames, self._joined, self._joined_bytes = b"".join(self._joined), [], 0
+            frame = frames + frame
         if connection is not None and not connection.has_room():
             self.end(self._try_again, "Others read too slowly. Connect again for the rest.")
             return
@@ -208,10 +213,6 @@ class Socket(PromptSocket):
         if self._joined:
             self.push(b"")
 
-    def _take_joined(self) -> bytes:
-        frames, self._joined, self._joined_bytes = b"".join(self._joined), [], 0
-        return frames
-
     async def _talk(self) -> None:
         try:
             while await self._process(await self._next_message()):
@@ -243,7 +244,9 @@ class Socket(PromptSocket):
             self._write_joined()
             await self.pong(message.data)
         else:
-            await self._part(kind)
+            if kind is WSMsgType.CLOSE:
+                await self._party.settle()
+                await self.close(drain=False)
             return False
         return True
 
@@ -256,16 +259,6 @@ class Socket(PromptSocket):
             return await self.receive()
         finally:
             self.frames.is_idle = False
-
-    async def _part(self, last: WSMsgType) -> None:
-        if last is WSMsgType.CLOSE:
-            await self._party.settle()
-            await self.close(drain=False)
-
-    def _give_up_later(self) -> None:
-        """Break the connection off if the client has not read everything when its time is up."""
-        if not self.closed and self._transport is not None:
-            asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
 
 
 def text_frame(text: bytes) -> bytes:
@@ -299,12 +292,4 @@ def wants_socket(request: web.Request) -> bool:
     return (
         request.method == hdrs.METH_GET
         and request.headers.get(hdrs.UPGRADE, "").strip().lower() == "websocket"
-    )
-
-
-def _no_handshake() -> errors.InvalidInputError:
-    """The failure of a request that asks for a WebSocket in a wrong way."""
-    return errors.InvalidInputError(
-        "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
-        "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
     )

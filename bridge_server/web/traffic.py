@@ -438,7 +438,11 @@ class TrafficLog:
             self._kept_requests -= oldest
 
     def _answered_after(self, change: int) -> Iterator[Recorded]:
-        counter_began_at_ms = self._beginning_of_counter_ms()
+        # The time of day at which the performance counter was 0 moves when the clock is set.
+        began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
+        if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
+            self._counter_began_at_ms = began_at_ms
+        counter_began_at_ms = self._counter_began_at_ms
         for kept in reversed(self._kept):
             if (kept.change if isinstance(kept, Recorded) else kept.last) <= change:
                 return
@@ -446,13 +450,6 @@ class TrafficLog:
                 if each.change <= change:
                     return
                 yield each
-
-    def _beginning_of_counter_ms(self) -> float:
-        """The time of day at which the performance counter was 0, which moves when the clock is set."""
-        began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
-        if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
-            self._counter_began_at_ms = began_at_ms
-        return self._counter_began_at_ms
 
 
 def _requests_of(kept: Recorded | Batch) -> int:
