@@ -12,15 +12,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox import models
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 INSERT = """
 INSERT INTO outbox
@@ -126,29 +118,31 @@ class Stock:
         self.due, self.dead = event.pending, event.dead
 
 
-def enqueue(message: models.OutgoingMessage, now_ms: int) -> Transaction[None]:
+def enqueue(message: models.OutgoingMessage, now_ms: int) -> sql.Transaction[None]:
     """Queue the message: part of the transaction that causes it."""
     destination, queue = message.queue
     content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
     sending = (message.signing_secret, message.device_id, message.client, queue)
-    yield Statement(INSERT, (*content, *sending, now_ms, now_ms))
+    yield sql.Statement(INSERT, (*content, *sending, now_ms, now_ms))
     yield models.grown_by(message)
 
 
-def enqueue_all(messages: Sequence[models.OutgoingMessage], now_ms: int) -> Transaction[None]:
+def enqueue_all(messages: Sequence[models.OutgoingMessage], now_ms: int) -> sql.Transaction[None]:
     """Queue many messages, in one statement; each queue has one event."""
     if not messages:
         return
-    yield Statement(INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode()))
+    yield sql.Statement(
+        INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode())
+    )
     counts = Counter(message.queue for message in messages)
     last = {message.queue: message for message in messages}
     for queue, message in last.items():
         yield models.grown_by(message, counts[queue])
 
 
-def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
+def withdraw(device_id: str, but_message_id: str = "") -> sql.Transaction[None]:
     """Delete the device's messages except one: part of the transaction that removes the device."""
-    deleted = scalar(int, (yield Statement(_WITHDRAW, (device_id, but_message_id))))
+    deleted = sql.scalar(int, (yield sql.Statement(_WITHDRAW, (device_id, but_message_id))))
     if deleted:
         yield models.OutboxChanged(pending=-deleted)
 
@@ -160,7 +154,7 @@ class OutboxStore:
     All methods raise `UnavailableError` when the database cannot serve now.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
     async def pending_queues(self, now_ms: int, after: models.Queue, limit: int) -> list[models.PendingQueue]:
@@ -179,49 +173,49 @@ class OutboxStore:
         ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
         return due_at_ms
 
-    @transaction
+    @sql.transaction
     def delete_delivered(
         self, messages: Sequence[models.DueMessage], now_ms: int, answering: Sequence[str]
-    ) -> Transaction[None]:
+    ) -> sql.Transaction[None]:
         """Delete messages that receivers took; record the devices and `answering` hosts that were reached."""
         pending = 0
         for due in messages:
-            deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
+            deleted = sql.scalar(int, (yield sql.Statement(_DELETE, (due.row_id, due.message.message_id))))
             pending -= deleted
             if due.message.device_id is not None:
-                yield Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
+                yield sql.Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
         for host in answering:
-            yield Statement(_HOST_ANSWERED, (host, now_ms))
+            yield sql.Statement(_HOST_ANSWERED, (host, now_ms))
         if pending:
             yield models.OutboxChanged(pending=pending)
 
-    @transaction
+    @sql.transaction
     def postpone(
         self, message: models.DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
-    ) -> Transaction[None]:
+    ) -> sql.Transaction[None]:
         """Record a failed attempt and when the next is due, and that the `silent` host did not answer."""
         row = (message.row_id, message.message.message_id)
-        yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
+        yield sql.Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
         yield from _note_failure(message, now_ms, error, silent)
         yield models.OutboxChanged()
 
-    @transaction
+    @sql.transaction
     def bury(
         self, message: models.DueMessage, died_at_ms: int, error: str, silent: str | None
-    ) -> Transaction[None]:
+    ) -> sql.Transaction[None]:
         """Record the last attempt and keep the message as a dead letter, unless it was withdrawn."""
         row = (message.row_id, message.message.message_id)
-        ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
+        ((buried,),) = yield sql.Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
         yield from _note_failure(message, died_at_ms, error, silent)
         if buried:
             yield models.OutboxChanged(pending=-1, dead=1)
 
-    @transaction
-    def count(self) -> Transaction[None]:
+    @sql.transaction
+    def count(self) -> sql.Transaction[None]:
         """Publish `OutboxCounted`."""
         # A transaction that writes, so that no change is counted twice or left out: its event follows it.
-        pending = scalar(int, (yield Statement(_COUNT_PENDING)))
-        dead = scalar(int, (yield Statement(_COUNT_DEAD)))
+        pending = sql.scalar(int, (yield sql.Statement(_COUNT_PENDING)))
+        dead = sql.scalar(int, (yield sql.Statement(_COUNT_DEAD)))
         yield models.OutboxCounted(pending, dead)
 
     async def stock(self) -> Stock:
@@ -229,21 +223,21 @@ class OutboxStore:
         pending, dead = await asyncio.gather(
             self.database.read(_COUNT_PENDING), self.database.read(_COUNT_DEAD)
         )
-        return Stock(scalar(int, pending), scalar(int, dead))
+        return Stock(sql.scalar(int, pending), sql.scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""
         rows = await self.database.read(_ANSWERING_HOSTS, (limit,))
         return [(host, answered_at_ms) for host, answered_at_ms in rows]
 
-    @transaction(turns=sweeping("outbox"))
-    def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("outbox"))
+    def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> sql.Transaction[int]:
         """Delete a slice of the dead letters and hosts that are older or too many; returns how many."""
-        dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+        dead = len((yield sql.Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
             yield models.OutboxChanged(dead=-dead)
-        old = scalar(int, (yield Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
-        many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
+        old = sql.scalar(int, (yield sql.Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
+        many = sql.scalar(int, (yield sql.Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
         return dead + old + many
 
 
@@ -255,14 +249,14 @@ def _values(message: models.OutgoingMessage) -> list[str | None]:
 
 def _note_failure(
     message: models.DueMessage, now_ms: int, error: str, silent: str | None
-) -> Transaction[None]:
+) -> sql.Transaction[None]:
     if message.message.device_id is not None:
-        yield Statement(_DEVICE_FAILED, (now_ms, error, message.message.device_id))
+        yield sql.Statement(_DEVICE_FAILED, (now_ms, error, message.message.device_id))
     if silent is not None:
-        yield Statement(_HOST_SILENT, (silent,))
+        yield sql.Statement(_HOST_SILENT, (silent,))
 
 
-def _pending_queue(row: Row) -> models.PendingQueue:
+def _pending_queue(row: sql.Row) -> models.PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
     claimant = models.Claimant(
@@ -271,7 +265,7 @@ def _pending_queue(row: Row) -> models.PendingQueue:
     return models.PendingQueue(claimant, is_due, next_due_ms)
 
 
-def _due_message(row: Row) -> models.DueMessage:
+def _due_message(row: sql.Row) -> models.DueMessage:
     row_id, message_id, url, body, purpose, secret, lane, device_id, client, subject, *times = row
     attempts, created_at_ms, due_at_ms = times
     return models.DueMessage(
