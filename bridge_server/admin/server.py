@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypeAlias
+from typing import Annotated, Any, NotRequired
 
 from aiohttp import web
 from pydantic import WithJsonSchema
@@ -266,14 +266,12 @@ class SettingsReportAnswer(TypedDict):
     ready: ReadinessAnswer
 
 
-ShownSettings: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Returns the settings that hold now by name, as they may be shown."""
-
-
 class SettingsAdmin:
-    """Shows settings and readiness. A running server's settings are changed in its file, and by SIGHUP."""
+    """Shows readiness, and the settings that `shown` returns by name. A running server's settings are changed
+    in its file, and by SIGHUP.
+    """
 
-    def __init__(self, shown: ShownSettings, readiness: Readiness) -> None:
+    def __init__(self, shown: Callable[[], Mapping[str, Any]], readiness: Readiness) -> None:
         self._shown = shown
         self._readiness = readiness
 

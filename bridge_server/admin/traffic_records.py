@@ -283,8 +283,6 @@ class Requests:
 # The database knows that the call is there, and whether it has a status; the record of requests knows the
 # rest, as far as it goes back.
 
-PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
-
 _STEP_OF_ROUTE = {
     "request-call": "asked",
     "call": "fetched",
@@ -316,7 +314,7 @@ class CallLives:
         self,
         sessions: SessionList,
         requests: Requests,
-        pending_of: PendingOf,
+        pending_of: Callable[[Queue], Awaitable[Sequence[PendingMessage]]],
         status_ms: int,
         neighbours: other_processes.Neighbours | None,
     ) -> None:

@@ -167,8 +167,8 @@ def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if mode is not None:
-        mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    operator.observation.attempts.on_attempt(partial(changes.note, "outbox"))
+        mode.instruments.faults.on_change.append(partial(changes.note, "faults"))
+    operator.observation.attempts.on_attempt.append(partial(changes.note, "outbox"))
     for announcing in (wallet.accounts.on_unlocked, wallet.accounts.on_locked, wallet.audit.on_line):
         announcing(partial(changes.note, "wallet"))
     return changes

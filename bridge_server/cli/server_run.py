@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -67,10 +67,6 @@ class Started:
     facts: Mapping[str, Any]
 
 
-Companion: TypeAlias = Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
-"""Entered once the server answers, and left when it stops; yields further facts for the ready file."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRun:
     """A server as a command wants it."""
@@ -82,7 +78,7 @@ class ServerRun:
     """Loads the settings again, at SIGHUP."""
     reloaded: LoadedSettings | None = None
     """The settings of the last SIGHUP before this start: the server takes what needs no restart."""
-    companion: Companion
+    companion: Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
     ready_file: Path | None = None
     demo: DemoProject | None = None
     logs_start: bool = True

@@ -81,15 +81,12 @@ class DeviceChannels(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the channels."""
-        ...
 
     def named(self, name: str) -> str | None:
         """The channel with this name or alias; None if it is not configured."""
-        ...
 
     def address(self, channel: str, token: str) -> DeviceEndpoint:
         """The address of a device. Raises ValueError if the token does not have the channel's form."""
-        ...
 
 
 class Devices:

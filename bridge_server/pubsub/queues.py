@@ -188,15 +188,12 @@ class Allowance(Protocol):
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
         """Have at hand what addresses are going to store, where several processes charge them."""
-        ...
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether the address may store this many bytes. Any thread may call it."""
-        ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:
         """Count bytes that have been stored."""
-        ...
 
 
 class Notices:
@@ -261,24 +258,19 @@ class OpenSocket(Protocol):
     @property
     def number(self) -> int:
         """The socket's number, unique in its generation."""
-        ...
 
     @property
     def address(self) -> str | None:
         """The client's address; None is exempt from limits."""
-        ...
 
     def probe(self, ping: bytes, payload: bytes) -> None:
         """Ping the client, and close its socket if it has sent nothing since the last ping."""
-        ...
 
     def end(self, code: int, reason: str) -> None:
         """Close in good order, at once or as soon as the socket is open."""
-        ...
 
     def leave(self) -> None:
         """Leave: the client is not there any more. A second call changes nothing."""
-        ...
 
 
 class SocketShares:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Literal, NamedTuple, NewType, Self, TypeAlias
+from typing import Literal, NamedTuple, NewType, Self
 
 from bridge_server.kernel.errors import LimitError, NotFoundError
 from bridge_server.kernel.values import dataclass
@@ -38,9 +38,6 @@ class Keep(Enum):
     KEEP = "keep"
 
 
-PushChange: TypeAlias = PushDetails | Literal[Keep.KEEP] | None
-
-
 class OpenedSession(NamedTuple):
     """A session that has just been opened."""
 
@@ -53,7 +50,7 @@ class SessionUpdate:
     """The wallet's update: a payload that replaces the last one, and a change of its push details."""
 
     payload: Payload
-    push: PushChange
+    push: PushDetails | Literal[Keep.KEEP] | None
 
     @property
     def size_bytes(self) -> int:

@@ -139,16 +139,13 @@ class Faults:
     def __init__(self) -> None:
         self._rules: list[CountedFault] = []
         self._numbers = count(1)
-        self._listeners: list[Callable[[], None]] = []
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each change of the rules or of their hits."""
 
     @property
     def rules(self) -> Sequence[CountedFault]:
         """The rules in their order."""
         return tuple(self._rules)
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after each change of the rules or of their hits."""
-        self._listeners.append(listener)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
         """Put these rules in the place of all others."""
@@ -180,7 +177,7 @@ class Faults:
         return None
 
     def _announce(self) -> None:
-        for listener in self._listeners:
+        for listener in self.on_change:
             listener()
 
     def _counted(self, rule: FaultRule) -> CountedFault:

@@ -343,11 +343,9 @@ class Source(Protocol):
 
     async def flow(self, outlet: "EventStream") -> None:
         """Write events, and return when there are to be no more."""
-        ...
 
     def leave(self) -> None:
         """Release the source: the stream is over, or never began. Called at least once, whatever happens."""
-        ...
 
 
 class EventStream(web.StreamResponse):

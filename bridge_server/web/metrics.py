@@ -57,16 +57,12 @@ class RequestFigures:
     """The figures of every route."""
 
     def __init__(self) -> None:
-        self._routes: dict[str, RouteFigures] = {}
-
-    @property
-    def routes(self) -> Mapping[str, RouteFigures]:
+        self.routes: dict[str, RouteFigures] = {}
         """The figures by the route's name."""
-        return self._routes
 
     def of_route(self, name: str) -> RouteFigures:
         """The figures of the route with this name."""
-        return self._routes.setdefault(name, RouteFigures())
+        return self.routes.setdefault(name, RouteFigures())
 
 
 SERVICE_TAG = "Operation"

@@ -81,34 +81,27 @@ class Guarded(Protocol):
     @property
     def peer_key(self) -> str | None:
         """The key under which its address is counted; None if no limit per address applies to it."""
-        ...
 
     @property
     def has_asked(self) -> bool:
         """Whether the head of a request has come."""
-        ...
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for its next request: every earlier one was answered."""
-        ...
 
     @property
     def is_receiving(self) -> bool:
         """Whether the body of a request is on its way."""
-        ...
 
     def hang_up(self) -> None:
         """Close it without an answer."""
-        ...
 
     def give_up_receiving(self) -> None:
         """Answer the request whose body is on its way, without waiting for the rest."""
-        ...
 
     def cut(self) -> None:
         """Break it off at once, whatever is under way."""
-        ...
 
 
 class Connections:

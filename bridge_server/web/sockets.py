@@ -49,23 +49,18 @@ class Party(Protocol):
 
     def join(self, outlet: "Socket") -> None:
         """Take the socket, which is open now."""
-        ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         """Process a message, perhaps no UTF-8. The next one waits for an awaitable that is returned."""
-        ...
 
     async def settle(self) -> None:
         """Return once all earlier messages are safe: the client's ping or close frame is answered then."""
-        ...
 
     def recognise(self, pong: bytes) -> None:
         """Note that the client answered a ping, and has received the frames before it."""
-        ...
 
     def leave(self) -> None:
         """Leave: the socket is closed, or was never open. Called at least once, whatever happens."""
-        ...
 
 
 class Socket(PromptSocket):

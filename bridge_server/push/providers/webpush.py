@@ -109,13 +109,10 @@ class WebPushProvider:
         self._look_up = look_up
         self._known_services = known_services
         self._identity = VapidIdentity(settings.vapid_private_key, settings.vapid_subject)
+        self.public_key = self._identity.public_key
+        """The public key, which web pages use as `applicationServerKey`."""
         self._session: aiohttp.ClientSession | None = None
         self._sealing: ThreadPoolExecutor | None = None
-
-    @property
-    def public_key(self) -> str:
-        """The public key, which web pages use as `applicationServerKey`."""
-        return self._identity.public_key
 
     async def __aenter__(self) -> Self:
         rule = anywhere if self._settings.allow_private else public_only
