@@ -28,10 +28,7 @@ from bridge_server.notify.wire import (
 )
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
 from bridge_server.projects.service import Analytics
-from bridge_server.web import shapes
-from bridge_server.web.bodies import json_object
-from bridge_server.web.prefer import wanted_dry_run
-from bridge_server.web.routes import Parameter, Route
+from bridge_server.web import bodies, prefer, routes, shapes
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
@@ -256,8 +253,8 @@ class NotificationAdmin:
         accounts; it is repeated with `after` set to `next` until that is null. For an audience without
         accounts a `notification_id` is required, with which nobody is sent to twice.
         """
-        is_dry_run = wanted_dry_run(request)
-        wanted = read_audience_request(await json_object(request), is_dry_run)
+        is_dry_run = prefer.wanted_dry_run(request)
+        wanted = read_audience_request(await bodies.json_object(request), is_dry_run)
         return audience_outcome_fields(await self._audiences.notify(_project_id(request), wanted, is_dry_run))
 
 
@@ -267,11 +264,11 @@ def _project_id(request: web.Request) -> ProjectId:
 
 _PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
 _NOTIFICATIONS = f"{_PROJECT}/notifications"
-_NUMBER = Parameter("number", "The number of a notification.", place="path", example="1")
-_OUTCOME = Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
+_NUMBER = routes.Parameter("number", "The number of a notification.", place="path", example="1")
+_OUTCOME = routes.Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
 
 
-def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[Route, ...]:
+def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[routes.Route, ...]:
     """The notifications of a project, and sending another one."""
     rows = rows.under("Projects")
     return (

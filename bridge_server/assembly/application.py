@@ -37,11 +37,8 @@ from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
+from bridge_server.web import open_connections, problems, request_log, routes
 from bridge_server.web.metrics import health_routes
-from bridge_server.web.open_connections import CONNECTIONS
-from bridge_server.web.problems import RequestIds, elsewhere
-from bridge_server.web.request_log import Reporting, RequestLines
-from bridge_server.web.routes import Handler, Route
 from bridge_server.web.serving import Charging, Gateway, Watchers, build_application, not_found
 from bridge_server.web.traffic import TrafficLog
 
@@ -169,15 +166,15 @@ def build_app(
     gateway, stops = _gateway(foundation), _stops(foundation, rooms)
 
     def made(
-        rows: Iterable[Route], stops: Iterable[_Stopping] = (), otherwise: Handler = not_found
+        rows: Iterable[routes.Route], stops: Iterable[_Stopping] = (), otherwise: routes.Handler = not_found
     ) -> web.Application:
         application = build_application(tuple(rows), gateway, otherwise)
-        application[CONNECTIONS] = foundation.connections
+        application[open_connections.CONNECTIONS] = foundation.connections
         application.on_shutdown.extend(stops)
         return application
 
     def lan_application(url: str) -> web.Application:
-        return made((row for room in rooms for row in room.lan_routes), stops, elsewhere(url))
+        return made((row for room in rooms for row in room.lan_routes), stops, problems.elsewhere(url))
 
     own = [room for room in rooms if room.has_own_port]
     application = made((row for room in rooms if room not in own for row in room.routes), stops)
@@ -201,7 +198,7 @@ def build_app(
 
 def _gateway(foundation: Foundation) -> Gateway:
     settings, instruments, observation = foundation.settings, foundation.instruments, foundation.observation
-    reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
+    reporting = request_log.Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
         reporting.longest_wait_seconds = now.max_wait
@@ -213,8 +210,8 @@ def _gateway(foundation: Foundation) -> Gateway:
         None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
     )
     charging = Charging(foundation.quotas, partial(save_quotas, foundation))
-    lines = RequestLines(reporting, foundation.addresses, foundation.refusals)
-    ids = RequestIds(os.urandom)
+    lines = request_log.RequestLines(reporting, foundation.addresses, foundation.refusals)
+    ids = problems.RequestIds(os.urandom)
     return Gateway(ids, foundation.connections, charging, foundation.figures, lines, watchers)
 
 
@@ -253,7 +250,7 @@ _TOKEN = SecretStr("0" * 40)
 """Routes exist with a token for them. No server that runs has this one."""
 
 
-def every_route() -> tuple[Route, ...]:
+def every_route() -> tuple[routes.Route, ...]:
     """The rows of a server with everything turned on but the console. Nothing is opened or read."""
     settings = Settings(
         test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN

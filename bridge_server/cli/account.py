@@ -21,11 +21,8 @@ from bridge_server.cli.process import configure_logs, local_url
 from bridge_server.cli.running_server import development_accounts, exchanged, json_of, refusal_of, running_url
 from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, CostError, KeystoreError, read_keystore
-from bridge_server.kernel.clock import SystemClock
-from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel import clock, errors, instants, secrets
 from bridge_server.kernel.fields import http_url
-from bridge_server.kernel.instants import rfc3339
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
@@ -129,7 +126,7 @@ def export_command(
     operator: Operator, address: models.Address, raw: bool, output: Path | None, passphrase_file: str | None
 ) -> None:
     """Print the key file of ADDRESS, which other wallets can import; with --raw, its private key."""
-    with command_errors(BridgeError):
+    with command_errors(errors.BridgeError):
         try:
             content = _files(operator).read(address)
         except models.UnknownAccountError as error:
@@ -168,7 +165,7 @@ def unlock_command(
 
 def _files(operator: Operator) -> KeystoreFiles:
     configure_logs(operator.settings.log_level, operator.settings.log_format)  # KeystoreFiles logs bad files
-    return KeystoreFiles(operator.settings.keystore, SystemClock())
+    return KeystoreFiles(operator.settings.keystore, clock.SystemClock())
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
@@ -203,8 +200,8 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 def _run_on_accounts(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
-    with command_errors(BridgeError):
+    accounts = wallet_accounts(operator.settings, files, clock.SystemClock(), secrets.IdMaker())
+    with command_errors(errors.BridgeError):
         return asyncio.run(work(accounts))
 
 
@@ -402,5 +399,5 @@ async def _approval_named(opened: OperatorServices, name: str) -> models.Approva
 
 def _approval_row(approval: models.ApprovalRequest) -> tuple[str, ...]:
     client = approval.caller.origin or approval.caller.address
-    until, address = rfc3339(approval.expires_at_ms), checksummed(approval.address)
+    until, address = instants.rfc3339(approval.expires_at_ms), checksummed(approval.address)
     return approval.approval_id[:_SHOWN_OF_AN_ID], approval.method, address, client, until

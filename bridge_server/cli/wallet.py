@@ -23,12 +23,9 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.client.v2_protocol import is_relay_pairing
-from bridge_server.kit.headless import sessions
-from bridge_server.kit.headless.control import ListeningError, control_api, event_fields
+from bridge_server.kit.headless import control, scan, sessions, terminal
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
 from bridge_server.kit.headless.rules import Rule, RuleError, RuleFile, read_rule, read_rule_file
-from bridge_server.kit.headless.scan import ScanError, uri_in_picture
-from bridge_server.kit.headless.terminal import TerminalLines
 from bridge_server.kit.headless.wallet import HeadlessWallet, generation_of
 from bridge_server.wallet.accounts import PrivateKeyError, read_private_keys
 
@@ -60,7 +57,7 @@ async def run_wallet(plan: Plan) -> int:
     try:
         async with (
             plan.make() as wallet,
-            nullcontext() if plan.listen is None else control_api(wallet, *plan.listen) as facts,
+            nullcontext() if plan.listen is None else control.control_api(wallet, *plan.listen) as facts,
         ):
             run = _Run(wallet, plan)
             loop = asyncio.get_running_loop()
@@ -80,14 +77,14 @@ async def run_wallet(plan: Plan) -> int:
     except BridgeError as error:
         click.echo(f"bridge-server: {error.detail}", err=True)
         return UNREACHABLE
-    except (ListeningError, ValueError) as error:
+    except (control.ListeningError, ValueError) as error:
         raise CommandError(str(error)) from error
 
 
 def _shown(*, as_json: bool, is_quiet: bool) -> sessions.Watch | None:
     if as_json:
-        return lambda happening: _print(orjson.dumps(event_fields(happening)))
-    return None if is_quiet else TerminalLines(_print).watch
+        return lambda happening: _print(orjson.dumps(control.event_fields(happening)))
+    return None if is_quiet else terminal.TerminalLines(_print).watch
 
 
 def _print(line: str | bytes) -> None:
@@ -263,7 +260,7 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     scanned: tuple[str, ...] = ()
     if options["scan"] is not None:
         with _checked(f"--scan {options['scan']}:"):
-            scanned = (uri_in_picture(_content(options["scan"])),)
+            scanned = (scan.uri_in_picture(_content(options["scan"])),)
     generation = options["generation"]
     wanted = (*uris, *scanned)
     if options["relay_url"] is None and any(map(is_relay_pairing, wanted)):
@@ -311,7 +308,7 @@ def _wallet(
 
 def _checked(what: str) -> AbstractContextManager[None]:
     """Raise CommandError, which begins with `what`, for a fault in the block."""
-    return command_errors(RuleError, BadPairingError, ScanError, UnknownMethodError, about=f"{what} ")
+    return command_errors(RuleError, BadPairingError, scan.ScanError, UnknownMethodError, about=f"{what} ")
 
 
 def _check_uri(uri: str, relay_url: str | None, generation: Generation | None) -> None:

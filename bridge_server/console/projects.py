@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from bridge_server.admin import projects
-from bridge_server.admin.notifications import figures_fields
-from bridge_server.admin.projects import read_subscriber
-from bridge_server.admin.rows import read_number
+from bridge_server.admin import notifications, projects, rows
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -74,7 +71,7 @@ class ProjectsPage:
             **await self._list(asked),
             "project": projects.details_fields(details, self._account_limit),
             "found": projects.subscriber_page_fields(found, _PAGE),
-            "figures": figures_fields(figures.total),
+            "figures": notifications.figures_fields(figures.total),
             "search": search,
             "after": after,
             "most_imported": MOST_IMPORTED,
@@ -162,7 +159,7 @@ class ProjectsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
-        found = await self._projects.overview(read_number(place) or 0, _PROJECTS_PAGE + 1)
+        found = await self._projects.overview(rows.read_number(place) or 0, _PROJECTS_PAGE + 1)
         listed = projects.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
         return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 
@@ -193,7 +190,7 @@ def _read_lines(text: str) -> list[NewSubscription]:
     subscriptions = []
     for number, line in lines:
         try:
-            subscriptions.append(read_subscriber(line.encode()))
+            subscriptions.append(projects.read_subscriber(line.encode()))
         except InvalidInputError as error:
             details = [fault.detail for fault in error.faults] or [error.detail]
             faults = [Fault(f"#/line {number}", detail) for detail in details]

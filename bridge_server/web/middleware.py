@@ -15,9 +15,8 @@ from typing import NamedTuple, TypeAlias
 from aiohttp import hdrs, web
 
 from bridge_server.kernel import errors
-from bridge_server.web import problems
+from bridge_server.web import aiohttp_internals, metrics, open_connections, prefer, problems, sockets
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import is_plain, take_body
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
 from bridge_server.web.limits import (
     NOTHING_CHARGED,
@@ -28,13 +27,9 @@ from bridge_server.web.limits import (
     declare,
     far_from,
 )
-from bridge_server.web.metrics import RequestFigures
-from bridge_server.web.open_connections import Connections
-from bridge_server.web.prefer import asks_for_dry_run
 from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
-from bridge_server.web.sockets import Socket
 from bridge_server.web.traffic import (
     CLIENT_LEFT,
     FIRST_FAILURE,
@@ -121,8 +116,8 @@ def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Hand
 def request_log(
     row: Route,
     request_ids: problems.RequestIds,
-    connections: Connections,
-    figures: RequestFigures,
+    connections: open_connections.Connections,
+    figures: metrics.RequestFigures,
     lines: RequestLines,
     observer: Observer | None,
 ) -> Layer:
@@ -139,7 +134,7 @@ def request_log(
         if row.reads_id:
             passage.request[problems.REQUEST_ID] = passage.request_id
         if begin is not None:
-            passage.held = None if is_plain(passage.request) else begin(passage.request)
+            passage.held = None if aiohttp_internals.is_plain(passage.request) else begin(passage.request)
 
     def depart(passage: Passage) -> None:
         seconds = perf_counter() - passage.started
@@ -152,7 +147,7 @@ def request_log(
 
 def _ending(
     row: Route,
-    connections: Connections,
+    connections: open_connections.Connections,
     count: Callable[[int, float], None],
     lines: RequestLines,
     note: Note | None,
@@ -341,7 +336,7 @@ def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], A
         caller = request[CALLER_KEY]
         if request.method == hdrs.METH_HEAD:  # nothing is looked up, and nothing charged
             charged = quotas.standings(caller, limits)
-        elif dry_run_limits and asks_for_dry_run(request):
+        elif dry_run_limits and prefer.asks_for_dry_run(request):
             charged = charge(caller, dry_run_limits)
         else:
             passage.standing = charge_far(caller)
@@ -385,7 +380,7 @@ async def _keep(save: Callable[[], Awaitable[None]], response: web.StreamRespons
         with suppress(errors.UnavailableError):
             await save()
     except BaseException:  # the client has left
-        if isinstance(response, Socket | EventStream):
+        if isinstance(response, sockets.Socket | EventStream):
             response.abandon()
         raise
 
@@ -401,7 +396,7 @@ def body(limit_bytes: int) -> Layer | None:
     def enter(passage: Passage) -> Awaitable[None] | None:
         request = passage.request
         try:
-            received = take_body(request)
+            received = aiohttp_internals.take_body(request)
         except web.RequestPayloadError as error:
             raise _broken() from error
         if received is None:

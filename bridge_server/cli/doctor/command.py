@@ -1,6 +1,4 @@
-"""`bridge-server doctor`, and its checks of the running server: directly, its settings, through the proxy,
-push services.
-"""
+"""`bridge-server doctor`, and its checks of the running server, its settings, proxy and push services."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator

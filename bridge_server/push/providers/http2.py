@@ -113,9 +113,7 @@ def _text(field: bytes | str) -> str:
 
 
 class StreamQueue:
-    """Requests that wait for a stream: a first-in, first-out queue. `free` returns how many streams may be
-    opened now.
-    """
+    """Requests that wait for a stream, first in, first out. `free` returns how many may be opened now."""
 
     def __init__(self, free: Callable[[], int]) -> None:
         self._free = free

@@ -12,14 +12,7 @@ import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage.postgres.failures import (
-    DISK_FULL,
-    WIRE_FAILURES,
-    LostConnectionError,
-    StandbyError,
-    sqlstate,
-    what_to_do,
-)
+from bridge_server.storage.postgres import failures
 from bridge_server.storage.postgres.statements import Statements, Texts
 
 EXCHANGE_SECONDS = 20.0
@@ -71,7 +64,7 @@ async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: s
             server_settings={"application_name": name, **({} if is_pooled else {**_SETTINGS, **settings})},
         )
     except asyncpg.exceptions.TargetServerAttributeNotMatched as error:
-        raise StandbyError(str(error)) from error
+        raise failures.StandbyError(str(error)) from error
 
 
 class KeptConnection:
@@ -125,12 +118,12 @@ class KeptConnection:
     def wire(self) -> Any:
         """The connection of asyncpg. Raises LostConnectionError."""
         if not self.is_open:
-            raise LostConnectionError
+            raise failures.LostConnectionError
         return self._connection
 
     def note(self, error: BaseException) -> None:
         """Note the error of a write."""
-        if sqlstate(error) == DISK_FULL:
+        if failures.sqlstate(error) == failures.DISK_FULL:
             self._refused_for_space_at = asyncio.get_running_loop().time()
 
     @property
@@ -160,7 +153,7 @@ class KeptConnection:
         wire = await self._open()
         wire.add_termination_listener(self._on_end)
         if wire.is_closed():  # before there was a listener
-            raise LostConnectionError
+            raise failures.LostConnectionError
         self._pid = wire.get_server_pid()
         self._ended.clear()
         self.fault = None
@@ -189,7 +182,7 @@ class KeptConnection:
                 await self.connect()
                 return
             except Exception as error:  # whatever it is, the next attempt may succeed
-                self.fault = what_to_do(error)
+                self.fault = failures.what_to_do(error)
                 if pause == _FIRST_PAUSE_SECONDS:
                     log.warning("database_connection_refused", connection=self._name, reason=str(error))
                 await asyncio.sleep(pause)
@@ -199,7 +192,7 @@ class KeptConnection:
         if self._connection is None or self._connection.is_closed():
             return
         self._connection.remove_termination_listener(self._on_end)
-        with suppress(*WIRE_FAILURES):
+        with suppress(*failures.WIRE_FAILURES):
             await self._connection.close(timeout=_CLOSE_SECONDS)
 
 

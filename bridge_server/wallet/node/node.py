@@ -80,9 +80,7 @@ class Node:
         self._on_mined.append(listener)
 
     async def chain_id(self, attempt: connections.Attempt | None = None) -> int:
-        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
-        could answer.
-        """
+        """The wallet's chain, which the node may have to answer. Raises NoChainError, NoNodeError."""
         if self._chain_id is None:
             if self._endpoint is None:
                 raise NoChainError
