@@ -22,9 +22,8 @@ _Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are needed. They stand under headings of the help.
-
-    The command `x` is `x_command` in its module, a group of commands `x_group`.
+    """A group whose commands are imported when they are needed. They stand under headings of the help. The
+    command `x` is `x_command` in its module, a group of commands `x_group`.
     """
 
     def __init__(self, *arguments: Any, sections: _Sections, **options: Any) -> None:

@@ -244,9 +244,8 @@ class DevData:
 
 
 def _kept_secret(directory: Path) -> str:
-    """The secret of the last run over the directory, or a new one. Raises CommandError.
-
-    Test mode can empty the database: a directory that no `dev` has begun is refused.
+    """The secret of the last run over the directory, or a new one. Raises CommandError. Test mode can empty
+    the database: a directory that no `dev` has begun is refused.
     """
     mark = directory / _MARK
     if (directory / DATABASE_FILE).exists() and not mark.exists():
@@ -391,9 +390,8 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 async def beside_dev(
     data: DevData, lan: str | None, config_out: Path | None, server: Started, *, opens: bool, shows: bool
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file.
-
-    `lan` is the address for phones. With `shows` dapps and a wallet demonstrate the server.
+    """Yield the banner's facts for the ready file. `lan` is the address for phones. With `shows` dapps and a
+    wallet demonstrate the server.
     """
     if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")

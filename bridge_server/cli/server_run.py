@@ -279,10 +279,9 @@ async def listening(
     shares_port: bool = False,
     sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[str]:
-    """Serve the application and yield its local URL; at the end finish open requests and close.
-
-    It listens at the `sockets`, if there are any. With `shares_port` other processes listen at the address,
-    too. Raises CommandError if it cannot be used; `set_by` names the options that change it.
+    """Serve the application and yield its local URL; at the end finish open requests and close. It listens at
+    the `sockets`, if there are any. With `shares_port` other processes listen at the address, too. Raises
+    CommandError if it cannot be used; `set_by` names the options that change it.
     """
     try:
         await runner.setup()

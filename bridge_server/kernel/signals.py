@@ -30,9 +30,8 @@ class Touched(DomainEvent):
 
 
 class Signals:
-    """The waiters of one event loop, by the key that they wait for.
-
-    There can be thousands, most of them alone with their key: the first waiter of a key needs no collection.
+    """The waiters of one event loop, by the key that they wait for. There can be thousands, most of them
+    alone with their key: the first waiter of a key needs no collection.
     """
 
     def __init__(self) -> None:
@@ -80,10 +79,8 @@ class Signals:
     async def wait_for(
         self, key: Key, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
     ) -> Value | None:
-        """Return what `read` finds, reading again after every change until it finds something.
-
-        Returns None when it found nothing within `wait_seconds`, or when the server stops. What `read`
-        raises is raised.
+        """Return what `read` finds, reading again after every change until it finds something. Returns None
+        when it found nothing within `wait_seconds`, or when the server stops. What `read` raises is raised.
         """
         loop = asyncio.get_running_loop()
         tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)

@@ -147,7 +147,6 @@ class DeliveryAttempt:
 
 class AttemptLog:
     """The newest attempts to deliver, and counts of outcomes, in memory; the oldest attempts go first.
-
     `pushes` are the purposes of messages for devices, for which webhooks may stand.
     """
 

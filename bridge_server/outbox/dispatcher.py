@@ -27,9 +27,8 @@ log = structlog.get_logger()
 
 
 class Dispatcher:
-    """Delivers the messages of the store, from `start` to `stop`.
-
-    `make_delivery` makes what attempts each message, anew when test mode has emptied the database.
+    """Delivers the messages of the store, from `start` to `stop`. `make_delivery` makes what attempts each
+    message, anew when test mode has emptied the database.
     """
 
     def __init__(
@@ -108,9 +107,8 @@ class Dispatcher:
 
     @asynccontextmanager
     async def withheld(self, row_id: int, claimant: Claimant, *, is_due: bool = True) -> AsyncIterator[None]:
-        """Inside the block the message of the claimant's queue is not sent: its row may be changed.
-
-        Raises MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
+        """Inside the block the message of the claimant's queue is not sent: its row may be changed. Raises
+        MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
         destination.
         """
         if is_due and not await self._leases.take(claimant.queue.destination):

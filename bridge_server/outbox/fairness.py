@@ -18,7 +18,6 @@ _DEPTH = 4  # of the fair order: payer, subject, host, queue
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of requests under way, and of their time while other queues wait: less time when many wait.
-
     A retry has its full time: its receiver may only be slow.
     """
 
@@ -101,9 +100,8 @@ class PlacePool:
 
 
 class Admission:
-    """Gives places to the queues that ask: `grant` is called with each place, at once or later.
-
-    Channels are the operator's choice and have limits of their own: they get a place without waiting.
+    """Gives places to the queues that ask: `grant` is called with each place, at once or later. Channels are
+    the operator's choice and have limits of their own: they get a place without waiting.
     """
 
     def __init__(

@@ -41,10 +41,8 @@ class RelayCharges(NamedTuple):
 
 
 class RelayHandlers:
-    """One method per endpoint of the protocol's section B, answered in one dialect.
-
-    `webhook_rule` judges the webhooks that clients register; without one the settings alone decide where
-    messages may go.
+    """One method per endpoint of the protocol's section B, answered in one dialect. `webhook_rule` judges the
+    webhooks that clients register; without one the settings alone decide where messages may go.
     """
 
     def __init__(
@@ -192,10 +190,9 @@ def relay_routes(
     every_request: Limit,
     new_sessions: Limit,
 ) -> tuple[Route, ...]:
-    """Every endpoint of the bridge, where the dialect's clients look for it.
-
-    Web pages of any origin may call them: dapps live in browsers. Clients put the paths behind a URL that
-    they are given, so that slashes too many are forgiven.
+    """Every endpoint of the bridge, where the dialect's clients look for it. Web pages of any origin may call
+    them: dapps live in browsers. Clients put the paths behind a URL that they are given, so that slashes too
+    many are forgiven.
     """
 
     row = partial(_row, dialect, body_limit_bytes, every_request)

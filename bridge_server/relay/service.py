@@ -131,10 +131,9 @@ class Relay:
 
 
 def _kept_ms(lifetimes: models.Lifetimes) -> int:
-    """The remaining lifetime from which on a call does not prolong its session.
-
-    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour.
-    Without one, neither the call nor its status may outlive the session.
+    """The remaining lifetime from which on a call does not prolong its session. A prolongation is worth a
+    write when it adds a minute, or a sixtieth of a lifetime of less than an hour. Without one, neither the
+    call nor its status may outlive the session.
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)
@@ -207,9 +206,8 @@ class RelayReads:
         return _at_once(entry)
 
     async def _glance(self, reading: _Reading[Any], key: Key) -> Cached | None:
-        """Read without caching that there is no value: waiters wake at changes, and are many.
-
-        Each waits for a place before the read: thousands may come at once, and each takes 2 KiB of memory.
+        """Read without caching that there is no value: waiters wake at changes, and are many. Each waits for
+        a place before the read: thousands may come at once, and each takes 2 KiB of memory.
         """
         async with self._looking:
             now_ms = self._clock.now_ms()

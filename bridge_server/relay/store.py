@@ -179,7 +179,6 @@ class RelayStore:
         messages_to: Callable[[models.CallAudience], Sequence[OutgoingMessage]],
     ) -> sql.Transaction[None]:
         """Store a call, prolong its session if need be, queue the messages to its audience: all or nothing.
-
         Raises SessionNotFoundError, TooManyPendingCallsError.
         """
         rows = yield sql.Statement(SESSION_FOR_CALL, (call.session_id, now_ms))
@@ -448,10 +447,9 @@ class SessionList:
         self._counted: tuple[int, int] | None = None
 
     async def page(self, before: int | None, limit: int) -> SessionPage:
-        """The living sessions with lower numbers, all for None; newest first.
-
-        At most 5,000 rows are read: of sessions that have expired and are not deleted yet there can be
-        any number, and a page among them has fewer sessions than its limit, or none.
+        """The living sessions with lower numbers, all for None; newest first. At most 5,000 rows are read: of
+        sessions that have expired and are not deleted yet there can be any number, and a page among them has
+        fewer sessions than its limit, or none.
         """
         before = _NEWEST if before is None else before
         parameters = (self._clock.now_ms(), before, limit + 1, _LOOKED_AT_ONCE)

@@ -79,10 +79,8 @@ NO_TURNS = Turns()
 
 
 class Database(Protocol):
-    """Committed reads and durable transactions.
-
-    Both raise `UnavailableError` when the database cannot serve now: a full disk, a lock held elsewhere,
-    too much waiting.
+    """Committed reads and durable transactions. Both raise `UnavailableError` when the database cannot serve
+    now: a full disk, a lock held elsewhere, too much waiting.
     """
 
     @property
@@ -256,9 +254,8 @@ def sweeping(name: str, *others: Turn) -> TurnsOf:
 
 
 def striped(kind: str, name: str) -> Turn:
-    """The turn of one of 256 groups of things, for transactions that decide about thousands of them.
-
-    A turn is a lock in memory, of which a database has some thousands for all processes.
+    """The turn of one of 256 groups of things, for transactions that decide about thousands of them. A turn
+    is a lock in memory, of which a database has some thousands for all processes.
     """
     return Turn(kind, str(crc32(name.encode("utf-8", "replace")) % _STRIPES))
 

@@ -89,9 +89,8 @@ _HAS_KNOWN_BODIES = all(hasattr(StreamReader, name) for name in _OF_BODIES) and 
 
 
 def noted_of(request: Any) -> tuple[str, str, str]:
-    """The path as it was sent, the id in it, and the address of the client, empty behind a proxy.
-
-    Raises AttributeError unless the path was found by `quick_routes`, on a guarded connection.
+    """The path as it was sent, the id in it, and the address of the client, empty behind a proxy. Raises
+    AttributeError unless the path was found by `quick_routes`, on a guarded connection.
     """
     match = request._match_info
     return match.path, match.value, request._protocol.client

@@ -150,10 +150,9 @@ class _Shown:
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
-    """A function that charges a key one token of each limit while all are far from being reached.
-
-    It makes no object but the text of a header field. It returns None, and has charged nothing, if
-    `TokenBuckets.charge` is to do it.
+    """A function that charges a key one token of each limit while all are far from being reached. It makes no
+    object but the text of a header field. It returns None, and has charged nothing, if `TokenBuckets.charge`
+    is to do it.
     """
     take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
 
@@ -171,10 +170,9 @@ def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str],
 
 
 class TokenBuckets(Protocol):
-    """Charges callers, each known by a key, to their buckets.
-
-    Where several processes share the buckets, a charge may have to wait for the database. Then the awaitable
-    that is returned raises QuotaError, or UnavailableError.
+    """Charges callers, each known by a key, to their buckets. Where several processes share the buckets, a
+    charge may have to wait for the database. Then the awaitable that is returned raises QuotaError, or
+    UnavailableError.
     """
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
@@ -182,9 +180,7 @@ class TokenBuckets(Protocol):
 
     def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
         """Spend one token of each limit, all far from being reached; returns the microseconds until each
-        bucket is full.
-
-        None if `charge` is to do it: then nothing was spent.
+        bucket is full. None if `charge` is to do it: then nothing was spent.
         """
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
@@ -195,9 +191,8 @@ class TokenBuckets(Protocol):
 
     def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
         """Charge each bucket these tokens, or all that it can have, as `charge_costs` does but quicker:
-        returns the microseconds until the first bucket is full.
-
-        None if they are to be charged by that: then nothing was charged.
+        returns the microseconds until the first bucket is full. None if they are to be charged by that: then
+        nothing was charged.
         """
 
     def charge_costs(self, costs: Sequence[Cost]) -> Awaitable[None] | None:
@@ -205,7 +200,6 @@ class TokenBuckets(Protocol):
 
     async def hold(self, costs: Sequence[Cost]) -> None:
         """Prepare a transaction that asks with `require_costs`: take these tokens, or learn what is left.
-
         Where several processes share the buckets, `require_costs` is exact only after this call. Raises
         UnavailableError.
         """
@@ -287,10 +281,8 @@ class Quotas:
         return resets_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
-        """Charge several buckets. Raises QuotaError, and then has charged none.
-
-        Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
-        would be slow.
+        """Charge several buckets. Raises QuotaError, and then has charged none. Such a bucket is saved
+        whenever a hundredth of its tokens was spent since: saving it with every commit would be slow.
         """
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)
@@ -453,10 +445,9 @@ class Quotas:
 
 
 def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
-    """The limit of `size_bytes` at once, which come back in the window.
-
-    A token is a byte, and so it stays when the size changes. A bucket gains a KiB at a time, so that bytes
-    which come back faster than one in some microseconds are counted exactly enough.
+    """The limit of `size_bytes` at once, which come back in the window. A token is a byte, and so it stays
+    when the size changes. A bucket gains a KiB at a time, so that bytes which come back faster than one in
+    some microseconds are counted exactly enough.
     """
     window_us = window_seconds * MICROSECONDS
     if window_us >= size_bytes * _LEAST_INTERVAL_US:
@@ -493,10 +484,8 @@ class StoredBytes:
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes, self._shown)
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
-        """Prepare a transaction that stores these bytes, by the key of their client (None: exempt).
-
-        Where several processes charge the buckets, `covers` is exact only after this call. Raises
-        UnavailableError.
+        """Prepare a transaction that stores these bytes, by the key of their client (None: exempt). Where
+        several processes charge the buckets, `covers` is exact only after this call. Raises UnavailableError.
         """
         sizes: Counter[BucketId] = Counter()
         limits: dict[BucketId, Limit] = {}
@@ -528,10 +517,9 @@ class StoredBytes:
 
 
 class Bill:
-    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
-
-    When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
-    buckets is the one of all clients. While the limits are far, it makes no object of any charge.
+    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back. When
+    the client leaves, the data is stored all the same, and nothing is taken back. The last of the buckets is
+    the one of all clients. While the limits are far, it makes no object of any charge.
     """
 
     __slots__ = (

@@ -68,10 +68,9 @@ class Passage:
 
 
 class Layer(NamedTuple):
-    """The layers of a route: each acts on a request before and after the handler.
-
-    `enter` may raise an error, which is answered. `leave` gets every answer, and does not raise. Either
-    may return an awaitable, which is awaited. `depart` is called instead of `leave` if the client has left.
+    """The layers of a route: each acts on a request before and after the handler. `enter` may raise an error,
+    which is answered. `leave` gets every answer, and does not raise. Either may return an awaitable, which is
+    awaited. `depart` is called instead of `leave` if the client has left.
     """
 
     enter: Callable[[Passage], Awaitable[None] | None] | None = None
@@ -121,9 +120,8 @@ def request_log(
     lines: RequestLines,
     observer: Observer | None,
 ) -> Layer:
-    """Name and count every request of the route; while the server stops, end its connection.
-
-    The observer is called here, and has no layer of its own, which would cost more than it does.
+    """Name and count every request of the route; while the server stops, end its connection. The observer is
+    called here, and has no layer of its own, which would cost more than it does.
     """
     name, count = request_ids.name, figures.of_route(row.name).count
     begin, note = (None, None) if observer is None else observer.of_route(row)
@@ -411,10 +409,8 @@ def body(limit_bytes: int) -> Layer | None:
 
 
 async def _receive(request: web.Request, limit_bytes: int) -> None:
-    """Read the whole body, which aiohttp keeps for `request.read()`.
-
-    Raises TooLargeError, TooSlowError for a body that does not arrive whole in time, and InvalidInputError
-    for a broken encoding.
+    """Read the whole body, which aiohttp keeps for `request.read()`. Raises TooLargeError, TooSlowError for a
+    body that does not arrive whole in time, and InvalidInputError for a broken encoding.
     """
     try:
         async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):

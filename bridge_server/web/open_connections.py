@@ -48,7 +48,6 @@ _EXEMPT = "exempt"
 @dataclass(slots=True)
 class UnreadLimits:
     """Limits of bytes that clients have not read yet: for one client address, and for all together.
-
     `patience_seconds` is the longest time for which a client may read nothing. The values may be changed at
     any time.
     """
@@ -105,10 +104,9 @@ class Guarded(Protocol):
 
 
 class Connections:
-    """The open connections of one server, within their limits.
-
-    `refused`, `silent` and `cut` count the connections that were refused (too many of an address), closed
-    before a request (silent, or to make room), and cut off (unread bytes).
+    """The open connections of one server, within their limits. `refused`, `silent` and `cut` count the
+    connections that were refused (too many of an address), closed before a request (silent, or to make room),
+    and cut off (unread bytes).
     """
 
     def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
@@ -377,10 +375,9 @@ class Unread:
             self._forget_if_empty(backlog.address)
 
     def has_room(self) -> bool:
-        """Whether more may be written in this turn of the event loop; called before each of many writes.
-
-        What is over a bound is cut off at once. It stays in memory until the turn ends, so that nothing more
-        is written once that is as much as may be unread.
+        """Whether more may be written in this turn of the event loop; called before each of many writes. What
+        is over a bound is cut off at once. It stays in memory until the turn ends, so that nothing more is
+        written once that is as much as may be unread.
         """
         if self._is_relief_due:
             self._relieve()

@@ -57,10 +57,9 @@ NOBODY_WATCHES = Watchers()
 
 
 class Gateway:
-    """The layers of middleware around every handler, composed once per route from its row.
-
-    A route pays for the layers that its row asks for, and for no others: aiohttp's own chain is built again
-    for every request, which costs more than the layers do.
+    """The layers of middleware around every handler, composed once per route from its row. A route pays for
+    the layers that its row asks for, and for no others: aiohttp's own chain is built again for every request,
+    which costs more than the layers do.
     """
 
     def __init__(
@@ -89,7 +88,6 @@ class Gateway:
 
     def layers(self, row: Route) -> Sequence[middleware.Layer | None]:
         """The order of all layers, outermost first; None in the place of a layer that the row does not need.
-
         An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
         it was refused, and a refusal is counted.
         """
@@ -108,9 +106,8 @@ class Gateway:
         )
 
     def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:
-        """The answer to a request that could not be read, and so has no route.
-
-        It is all that the three outermost layers make of a problem. No header was read, and so no origin.
+        """The answer to a request that could not be read, and so has no route. It is all that the three
+        outermost layers make of a problem. No header was read, and so no origin.
         """
         request_id = self._request_ids.name(request)
         response = problem_of_refusal(status, detail, request_id, has_help)
@@ -156,7 +153,6 @@ def build_application(
 
 def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
-
     Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
     options: dict[str, Any] = {

@@ -57,9 +57,8 @@ if TYPE_CHECKING:
 else:
 
     class TypedDict:
-        """A TypedDict for the type checker; for pydantic one is made when a schema is drawn.
-
-        Each costs a start 0.1 ms, and the operator's side has eighty.
+        """A TypedDict for the type checker; for pydantic one is made when a schema is drawn. Each costs a
+        start 0.1 ms, and the operator's side has eighty.
         """
 
         def __new__(cls, name: str, members: dict[str, Any]) -> type:

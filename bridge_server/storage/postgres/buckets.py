@@ -121,9 +121,8 @@ class BucketCharges:
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
-        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once.
-
-        A charge that does not fit alone is refused, with every charge of that moment that is no smaller.
+        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once. A charge
+        that does not fit alone is refused, with every charge of that moment that is no smaller.
         """
         if extra or len(attempt) > 1:
             self.has_extra = False
@@ -167,10 +166,9 @@ class SharedBuckets:
     async def spend(
         self, limit: Limit, key: str, tokens: int, *, extra: int = 0, is_durable: bool = True
     ) -> Spent:
-        """Try to take the tokens; fewer than 0 are given back.
-
-        `extra` tokens are taken besides, by one charge of this moment, if there are as many. A
-        charge that is not durable may be forgotten when the database server crashes. Raises UnavailableError.
+        """Try to take the tokens; fewer than 0 are given back. `extra` tokens are taken besides, by one
+        charge of this moment, if there are as many. A charge that is not durable may be forgotten when the
+        database server crashes. Raises UnavailableError.
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
             raise failures.unasked(

@@ -50,9 +50,8 @@ log = structlog.get_logger()
 
 
 async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: str) -> Any:
-    """A connection of asyncpg to a server that takes writes. The server lists it under `name`.
-
-    A pooler refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
+    """A connection of asyncpg to a server that takes writes. The server lists it under `name`. A pooler
+    refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
     """
     try:
         return await asyncpg.connect(
@@ -103,7 +102,6 @@ class KeptConnection:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection at this moment. An end that is seen here has another one opened.
-
         asyncpg calls no listener when an exchange begins between the last message of the server, which says
         that it ends the connection, and the end: it closes the connection without a word.
         """
@@ -128,9 +126,8 @@ class KeptConnection:
 
     @property
     def is_short_of_space(self) -> bool:
-        """Whether a write was refused a moment ago because the disk of the database is full.
-
-        A write that finds room in a page that is there succeeds meanwhile, so that one proves nothing.
+        """Whether a write was refused a moment ago because the disk of the database is full. A write that
+        finds room in a page that is there succeeds meanwhile, so that one proves nothing.
         """
         return asyncio.get_running_loop().time() - self._refused_for_space_at < _FULL_SECONDS
 
@@ -204,10 +201,9 @@ def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str)
 
 
 async def require_statements(one: Any, other: Any) -> None:
-    """Find out whether two connections of asyncpg may each have a prepared statement of one name.
-
-    A pooler of transactions that does not keep them apart has them run the other's. Raises what asyncpg
-    raises; UnavailableError when the pooler does not give a session to each.
+    """Find out whether two connections of asyncpg may each have a prepared statement of one name. A pooler of
+    transactions that does not keep them apart has them run the other's. Raises what asyncpg raises;
+    UnavailableError when the pooler does not give a session to each.
     """
     wires = (one, other)
     try:

@@ -67,10 +67,8 @@ def rows_of(file: Path) -> int:
 
 
 def copied_to_postgres(file: Path, url: str, report: Report) -> Mapping[str, int]:
-    """Copy the database file to the database of the URL; returns the rows of each table.
-
-    Raises DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError,
-    sqlite3.Error.
+    """Copy the database file to the database of the URL; returns the rows of each table. Raises
+    DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     with held(file.parent):
         migrate(file, packaged_migrations())

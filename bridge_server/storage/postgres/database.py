@@ -62,9 +62,8 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be one of the processes; on leaving, commit queued transactions and close every connection.
-
-        Raises what asyncpg raises and OSError when the database cannot be reached.
+        """Be one of the processes; on leaving, commit queued transactions and close every connection. Raises
+        what asyncpg raises and OSError when the database cannot be reached.
         """
         self.number = await self._registered()
         async with AsyncExitStack() as stack:

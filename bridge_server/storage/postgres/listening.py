@@ -58,10 +58,9 @@ WritingLane: TypeAlias = tuple[int, int]
 
 
 class Ear:
-    """Has listeners hear the events of other processes; and everything, after a gap.
-
-    A wait is woken when the ring arrives, milliseconds after the commit. Whatever happens to the ring, the
-    second look after the commit wakes it.
+    """Has listeners hear the events of other processes; and everything, after a gap. A wait is woken when the
+    ring arrives, milliseconds after the commit. Whatever happens to the ring, the second look after the
+    commit wakes it.
     """
 
     def __init__(
@@ -293,19 +292,17 @@ class Ledger:
         self._before = {}
 
     def ring(self, place: WritingLane, since: int, until: int) -> bool:
-        """A ring has brought the events of the commits above `since`, up to `until`.
-
-        Returns False when events below are missing. A ring that comes late, or repeats a part, is no gap.
+        """A ring has brought the events of the commits above `since`, up to `until`. Returns False when
+        events below are missing. A ring that comes late, or repeats a part, is no gap.
         """
         heard = self._heard.get(place, 0)
         self._heard[place] = max(heard, until)
         return since <= heard
 
     def look(self, written: Mapping[WritingLane, int]) -> bool:
-        """Compare with the counts of the table.
-
-        Returns False when the ring of a commit is missing that the look before this one saw already: rings
-        have that long to arrive. The caller treats everything as changed then.
+        """Compare with the counts of the table. Returns False when the ring of a commit is missing that the
+        look before this one saw already: rings have that long to arrive. The caller treats everything as
+        changed then.
         """
         behind = [place for place, count in self._before.items() if self._heard.get(place, 0) < count]
         for place in behind:
