@@ -159,9 +159,6 @@ def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-# `bridge-server webhook test`.
-
-
 webhook_group = Group("webhook", help="Test webhooks.")
 
 
@@ -194,9 +191,6 @@ def test_command(operator: Operator, url: str) -> None:
     raise SystemExit(1)
 
 
-# `bridge-server push test`.
-
-
 push_group = Group("push", help="Test pushes to registered clients.")
 
 
@@ -219,9 +213,6 @@ def test_push_command(operator: Operator, topic: str) -> None:
     status = operator.run(send).status
     answer = "" if status is None else f" and answered {status}"
     operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])
-
-
-# `bridge-server device list`.
 
 
 device_group = Group("device", help="Inspect the devices of accounts.")

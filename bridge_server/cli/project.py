@@ -214,8 +214,6 @@ def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, s
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate
 
 
-# `bridge-server project type ...`.
-
 _type_argument = click.argument("type_id", metavar="TYPE")
 
 _NO_TYPES = "this project has no notification types: `project type add` makes one"
@@ -307,8 +305,6 @@ def read_entries(
 def _line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
-
-# `bridge-server subscriber ...`.
 
 _SLICE = 500
 _PAGE = 1000

@@ -170,11 +170,8 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
 
 
 def _add(application: web.Application, row: Route, gateway: Gateway) -> web.AbstractRoute:
-    add = (
-        application.router.add_get
-        if row.method == "GET"
-        else partial(application.router.add_route, row.method)
-    )
+    router = application.router
+    add = router.add_get if row.method == "GET" else partial(router.add_route, row.method)
     gateway.count(row)
     return made_when_asked(partial(add, row.path, expect_handler=_continue), partial(gateway.around, row))
 
