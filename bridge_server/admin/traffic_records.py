@@ -353,12 +353,7 @@ class CallLives:
         return self._fields(call_id, stored.session_id, state, expires_at_ms, steps)
 
     def _fields(
-        self,
-        call_id: str,
-        session_id: str | None,
-        state: str,
-        expires_at_ms: int | None,
-        steps: Sequence[Step],
+        self, call_id: str, session_id: str | None, state: str, expires_at_ms: int | None, steps: list[Step]
     ) -> CallLifeAnswer:
         if all(step.name != "asked" for step in steps):  # the call's id shows when it was asked
             steps = [Step("asked", made_at_ms(call_id)), *steps]

@@ -134,11 +134,6 @@ def webhook_address(token: str) -> DeviceEndpoint:
     return DeviceEndpoint(http_url(token), None)
 
 
-def log_address(_: str) -> DeviceEndpoint:
-    """The address of the channel `log`, which ignores the token."""
-    return DeviceEndpoint("log:", "log")
-
-
 def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
     """Converter for a channel whose devices are all reached through one service, such as FCM."""
     return lambda token: DeviceEndpoint(f"{channel}:{checked(token)}", channel)

@@ -508,16 +508,8 @@ def made_at_ms(any_id: str) -> int | None:
 
 
 def _session(row: sql.Row) -> SeenSession:
-    number, session_id, expires_at_ms, is_approved, push_type, push_webhook, waiting = row
-    return SeenSession(
-        number,
-        models.SessionId(session_id),
-        expires_at_ms,
-        bool(is_approved),
-        push_type,
-        push_webhook,
-        waiting,
-    )
+    number, session_id, expires_at_ms, is_approved, *rest = row
+    return SeenSession(number, models.SessionId(session_id), expires_at_ms, bool(is_approved), *rest)
 
 
 def _listed_call(row: sql.Row) -> SeenCall:

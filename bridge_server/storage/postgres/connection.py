@@ -70,17 +70,12 @@ class KeptConnection:
     """A connection for one purpose. When it ends, another one takes its place as soon as there can be one."""
 
     def __init__(
-        self,
-        name: str,
-        texts: Texts,
-        open_connection: Callable[[], Awaitable[Any]],
-        *,
-        is_pooled: bool = False,
+        self, name: str, texts: Texts, connect: Callable[[], Awaitable[Any]], *, is_pooled: bool = False
     ) -> None:
         self._name = name
         self._is_pooled = is_pooled
         self._texts = texts
-        self._open = open_connection
+        self._open = connect
         self._connection: Any = None
         self._pid = 0
         self._former_pids: deque[int] = deque(maxlen=_MOST_FORMER)
