@@ -215,7 +215,7 @@ def transactions_of_stores() -> list[str]:
     return [
         f"{found.name}.{method.name}"
         for text in [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
-        if any(f"@{name}" in text for name in DECORATORS)
+        if any(name in text for name in DECORATORS)
         for found in ast.walk(ast.parse(text))
         if isinstance(found, ast.ClassDef)
         for method in found.body
@@ -225,6 +225,8 @@ def transactions_of_stores() -> list[str]:
 
 def _name(decorator: ast.expr) -> str:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if isinstance(called, ast.Attribute):
+        return called.attr
     return called.id if isinstance(called, ast.Name) else ""
 
 
