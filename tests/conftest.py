@@ -187,7 +187,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr("bridge_server.storage.postgres.database._READER_COUNT", 2)
         yield
     use(None)
-    databases.loop.stop()
+    databases.close()
 
 
 @pytest.fixture

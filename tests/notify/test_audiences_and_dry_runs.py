@@ -413,11 +413,15 @@ class Subscribed(NamedTuple):
 @pytest.fixture(scope="module")
 def subscribed(tmp_path_factory: pytest.TempPathFactory) -> Subscribed:
     """The fourth account has chosen one type and the fifth the other."""
-    return asyncio.run(_subscribed(tmp_path_factory.mktemp("subscribed") / "bridge.sqlite3"))
-
-
-async def _subscribed(file: Path) -> Subscribed:
+    file = tmp_path_factory.mktemp("subscribed") / "bridge.sqlite3"
     place_schema(file)
+    publisher = asyncio.run(_publisher(file))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Subscribed(file.read_bytes(), publisher)
+
+
+async def _publisher(file: Path) -> Publisher:
     async with operator_beside(Settings(data_dir=file.parent), ManualClock()) as operator:
         project, secret = await operator.projects.create("App", "app")
         for type_id in (NEWS, OFFERS):
@@ -425,9 +429,7 @@ async def _subscribed(file: Path) -> Subscribed:
         await subscribe(operator, "app", [account(each) for each in (1, 2, 3)])
         await subscribe(operator, "app", [account(4)], [NEWS])
         await subscribe(operator, "app", [account(5)], [OFFERS])
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return Subscribed(file.read_bytes(), Publisher(project, digest(secret.secret)))
+    return Publisher(project, digest(secret.secret))
 
 
 @given(history=histories)
