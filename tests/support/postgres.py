@@ -16,6 +16,7 @@ import pytest
 
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.waiting import eventually
 
 ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
 _IS_LEFT_OUT = "WITHOUT_POSTGRES" in os.environ
@@ -43,9 +44,10 @@ SELECT setval(quote_ident(schemaname) || '.' || quote_ident(sequencename), 1, fa
 FROM pg_sequences WHERE last_value IS NOT NULL
 """
 _END_OTHERS = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
+_ARE_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)"
 _COPIED_FILES = 15
 """The first version that can make a database by copying files, a fifth of the work of logging them."""
 
@@ -122,24 +124,28 @@ async def make_rooms(connection: Any) -> None:
 
 
 async def _empty(connection: Any, keep: Sequence[str]) -> None:
-    await connection.execute(_END_OTHERS)
-    written = [
-        (table, is_large) for table, name, is_large in await connection.fetch(_WRITTEN) if name not in keep
-    ]
+    await _end_others(connection)
+    found = await connection.fetch(_WRITTEN)
+    written = {table: is_large for table, name, is_large in found if name not in keep}
     # To truncate a table is to make several files: a few rows are sooner deleted. All go in one statement, at
     # whose end no row refers to one that is gone.
-    large = [table for table, is_large in written if is_large]
-    small = [
-        f"d{number} AS (DELETE FROM {table})"
-        for number, (table, is_large) in enumerate(written)
-        if not is_large
-    ]
-    statements = [f"LOCK TABLE {', '.join(table for table, _ in written)}"] if written else []
-    if large:
-        statements.append(f"TRUNCATE {', '.join(large)} CASCADE")
-    if small:
-        statements.append(f"WITH {', '.join(small)} SELECT")
+    large = [table for table in written if written[table]]
+    deletes = [f"d{n} AS (DELETE FROM {table})" for n, table in enumerate(written) if not written[table]]
+    statements = [f"LOCK TABLE {', '.join(written)}"] if written else []
+    statements += [f"TRUNCATE {', '.join(large)} CASCADE"] if large else []
+    statements += [f"WITH {', '.join(deletes)} SELECT"] if deletes else []
     await connection.execute(";".join([*statements, _RESTART_SEQUENCES]))
+
+
+async def _end_others(connection: Any) -> None:
+    """End the other connections to the database: they have no lock any more that a test could meet."""
+    ended = [row[0] for row in await connection.fetch(_END_OTHERS)]
+
+    async def are_gone() -> bool:
+        return not await connection.fetchval(_ARE_THERE, ended)
+
+    if ended:
+        await eventually(are_gone)
 
 
 @asynccontextmanager
