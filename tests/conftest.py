@@ -25,7 +25,7 @@ from tests.support.postgres import (
     pytest_runtest_makereport,
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
-from tests.support.programs import close_fork_server
+from tests.support.programs import close_fork_server, fork_server
 from tests.support.project import App, opened_app
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
@@ -95,6 +95,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Have forked workers share one process that forks those of the tests: each would import the program."""
+    if session.config.getoption("--workers") and not session.config.option.collectonly:
+        fork_server()
+    try:
+        return (yield)
+    finally:
+        close_fork_server()
+
+
 def pytest_runtest_logfinish() -> None:
     """Let go of the test's databases, and collect garbage once there is much."""
     release_databases()
@@ -109,13 +120,6 @@ def bytecode_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def fork_server_is_closed() -> Iterator[None]:
-    """The process that forks those of the tests ends with them, if one has needed it."""
-    yield
-    close_fork_server()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -187,7 +191,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr("bridge_server.storage.postgres.database._READER_COUNT", 2)
         yield
     use(None)
-    databases.loop.stop()
+    databases.close()
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from tests.support.admin_client import AdminClient
 from tests.support.asking import Answer
 from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient
-from tests.support.engines import make_rooms
 from tests.support.postgres import PostgresServer, connected
 from tests.support.server import ForkedServerProcess, RunningServer
 from tests.support.socket_client import Identity, IrnClient, irn_connected
@@ -68,7 +67,7 @@ async def database_of(process: ClusterProcess) -> AsyncIterator[Any]:
 
 async def cluster_url(postgres: PostgresServer, name: str = "cluster") -> str:
     """The URL of the worker's database for processes, empty."""
-    return await postgres.database(name, make_rooms)
+    return await postgres.database(name)
 
 
 @asynccontextmanager

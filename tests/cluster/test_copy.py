@@ -12,9 +12,8 @@ import pytest
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
-from tests.support.engines import make_rooms
 from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected, make_rooms, needs_postgres
 from tests.support.project import opened_app
 from tests.support.proxies import open_cutting_proxy
 from tests.support.server import running_server

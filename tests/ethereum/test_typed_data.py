@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -373,32 +374,30 @@ def struct_types(draw: st.DrawFn) -> Types:
     names = STRUCTS[: draw(st.integers(1, len(STRUCTS)))]
     return {
         name: [
-            {"name": member, "type": draw(member_kinds(names, place))}
+            {"name": member, "type": member_kind(draw, names, place)}
             for member in draw(st.lists(st.sampled_from(MEMBERS), max_size=4, unique=True))
         ]
         for place, name in enumerate(names)
     }
 
 
-@st.composite
-def member_kinds(draw: st.DrawFn, structs: list[str], place: int) -> str:
+def member_kind(draw: st.DrawFn, structs: list[str], place: int) -> str:
     core = draw(word_kinds | st.sampled_from(structs))
     leads_back = core in structs[: place + 1]
     return core + draw(ending_suffixes if leads_back else array_suffixes)
 
 
-@st.composite
-def values(draw: st.DrawFn, kind: str, types: Types, level: int = 0) -> Any:
+def a_value(draw: st.DrawFn, kind: str, types: Types, level: int = 0) -> Any:
     if kind.endswith("]"):
         element_kind, length = kind[:-1].rsplit("[", 1)
         least, most = (int(length), int(length)) if length else (0, 0 if level > MAX_LEVELS else 2)
         size = draw(st.integers(least, most))
-        return [draw(values(element_kind, types, level + 1)) for _ in range(size)]
+        return [a_value(draw, element_kind, types, level + 1) for _ in range(size)]
     if kind in types:
         return {
             member["name"]: None
             if ends_here(draw, kind, member["type"], types, level)
-            else draw(values(member["type"], types, level + 1))
+            else a_value(draw, member["type"], types, level + 1)
             for member in types[kind]
         }
     return draw(words(kind))
@@ -412,6 +411,7 @@ def is_nullable(struct: str, kind: str, types: Types) -> bool:
     return kind in types and struct in plain.referenced(kind, types)
 
 
+@cache
 def words(kind: str) -> st.SearchStrategy[Any]:
     if kind == "bool":
         return st.booleans()
@@ -446,8 +446,8 @@ def typed_data(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "types": types,
         "primaryType": "Mail",
-        "domain": draw(values("EIP712Domain", types)),
-        "message": draw(values("Mail", types)),
+        "domain": a_value(draw, "EIP712Domain", types),
+        "message": a_value(draw, "Mail", types),
     }
 
 

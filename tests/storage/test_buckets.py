@@ -28,7 +28,6 @@ from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
@@ -291,7 +290,7 @@ BYTES = (Limit("bytes", 5_000, 11_000, 1_024), Limit("bytes", 1_000_000, 3_600, 
 
 @pytest.fixture
 async def url(postgres: PostgresServer) -> str:
-    return await postgres.database("bridge", migrate_postgres)
+    return await postgres.database("bridge")
 
 
 @pytest.fixture
@@ -477,7 +476,7 @@ def alone(postgres: PostgresServer) -> Iterator[tuple[BackgroundLoop, SharedBuck
     loop, stack, clock = BackgroundLoop(), AsyncExitStack(), ManualClock()
 
     async def start() -> SharedBuckets:
-        return await opened(await postgres.database("bridge", migrate_postgres), clock, stack)
+        return await opened(await postgres.database("bridge"), clock, stack)
 
     yield loop, loop.run(start()), clock
     loop.run(stack.aclose())

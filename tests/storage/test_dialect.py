@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from bridge_server.assembly.postgres_overrides import OF_ROOMS, OVERRIDES
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import (
     MARK,
     Text,
@@ -62,7 +61,7 @@ _PARAMETER_TYPES = {"int4", "int8", "text", "bytea"}
 
 @pytest.fixture
 async def connection(postgres: PostgresServer) -> AsyncIterator[Any]:
-    async with connected(await postgres.database("bridge", migrate_postgres)) as connection:
+    async with connected(await postgres.database("bridge")) as connection:
         yield connection
 
 

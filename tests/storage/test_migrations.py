@@ -366,7 +366,7 @@ JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1] WHERE contype = 
 
 @pytest.fixture
 async def postgres_schema(postgres: PostgresServer) -> AsyncIterator[Any]:
-    async with connected(await postgres.database("bridge", migrate_postgres)) as connection:
+    async with connected(await postgres.database("bridge")) as connection:
         yield connection
 
 

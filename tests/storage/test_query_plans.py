@@ -24,7 +24,6 @@ from bridge_server.relay import store as relay_sql
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres import database
-from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import translated
 from tests.support.engines import STATEMENTS, parameter_count
 from tests.support.needs import SLOW
@@ -279,7 +278,7 @@ _ROWS = 100_000 if SLOW else 5_000
 @pytest.fixture
 async def connection(postgres: PostgresServer) -> AsyncIterator[Any]:
     """Whole tables are only read where there is no other way, so that few rows show what many would."""
-    async with connected(await postgres.database("bridge", migrate_postgres)) as connection:
+    async with connected(await postgres.database("bridge")) as connection:
         await connection.execute(_PLANNER_SETTINGS)
         yield connection
 

@@ -38,7 +38,6 @@ from bridge_server.storage.database import (
     Turns,
     Value,
 )
-from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.storage.notes import turn
 from tests.support.clock import ManualClock
@@ -214,7 +213,7 @@ _WAITING = (
 
 @needs_postgres
 async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: PostgresServer) -> None:
-    url = await postgres.database("bridge", migrate_postgres)
+    url = await postgres.database("bridge")
     async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
         for webhook in ("https://a.example", "https://b.example"):
             await prolonging.execute(translated(topics.UPSERT), "topic", webhook, 1_000)
@@ -251,7 +250,7 @@ RETURNING id
 async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
     postgres: PostgresServer, has_one_before: bool
 ) -> None:
-    url = await postgres.database("bridge", migrate_postgres)
+    url = await postgres.database("bridge")
     async with connected(url) as answering, connected(url) as sweeping, connected(url) as watching:
         call = await answering.fetchval(_CALL, await answering.fetchval(_SESSION))
         if has_one_before:

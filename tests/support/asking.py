@@ -183,10 +183,14 @@ async def until_waiting(server: RunningServer, clients: int) -> None:
     await eventually(reached, _PATIENCE_SECONDS)
 
 
+_DUE = "SELECT count(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
+
+
 async def until_delivered(server: RunningServer) -> None:
     """Return once no webhook is owed any more."""
 
     async def nothing_owed() -> bool:
-        return await figure(server, "outbox_due") == 0
+        # On PostgreSQL a server that took long to count shows that figure for a while.
+        return await figure(server, "outbox_due") == 0 and server.rows(_DUE) == [(0,)]
 
     await eventually(nothing_owed, _PATIENCE_SECONDS)

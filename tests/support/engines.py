@@ -120,6 +120,7 @@ class Databases:
         self._server = server
         self._of: dict[Path, tuple[str, str]] = {}
         self._free: list[str] = []
+        self._idle: dict[str, Any] = {}
         self._users: Counter[Path] = Counter()
         self._made = 0
 
@@ -127,7 +128,7 @@ class Databases:
         """The database of the data directory: an empty one, when it is asked for first."""
         if data_dir not in self._of:
             name = self._free.pop() if self._free else self._next()
-            self._of[data_dir] = (name, self.loop.run(self._server.database(name, make_rooms)))
+            self._of[data_dir] = (name, self.loop.run(self._server.database(name)))
         return self._of[data_dir][1]
 
     @contextmanager
@@ -142,18 +143,38 @@ class Databases:
     def release(self) -> None:
         """A test has ended: the databases that no server uses may be another test's."""
         for data_dir in [each for each in self._of if not self._users[each]]:
-            self._free.append(self._of.pop(data_dir)[0])
+            name, url = self._of.pop(data_dir)
+            self._free.append(name)
+            if url in self._idle:
+                self.loop.run(self._idle.pop(url).close())
+
+    @contextmanager
+    def connected(self, url: str) -> Iterator[Any]:
+        """A connection of asyncpg, which the next block may have: to open one is most of a look."""
+        import asyncpg  # noqa: PLC0415 - it may be missing
+
+        kept = self._idle.pop(url, None)
+        if kept is None or kept.is_closed():
+            kept = self.loop.run(asyncpg.connect(url, statement_cache_size=0))
+        try:
+            yield kept
+        except BaseException:
+            self.loop.run(kept.close())
+            raise
+        if url in self._idle:  # blocks were nested
+            self.loop.run(kept.close())
+        else:
+            self._idle[url] = kept
+
+    def close(self) -> None:
+        """End the connections that were kept."""
+        for kept in self._idle.values():
+            self.loop.run(kept.close())
+        self.loop.stop()
 
     def _next(self) -> str:
         self._made += 1
         return f"rooms{self._made}"
-
-
-async def make_rooms(connection: Any) -> None:
-    """The tables of the rooms."""
-    from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415 - asyncpg may be missing
-
-    await migrate(connection)
 
 
 class _Engine:
@@ -206,18 +227,13 @@ def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
         with closing(sqlite3.connect(settings.database_file, timeout=_PATIENCE_SECONDS)) as file, file:
             yield _File(file)
         return
-    import asyncpg  # noqa: PLC0415 - it may be missing
-
     assert _Engine.databases is not None
     loop = _Engine.databases.loop
-    connection = loop.run(asyncpg.connect(settings.database.get_secret_value(), statement_cache_size=0))
-    transaction = connection.transaction()
-    try:
+    with _Engine.databases.connected(settings.database.get_secret_value()) as connection:
+        transaction = connection.transaction()
         loop.run(transaction.start())
         yield _Postgres(connection, loop)
         loop.run(transaction.commit())
-    finally:
-        loop.run(connection.close())
 
 
 # Databases with the server's own tables, one of each driver, for the tests of stores.
@@ -246,9 +262,8 @@ async def _on_postgres(server: PostgresServer, events: Events) -> AsyncIterator[
     # asyncpg is optional: only a test that has a server to talk to imports the driver.
     from bridge_server.assembly.postgres_overrides import OVERRIDES  # noqa: PLC0415
     from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415
-    from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415
 
-    database = PostgresDatabase(await server.database("bridge", migrate), events, OVERRIDES)
+    database = PostgresDatabase(await server.database("bridge"), events, OVERRIDES)
     async with database.opened():
         yield database
 

@@ -40,8 +40,9 @@ _OPTIONS = {
     "shared_buffers": "64MB",
     "max_locks_per_transaction": "128",
     "timezone": "UTC",
+    "autovacuum": "off",
 }
-_DURABLE = {"fsync": "on", "full_page_writes": "on"}
+_DURABLE = {"fsync": "on", "full_page_writes": "on", "autovacuum": "on"}
 
 
 def programs() -> Path | None:

@@ -76,6 +76,7 @@ class ForkServer:
     """An interpreter with the program's modules loaded. It can be asked at the socket in `address`."""
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._stack = ExitStack()
         folder = self._stack.enter_context(TemporaryDirectory(prefix="fork-", dir=_PLACE))
         self.address = Path(folder) / "socket"
@@ -124,7 +125,10 @@ class ForkServer:
         return ForkedProcess(arguments, ours)
 
     def close(self) -> None:
-        """End the interpreter; processes that it has made go on."""
+        """End the interpreter; processes that it has made go on. In a forked worker, nothing happens."""
+        if os.getpid() != self._owner:
+            return
+        self._life.shutdown(socket.SHUT_RDWR)  # forked workers have it, too
         self._life.close()
         self._process.wait()
         self._stack.close()
@@ -136,7 +140,7 @@ def _started() -> ForkServer:
 
 
 def fork_server() -> ForkServer:
-    """The fork server of this process, which starts when it is first needed."""
+    """The fork server of this run, which starts when it is first needed, or before workers are forked."""
     with _STARTING:
         return _started()
 

@@ -17,7 +17,6 @@ from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.web import shared_limits
 from bridge_server.web.limits import Charged, Cost, QuotaError
 from bridge_server.web.shared_limits import SharedQuotas
@@ -46,7 +45,7 @@ async def opened(url: str, clock: ManualClock, stack: AsyncExitStack, others: in
 
 @pytest.fixture
 async def url(postgres: PostgresServer) -> str:
-    return await postgres.database("bridge", migrate)
+    return await postgres.database("bridge")
 
 
 @pytest.fixture
@@ -254,7 +253,7 @@ class Example:
         self.keys = count()
 
     async def _opened(self, postgres: PostgresServer) -> Processes:
-        url = await postgres.database("bridge", migrate)
+        url = await postgres.database("bridge")
         return [await opened(url, self.clock, self.stack, others=2) for _ in range(3)]
 
     async def step(self, limit: Limit, key: str, process: int, tokens: int) -> bool:

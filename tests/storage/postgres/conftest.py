@@ -9,7 +9,6 @@ from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate
 from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer
 
@@ -38,7 +37,7 @@ async def database(url: str, events: Events) -> AsyncIterator[PostgresDatabase]:
 @pytest.fixture
 async def processes(postgres: PostgresServer) -> AsyncIterator[Sequence[PostgresDatabase]]:
     """The database of the rooms as two processes have it."""
-    url = await postgres.database("bridge", migrate)
+    url = await postgres.database("bridge")
     async with AsyncExitStack() as stack:
         found = [PostgresDatabase(url, Events(), OVERRIDES) for _ in range(2)]
         for process in found:

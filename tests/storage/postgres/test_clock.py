@@ -9,7 +9,6 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.clock import CorrectedClock, compare, kept_right
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
@@ -133,7 +132,7 @@ async def test_a_machine_whose_clock_is_wrong_goes_by_the_database_servers(postg
     right = SystemClock()
     machine = ManualClock(right.now_ms() - 3_600_000)
     clock = CorrectedClock(machine)
-    database = PostgresDatabase(await postgres.database("bridge", migrate), Events(), {})
+    database = PostgresDatabase(await postgres.database("bridge"), Events(), {})
     database.clock = clock
     async with database.opened(), kept_right(clock, database):
         assert abs(clock.now_us() - right.now_us()) < 60 * SECOND_US

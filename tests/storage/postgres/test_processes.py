@@ -19,7 +19,6 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.storage.postgres import processes as leases_module
 from bridge_server.storage.postgres import processes as processes_module
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.storage.postgres.processes import (
     LeasedDestinations,
     OutsideCommits,
@@ -58,7 +57,7 @@ class Holder:
 
 @pytest.fixture
 async def url(postgres: PostgresServer) -> str:
-    return await postgres.database("bridge", migrate)
+    return await postgres.database("bridge")
 
 
 @asynccontextmanager
@@ -389,7 +388,7 @@ Sweepers = Sequence[PostgresDatabase]
 
 @pytest.fixture
 async def sweepers(postgres: PostgresServer) -> AsyncIterator[Sweepers]:
-    url = await postgres.database("bridge", migrate)
+    url = await postgres.database("bridge")
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(2):
@@ -463,7 +462,7 @@ async def test_a_failed_sweep_lets_go(sweepers: Sweepers) -> None:
 
 
 async def test_a_process_that_hears_no_others_does_not_sweep(postgres: PostgresServer) -> None:
-    database = PostgresDatabase(await postgres.database("bridge", migrate), Events(), {})
+    database = PostgresDatabase(await postgres.database("bridge"), Events(), {})
     async with database.opened():
         assert not await may_sweep(database)
 

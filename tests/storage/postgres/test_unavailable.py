@@ -22,9 +22,8 @@ from bridge_server.storage.postgres import failures as refusals
 from bridge_server.storage.postgres.failures import CONNECTIONS
 from bridge_server.storage.postgres.migrate import examined
 from tests.support.command import run_command
-from tests.support.engines import make_rooms
 from tests.support.loads import Ledger, PatientLoad, WriteLoad
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected, make_rooms, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
