@@ -26,7 +26,11 @@ from tests.support.server import ForkedServerProcess, RunningServer
 from tests.support.socket_client import Identity, IrnClient, irn_connected
 from tests.support.waiting import eventually
 
-# Two `serve` processes on one PostgreSQL database, each with a data directory of its own.
+END_EARS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
+"""
+"""Ends the connections that listen for other processes' events, and returns how many these were."""
 
 UNBOUNDED: dict[str, Any] = {
     "requests_burst": 1_000_000,

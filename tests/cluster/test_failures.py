@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
 from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
@@ -38,10 +38,6 @@ WRITES = 150 if SLOW else 100
 """So many answered writes tell that a process goes on."""
 
 WAITERS = 100 if SLOW else 60
-END_EARS = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
-"""
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ import pytest
 
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -31,10 +31,6 @@ NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY
 OWED = "SELECT count(*) FROM wallet_transactions WHERE state IN ('queued', 'signed')"
 HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
 EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
-END_EARS = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
-"""
 
 
 @pytest.fixture
