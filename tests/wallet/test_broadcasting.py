@@ -18,6 +18,7 @@ from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState, TransactionRefusedError
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock, PassTime
+from tests.support.programs import free_ports
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
@@ -28,7 +29,7 @@ from tests.wallet.rig import ZERO_HASH, Rig, open_rig, signed_elsewhere, transac
 @pytest.fixture
 async def absent() -> FakeNode:
     """A node that is away: nothing listens on its port."""
-    async with open_fake_node() as node:
+    async with open_fake_node(free_ports(1)[0]) as node:
         pass
     return node
 
