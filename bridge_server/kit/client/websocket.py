@@ -193,7 +193,7 @@ class Line(TimeLimits):
             heard = True
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        try:
+        with suppress(aiohttp.ClientError, OSError):  # the reader learns it, too
             while True:
                 while self._frames:
                     frame = self._frames[0]
@@ -202,8 +202,6 @@ class Line(TimeLimits):
                 self._posted.clear()
                 self._written.set()
                 await self._posted.wait()
-        except (aiohttp.ClientError, OSError):  # the reader learns it, too
-            return
 
 
 @dataclass(slots=True)
