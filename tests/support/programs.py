@@ -14,7 +14,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cache
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from threading import Lock
@@ -262,25 +262,23 @@ _WORKERS = 16
 def free_ports(number: int) -> list[int]:
     """So many different ports of 127.0.0.1 on which nothing listens.
 
-    They are below the ports that the system hands out, each worker has its own, and one comes again after all
-    others have: no other test gets one of these in between, not even while a server that is started again is
-    away.
+    They are below the ports that the system hands out, and each worker has its own, of which none comes twice
+    before all have been tried: no other test and no other server gets one of these in between, not even while
+    a server that is started again is away.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
-    ports = _ports_of(worker)
     found: list[int] = []
-    for _ in range(_COUNT):
-        if len(found) == number:
-            break
-        port = next(ports)
+    for port in islice(_ports_of(worker), _COUNT):
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
+        if len(found) == number:
+            break
     return found
 
 
 @cache
 def _ports_of(worker: int) -> Iterator[int]:
-    """The ports of a worker, in any order, over and over."""
+    """The worker's ports in an order by chance, without end."""
     first = _FIRST + _COUNT * worker
     return cycle(random.sample(range(first, first + _COUNT), _COUNT))
